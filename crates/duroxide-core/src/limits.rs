@@ -1,0 +1,16 @@
+//! Limits that hold for every orchestration. Exactly the limit is accepted; one byte or one key more is not.
+
+/// Unread queue messages carried into the next execution by continue-as-new; the newest beyond it are dropped.
+pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
+/// Largest custom status, in bytes.
+pub const MAX_CUSTOM_STATUS_BYTES: usize = 262_144;
+/// Tags one worker may subscribe to.
+pub const MAX_WORKER_TAGS: usize = 5;
+/// Longest activity tag, in bytes.
+pub const MAX_TAG_NAME_BYTES: usize = 256;
+/// Keys one instance may hold.
+pub const MAX_KV_KEYS: usize = 150;
+/// Largest value of one key, in bytes.
+pub const MAX_KV_VALUE_BYTES: usize = 65_536;
+/// Largest input, output, event payload or error text, in bytes, unless the runtime is configured otherwise.
+pub const DEFAULT_PAYLOAD_BYTES_MAX: usize = 2 * 1024 * 1024;

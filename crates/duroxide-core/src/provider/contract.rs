@@ -1,0 +1,279 @@
+//! The trait a store implements. Two halves: the published methods, and additive ones with defaults.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{
+    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
+    InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError, ScheduledActivityIdentifier,
+    SessionFetchConfig, SystemStats, TagFilter, TurnClaim, TurnHistory, WorkClaim, WorkItem,
+};
+use crate::event::Event;
+
+/// A place where histories, queues and leases live.
+///
+/// Rules that hold for every method:
+///
+/// - The store never makes up execution or event ids, and rejects an event with id 0 for good.
+/// - `Ok(Some(_))` of a fetch means the caller holds a lease, `Err(_)` that it holds none.
+/// - Every write of a lease holder checks the lease inside the same transaction.
+/// - Any call may be dropped at any await; a lease taken just before lapses by itself.
+/// - Events come back exactly as they were given, `duroxide_version` included.
+#[async_trait]
+pub trait Provider: Any + Send + Sync {
+    /// The store's name, for logs.
+    fn name(&self) -> &str {
+        "unknown"
+    }
+
+    /// The store's version, for logs.
+    fn version(&self) -> &str {
+        "0.0.0"
+    }
+
+    /// Claims one instance with all its visible messages; the number is the largest attempt count among them.
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError>;
+
+    /// Commits one turn: all of it or nothing, and only while the lease is valid.
+    #[expect(clippy::too_many_arguments, reason = "the published signature")]
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError>;
+
+    /// Gives a claimed instance back. Delay and attempt correction touch exactly the claimed messages.
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError>;
+
+    /// History of the latest execution; empty for an unknown instance.
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError>;
+
+    /// History of one execution; empty if unknown.
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError>;
+
+    /// Appends events without a lease; for tests and fault injection.
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError>;
+
+    /// Puts an activity on the worker queue.
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError>;
+
+    /// Claims one activity.
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError>;
+
+    /// Removes a claimed activity and, in the same transaction, enqueues its completion.
+    async fn ack_work_item(
+        &self,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError>;
+
+    /// Extends the lease of a claimed activity from now; never revives an expired one.
+    async fn renew_work_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError>;
+
+    /// Extends the leases of these owners' active sessions; returns how many.
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError>;
+
+    /// Removes expired sessions that no queued activity names; returns how many.
+    async fn cleanup_orphaned_sessions(
+        &self,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError>;
+
+    /// Gives a claimed activity back.
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError>;
+
+    /// Extends the lease of a claimed instance from now; never revives an expired one.
+    async fn renew_orchestration_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError>;
+
+    /// Puts a message on the orchestrator queue, visible after `delay`.
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError>;
+
+    /// The administrative half, if the store has one.
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        None
+    }
+
+    /// The custom status and its version, if the version is above `last_seen_version`.
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError>;
+
+    /// One value, the running execution's changes included.
+    async fn get_kv_value(
+        &self,
+        instance: &str,
+        key: &str,
+    ) -> Result<Option<String>, ProviderError>;
+
+    /// All values, the running execution's changes included, read as one snapshot.
+    async fn get_kv_all_values(
+        &self,
+        instance: &str,
+    ) -> Result<HashMap<String, String>, ProviderError>;
+
+    /// Sizes of one instance; `None` if it is unknown.
+    async fn get_instance_stats(
+        &self,
+        instance: &str,
+    ) -> Result<Option<SystemStats>, ProviderError>;
+
+    /// Claims up to `claim.max` instances in one step. Waits up to `poll_timeout` for the first, never for more.
+    ///
+    /// Default: one call of [`fetch_orchestration_item`](Self::fetch_orchestration_item).
+    async fn claim_turns(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>, ProviderError> {
+        let found = self
+            .fetch_orchestration_item(
+                claim.lock_timeout,
+                claim.poll_timeout,
+                claim.filter.as_ref(),
+            )
+            .await?;
+        Ok(found
+            .map(|(item, lock_token, attempt_count)| ClaimedTurn {
+                item,
+                lock_token,
+                attempt_count,
+                message_attempts: Vec::new(),
+                history: TurnHistory::Loaded,
+            })
+            .into_iter()
+            .collect())
+    }
+
+    /// Claims up to `claim.max` activities in one step. Waits up to `poll_timeout` for the first, never for more.
+    ///
+    /// Default: one call of [`fetch_work_item`](Self::fetch_work_item).
+    async fn claim_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>, ProviderError> {
+        let found = self
+            .fetch_work_item(
+                claim.lock_timeout,
+                claim.poll_timeout,
+                claim.session.as_ref(),
+                &claim.tag_filter,
+            )
+            .await?;
+        Ok(found
+            .map(|(item, lock_token, attempt_count)| ClaimedWork {
+                item,
+                lock_token,
+                attempt_count,
+            })
+            .into_iter()
+            .collect())
+    }
+
+    /// Of these activity leases, the ones that are gone (cancelled, taken over or expired), by a cheap read.
+    ///
+    /// Default: `None`, the store cannot tell and workers learn it from their next renewal.
+    async fn lost_work_items(
+        &self,
+        tokens: &[String],
+    ) -> Result<Option<Vec<String>>, ProviderError> {
+        let _ = tokens;
+        Ok(None)
+    }
+
+    /// Sets claimed messages aside as dead letters, by their position in the claimed batch, under the same lease.
+    /// The rest of the batch stays claimed.
+    ///
+    /// Default: `false`, the store keeps no dead letters and nothing changed.
+    async fn set_aside_messages(
+        &self,
+        lock_token: &str,
+        positions: &[usize],
+        reason: &str,
+    ) -> Result<bool, ProviderError> {
+        let _ = (lock_token, positions, reason);
+        Ok(false)
+    }
+
+    /// Where an instance stands, without reading its history; `None` if it is unknown.
+    ///
+    /// Default: derived from [`read`](Self::read) and [`get_custom_status`](Self::get_custom_status).
+    async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>, ProviderError> {
+        let history = self.read(instance).await?;
+        let Some(mut outcome) = InstanceOutcome::of_history(&history) else {
+            return Ok(None);
+        };
+        if let Some((status, version)) = self.get_custom_status(instance, 0).await? {
+            outcome.custom_status = status;
+            outcome.custom_status_version = version;
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Name and version of the handler of one execution, without reading its history; `None` if unknown.
+    ///
+    /// Default: from the first event of the execution.
+    async fn execution_handler(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Option<(String, String)>, ProviderError> {
+        let history = self.read_with_execution(instance, execution_id).await?;
+        Ok(history.iter().find_map(Event::started_handler))
+    }
+
+    /// Notices of changes of one instance. `None`: the store cannot wake, ask again from time to time.
+    fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
+        let _ = instance;
+        None
+    }
+}

@@ -1,0 +1,31 @@
+//! The storage contract. A provider stores and hands out; it never interprets an event beyond what is said here.
+
+mod admin;
+mod claim;
+mod contract;
+pub mod error;
+pub mod management;
+mod tags;
+mod types;
+mod watch;
+
+pub use admin::ProviderAdmin;
+pub use claim::{
+    CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork, TurnClaim, TurnHistory, WorkClaim,
+};
+pub use contract::Provider;
+pub use error::ProviderError;
+pub use management::{
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
+    ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+pub use tags::TagFilter;
+pub use types::{
+    ExecutionMetadata, InstanceOutcome, KvEntry, OrchestrationItem, OutcomeStatus,
+    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats,
+};
+pub use watch::InstanceWatch;
+
+pub use crate::limits::MAX_WORKER_TAGS;
+pub use crate::version::{DispatcherCapabilityFilter, SemverRange, current_build_version};
+pub use crate::work_item::WorkItem;

@@ -1,0 +1,14 @@
+//! How a waiting client learns that something happened, without asking again and again.
+
+use async_trait::async_trait;
+
+/// Notices of commits that may have changed one instance.
+///
+/// Take the watch first, then read, then await [`changed`](InstanceWatch::changed): a commit between the read and the
+/// wait is never missed.
+#[async_trait]
+pub trait InstanceWatch: Send {
+    /// Resolves once a commit may have changed the instance since the watch was made or since the last notice.
+    /// May resolve for nothing; never resolves too late for a commit of this process.
+    async fn changed(&mut self);
+}

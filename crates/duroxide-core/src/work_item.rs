@@ -1,0 +1,213 @@
+//! What travels on the queues. In: decisions of a turn, results of workers, calls of clients. Out: JSON rows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::ErrorDetails;
+
+/// A message on the orchestrator queue or, for [`WorkItem::ActivityExecute`], on the worker queue.
+///
+/// ```
+/// use duroxide_core::WorkItem;
+/// let item = WorkItem::CancelInstance { instance: "order-7".into(), reason: "asked".into() };
+/// assert_eq!(item.target_instance(), "order-7");
+/// assert_eq!(item.kind_name(), "CancelInstance");
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub enum WorkItem {
+    /// Begin an instance.
+    StartOrchestration {
+        /// Target.
+        instance: String,
+        /// Handler name.
+        orchestration: String,
+        /// Its input.
+        input: String,
+        /// Exact version, or `None` for the registry's policy.
+        version: Option<String>,
+        /// Who awaits the result.
+        parent_instance: Option<String>,
+        /// Scheduling event in the parent.
+        parent_id: Option<u64>,
+        /// Execution of the parent that scheduled this child.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        parent_execution_id: Option<u64>,
+        /// Execution to create, normally 1.
+        execution_id: u64,
+    },
+    /// Run an activity.
+    ActivityExecute {
+        /// Who scheduled it.
+        instance: String,
+        /// In which execution.
+        execution_id: u64,
+        /// Scheduling event id.
+        id: u64,
+        /// Registered name.
+        name: String,
+        /// Its input.
+        input: String,
+        /// Session it is bound to.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        session_id: Option<String>,
+        /// Tag that routes it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        tag: Option<String>,
+    },
+    /// An activity returned a value.
+    ActivityCompleted {
+        /// Who scheduled it.
+        instance: String,
+        /// In which execution.
+        execution_id: u64,
+        /// Scheduling event id.
+        id: u64,
+        /// The value.
+        result: String,
+    },
+    /// An activity failed.
+    ActivityFailed {
+        /// Who scheduled it.
+        instance: String,
+        /// In which execution.
+        execution_id: u64,
+        /// Scheduling event id.
+        id: u64,
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// A timer is due.
+    TimerFired {
+        /// Who set it.
+        instance: String,
+        /// In which execution.
+        execution_id: u64,
+        /// Scheduling event id.
+        id: u64,
+        /// When it is due; the message becomes visible then.
+        fire_at_ms: u64,
+    },
+    /// A positional signal.
+    ExternalRaised {
+        /// Target.
+        instance: String,
+        /// Signal name.
+        name: String,
+        /// Payload.
+        data: String,
+    },
+    /// A child returned a value.
+    SubOrchCompleted {
+        /// Who awaits it.
+        parent_instance: String,
+        /// In which execution.
+        parent_execution_id: u64,
+        /// Scheduling event id.
+        parent_id: u64,
+        /// The value.
+        result: String,
+    },
+    /// A child failed.
+    SubOrchFailed {
+        /// Who awaits it.
+        parent_instance: String,
+        /// In which execution.
+        parent_execution_id: u64,
+        /// Scheduling event id.
+        parent_id: u64,
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// Cancel an instance.
+    CancelInstance {
+        /// Target.
+        instance: String,
+        /// What the caller said.
+        reason: String,
+    },
+    /// Begin the next execution of an instance.
+    ContinueAsNew {
+        /// Target.
+        instance: String,
+        /// Handler name.
+        orchestration: String,
+        /// Its input.
+        input: String,
+        /// Exact version, or `None` for the registry's policy.
+        version: Option<String>,
+        /// Who awaits the result.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        parent_instance: Option<String>,
+        /// Scheduling event in the parent.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        parent_id: Option<u64>,
+        /// Execution of the parent that scheduled this child.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        parent_execution_id: Option<u64>,
+        /// Unread queue messages, oldest first.
+        #[serde(default)]
+        carry_forward_events: Vec<(String, String)>,
+        /// Custom status at the end of the previous execution.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        initial_custom_status: Option<String>,
+    },
+    /// A queue message.
+    QueueMessage {
+        /// Target.
+        instance: String,
+        /// Queue name.
+        name: String,
+        /// Payload.
+        data: String,
+    },
+}
+
+impl WorkItem {
+    /// The instance whose queue the item belongs to.
+    #[must_use]
+    pub fn target_instance(&self) -> &str {
+        match self {
+            Self::StartOrchestration { instance, .. }
+            | Self::ActivityExecute { instance, .. }
+            | Self::ActivityCompleted { instance, .. }
+            | Self::ActivityFailed { instance, .. }
+            | Self::TimerFired { instance, .. }
+            | Self::ExternalRaised { instance, .. }
+            | Self::CancelInstance { instance, .. }
+            | Self::ContinueAsNew { instance, .. }
+            | Self::QueueMessage { instance, .. } => instance,
+            Self::SubOrchCompleted {
+                parent_instance, ..
+            }
+            | Self::SubOrchFailed {
+                parent_instance, ..
+            } => parent_instance,
+        }
+    }
+
+    /// The variant's name.
+    #[must_use]
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            Self::StartOrchestration { .. } => "StartOrchestration",
+            Self::ActivityExecute { .. } => "ActivityExecute",
+            Self::ActivityCompleted { .. } => "ActivityCompleted",
+            Self::ActivityFailed { .. } => "ActivityFailed",
+            Self::TimerFired { .. } => "TimerFired",
+            Self::ExternalRaised { .. } => "ExternalRaised",
+            Self::SubOrchCompleted { .. } => "SubOrchCompleted",
+            Self::SubOrchFailed { .. } => "SubOrchFailed",
+            Self::CancelInstance { .. } => "CancelInstance",
+            Self::ContinueAsNew { .. } => "ContinueAsNew",
+            Self::QueueMessage { .. } => "QueueMessage",
+        }
+    }
+
+    /// Whether the item begins an execution.
+    #[must_use]
+    pub fn is_start(&self) -> bool {
+        matches!(
+            self,
+            Self::StartOrchestration { .. } | Self::ContinueAsNew { .. }
+        )
+    }
+}
