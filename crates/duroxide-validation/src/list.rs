@@ -273,6 +273,177 @@ macro_rules! for_each_case {
                 test_kv_snapshot_after_clear_all;
                 test_kv_snapshot_cross_execution;
             }
+            orphans {
+                an_orphan_cancel_does_not_block_other_instances;
+                an_orphan_signal_does_not_block_other_instances;
+                an_orphan_activity_result_does_not_block_other_instances;
+                an_orphan_timer_does_not_block_other_instances;
+                an_orphan_child_result_does_not_block_other_instances;
+                a_hundred_orphans_do_not_block_a_start;
+                an_early_message_waits_for_its_start;
+                an_orphan_leaves_no_lease_behind;
+                a_mixed_orphan_batch_is_kept;
+                a_queue_message_next_to_its_start_is_delivered;
+                an_orphan_is_consumed_after_the_grace_period [OrphanGrace, Management];
+                leftovers_of_a_deleted_instance_do_not_block [Management];
+            }
+            undecodable {
+                an_undecodable_message_does_not_block_its_instance [CorruptMessages];
+                an_undecodable_message_does_not_block_other_instances [CorruptMessages];
+                an_undecodable_start_does_not_block_its_id [CorruptMessages];
+                an_undecodable_message_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
+                an_undecodable_activity_does_not_block_the_queue [CorruptMessages];
+                an_undecodable_activity_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
+                a_damaged_history_keeps_its_messages [CorruptHistory];
+                a_damaged_history_does_not_block_other_instances [CorruptHistory];
+            }
+            fencing {
+                an_event_without_a_position_is_rejected;
+                an_append_never_overwrites;
+                a_second_commit_is_rejected;
+                an_abandoned_turn_is_over;
+                an_abandoned_activity_is_over;
+                a_completion_must_be_a_result;
+                an_activity_is_no_orchestrator_message;
+                a_failed_commit_has_no_side_effect;
+                a_taken_over_turn_cannot_commit;
+                a_taken_over_turn_cannot_commit_later;
+                a_taken_over_turn_cannot_be_renewed;
+                a_taken_over_turn_cannot_be_abandoned;
+                a_taken_over_activity_cannot_be_acked;
+                a_taken_over_activity_cannot_be_renewed_or_given_back;
+                a_renewed_turn_stays_leased;
+                a_renewal_counts_from_now;
+                an_unknown_turn_cannot_be_renewed;
+                tokens_are_good_for_their_own_queue_only;
+            }
+            claims {
+                a_batch_of_turns_keeps_its_limit;
+                a_batch_of_turns_is_filled [BatchedTurns];
+                each_turn_of_a_batch_has_its_own_lease;
+                a_batch_of_turns_is_filtered;
+                an_empty_store_makes_an_empty_batch;
+                message_attempts_belong_to_their_messages [MessageAttempts];
+                a_batch_of_activities_is_in_order;
+                a_batch_of_activities_is_filled [BatchedWork];
+                a_batch_of_activities_is_filtered;
+                lost_activity_leases_are_named [LostWork];
+                a_current_history_is_confirmed_or_loaded;
+                an_outdated_history_is_loaded;
+                a_history_ahead_of_the_store_is_loaded;
+                a_history_of_another_execution_is_loaded;
+                an_unknown_history_is_loaded;
+                a_history_of_a_deleted_instance_is_not_confirmed [Management];
+                as_many_claimers_as_instances_are_all_served;
+                as_many_workers_as_activities_are_all_served;
+                forty_callers_on_both_queues_do_not_disturb_each_other;
+                messages_from_many_senders_all_arrive;
+                an_abandon_counts_only_its_own_messages;
+                a_delayed_abandon_keeps_the_order;
+                an_undelayed_abandon_leaves_visibility_alone;
+                attempts_are_on_record_at_claim_time [AttemptCounts];
+                an_expired_turn_counts_as_an_attempt;
+                an_expired_claim_can_be_given_back;
+                cancellation_names_exactly_one_activity;
+                every_range_of_a_filter_admits;
+                large_version_numbers_compare_as_numbers;
+                a_committed_timer_is_visible_when_due;
+                results_of_an_earlier_execution_are_delivered;
+            }
+            admin_truth {
+                deleting_a_stranger_counts_nothing [Management];
+                bulk_delete_spares_a_tree_in_which_a_child_runs [Management];
+                bulk_delete_spares_an_instance_between_two_executions [Management];
+                bulk_delete_spares_queued_starts [Management];
+                a_late_child_stops_the_deletion [Management];
+                pruning_by_time_takes_continued_executions [Management];
+                pruning_combines_its_criteria [Management];
+                a_deleted_id_begins_from_scratch [Management];
+                claimed_rows_are_not_counted_as_waiting [Management];
+                abandoned_rows_wait_again [Management];
+                a_timer_not_yet_due_counts_as_a_timer [Management];
+                times_are_real_milliseconds [Management];
+                a_running_instance_has_no_output [Management];
+                no_output_is_not_an_empty_output [Management];
+                details_follow_the_current_execution [Management];
+                totals_count_each_status [Management];
+                instances_are_listed_newest_first [Management];
+                both_halves_read_the_same_history [Management];
+                sizes_are_bytes;
+                a_parent_is_for_life [Management];
+            }
+            drop_safety {
+                a_dropped_fetch_leaves_no_lasting_lease;
+                a_dropped_work_fetch_leaves_no_lasting_lease;
+                a_dropped_commit_is_whole_or_absent;
+                a_dropped_ack_is_whole_or_absent;
+                a_dropped_long_poll_takes_nothing [LongPoll];
+                dropped_calls_do_not_wear_the_store_out;
+            }
+            hostile_input {
+                every_message_kind_comes_back;
+                every_committed_message_kind_comes_back;
+                every_event_kind_comes_back;
+                event_ids_may_jump;
+                an_endless_delay_saturates;
+                an_endless_lease_saturates;
+                a_timer_at_the_end_of_time_waits;
+                a_delay_of_zero_is_none;
+                instance_ids_come_back_as_they_were;
+                ids_that_look_alike_are_different;
+                an_id_is_not_a_pattern [Management];
+                payloads_come_back_as_they_were;
+                a_nul_character_is_kept_or_refused;
+                sessions_and_tags_may_have_any_name;
+                forged_tokens_open_nothing;
+                two_megabytes_pass;
+                a_long_id_is_an_id;
+            }
+            wakeups {
+                a_message_wakes_a_waiting_dispatcher [LongPoll];
+                a_commit_wakes_a_waiting_dispatcher [LongPoll];
+                the_end_of_a_lease_wakes_a_waiting_dispatcher [LongPoll];
+                an_abandon_wakes_a_waiting_dispatcher [LongPoll];
+                a_result_wakes_a_waiting_dispatcher [LongPoll];
+                a_due_message_wakes_a_waiting_dispatcher [LongPoll];
+                an_expiring_lease_wakes_a_waiting_dispatcher [LongPoll];
+                an_activity_wakes_a_waiting_worker [LongPoll];
+                a_commit_wakes_a_waiting_worker [LongPoll];
+                an_abandon_wakes_a_waiting_worker [LongPoll];
+                a_worker_with_another_tag_swallows_no_wake_up [LongPoll];
+                a_worker_without_the_session_swallows_no_wake_up [LongPoll];
+                a_burst_wakes_everybody [LongPoll];
+                another_process_is_noticed [LongPoll, SecondHandle];
+                a_commit_wakes_a_watching_client [Watch];
+                a_watch_misses_no_commit [Watch];
+                a_watch_may_come_before_its_instance [Watch];
+            }
+            outcome {
+                a_stranger_has_no_outcome;
+                a_running_instance_is_running;
+                a_completed_instance_tells_its_value;
+                a_failed_instance_tells_why;
+                between_executions_an_instance_is_running;
+                the_custom_status_comes_with_the_outcome;
+                each_execution_names_its_handler;
+            }
+            dead_letters {
+                a_message_set_aside_is_listed [DeadLetters, Management];
+                the_rest_of_the_batch_stays_claimed [DeadLetters, Management];
+                positions_are_those_of_the_claimed_batch [DeadLetters, Management];
+                a_lost_lease_sets_nothing_aside [DeadLetters, Management];
+                a_letter_is_forgotten_once [DeadLetters, Management];
+                letters_are_listed_oldest_first [DeadLetters, Management];
+            }
+            handles {
+                two_handles_share_leases [SecondHandle];
+                a_commit_is_seen_by_both_handles [SecondHandle];
+                a_fast_machine_takes_nothing_early [SkewedHandle];
+                a_slow_machine_takes_nothing_early [SkewedHandle];
+                a_lease_of_a_slow_machine_holds [SkewedHandle];
+                a_lease_of_a_fast_machine_ends [SkewedHandle];
+                a_fast_machine_sees_no_timer_early [SkewedHandle];
+            }
         }
     };
 }
