@@ -423,9 +423,6 @@ impl Execution {
     /// A failure that is not the author's to handle ends the execution, unless the code dropped the operation or asked
     /// to see such failures.
     fn abort_on_system_failure(&mut self, event: &Event, details: &ErrorDetails) {
-        if details.is_application() || !self.is_undecided() {
-            return;
-        }
         let source = event.source_event_id.unwrap_or_default();
         let fatal = self
             .shared
@@ -433,8 +430,8 @@ impl Execution {
             .operations
             .by_event(source)
             .is_some_and(|operation| operation.is_held() && !operation.surfaces_failures);
-        if fatal {
-            self.turn.abort.get_or_insert_with(|| details.clone());
+        if fatal && !details.is_application() {
+            self.abort(details.clone());
         }
     }
 

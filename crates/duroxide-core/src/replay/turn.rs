@@ -157,13 +157,20 @@ impl Execution {
         self.arrive(kind, Some(call.activity_id));
     }
 
+    /// Ends the execution, unless its end is decided already. Later arrivals are recorded, but the code runs no more.
+    pub(super) fn abort(&mut self, details: ErrorDetails) {
+        if self.is_undecided() && self.cancel_reason.is_none() {
+            self.turn.abort.get_or_insert(details);
+        }
+    }
+
     /// Whether nothing the host says can matter any more.
     fn is_over(&self) -> bool {
         self.turn.abort.is_some() || self.cancel_reason.is_some() || !self.is_undecided()
     }
 
     /// Whether the code has neither returned, nor panicked, nor asked for another execution.
-    pub(super) fn is_undecided(&self) -> bool {
+    fn is_undecided(&self) -> bool {
         self.handler.is_suspended() && self.shared.cell().next.is_none()
     }
 
@@ -184,9 +191,6 @@ impl Execution {
     fn run(&mut self) -> Result<(), super::Divergence> {
         loop {
             self.meet_rejected();
-            if self.turn.abort.is_some() {
-                return Ok(());
-            }
             if let Some(event) = self.turn.events.get(self.turn.applied).cloned() {
                 self.turn.applied += 1;
                 if !matches!(event.kind, EventKind::OrchestrationStarted { .. }) {
@@ -195,7 +199,7 @@ impl Execution {
                 continue;
             }
             self.poll_if_due();
-            if !self.record_next_command() {
+            if self.turn.abort.is_some() || !self.record_next_command() {
                 return Ok(());
             }
         }
@@ -211,9 +215,7 @@ impl Execution {
             return;
         }
         self.poll_if_due();
-        if self.is_undecided() {
-            self.turn.abort.get_or_insert(details);
-        }
+        self.abort(details);
     }
 
     /// Turns the oldest request into an event; false if there is none.
