@@ -7,3 +7,5 @@ mod world;
 
 mod basics;
 mod cuts;
+mod divergence;
+mod mutations;

@@ -133,6 +133,9 @@ impl World {
         self.history.extend(turn.events.iter().cloned());
         self.commits.push(self.history.len());
         assert_well_formed(&self.history);
+        if self.is_over() {
+            assert_nothing_left(&self.history);
+        }
         if turn.outcome == Outcome::Waiting {
             assert_eq!(execution.last_event_id(), self.history.len() as u64);
             self.live = Some(execution);
@@ -292,6 +295,16 @@ pub(crate) fn assert_well_formed(history: &[Event]) {
             answered,
             "a schedule is answered or cancelled once: {event:?}"
         );
+    }
+}
+
+/// An execution that is over leaves no activity and no wait behind. (A child may be forgotten on purpose.)
+fn assert_nothing_left(history: &[Event]) {
+    let settled: HashSet<u64> = history.iter().filter_map(|e| e.source_event_id).collect();
+    for event in history {
+        if let EventKind::ActivityScheduled { .. } = event.kind {
+            assert!(settled.contains(&event.event_id), "left behind: {event:?}");
+        }
     }
 }
 
