@@ -187,11 +187,7 @@ impl Execution {
             return false;
         }
         let decided = self.turn.arrivals.min(self.turn.events.len());
-        let last = self
-            .turn
-            .events
-            .last()
-            .map_or(self.last_event_id, |e| e.event_id);
+        let last = self.last_kept_event_id(self.last_event_id);
         let keys = self.shared.cell().kv.len();
         let violation = limits.violation(&self.turn.events[decided..], keys, last, outcome);
         let Some(text) = violation else {
@@ -200,19 +196,22 @@ impl Execution {
         tracing::error!(instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
         self.turn.events.truncate(decided);
         self.turn.actions.clear();
+        // The ids of what was taken back are free again.
+        self.last_event_id = self.last_kept_event_id(self.turn.base_event_id);
         *outcome = Outcome::Failed {
             details: ErrorDetails::orchestration_failed(text),
         };
         true
     }
 
+    /// The last event of the delta, or what came before it.
+    fn last_kept_event_id(&self, before: u64) -> u64 {
+        self.turn.events.last().map_or(before, |e| e.event_id)
+    }
+
     /// Recorded operations that may be cancelled, in the order of their records.
     fn cancellable(&self, slots: Vec<usize>, wanted: impl Fn(&Operation) -> bool) -> Vec<Cancel> {
-        let last_kept = self
-            .turn
-            .events
-            .last()
-            .map_or(self.last_event_id, |e| e.event_id);
+        let last_kept = self.last_kept_event_id(self.last_event_id);
         let cell = self.shared.cell();
         let mut records: Vec<Cancel> = slots
             .into_iter()

@@ -8,4 +8,6 @@ mod world;
 mod basics;
 mod cuts;
 mod divergence;
+mod dropping;
+mod limits;
 mod mutations;
