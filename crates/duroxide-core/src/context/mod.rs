@@ -1,6 +1,7 @@
 //! What authors call from an orchestration. One file per family of calls; every call only asks, replay decides.
 
 mod activities;
+mod cancellation;
 mod attempts;
 mod children;
 mod combinators;

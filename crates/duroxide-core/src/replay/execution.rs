@@ -76,6 +76,8 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
+    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    pub(super) winds_down: bool,
     pub(super) ended: bool,
     pub(super) turn: super::turn::TurnState,
 }
@@ -193,6 +195,7 @@ impl Execution {
             parent,
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
+            winds_down: false,
             ended: false,
             turn: super::turn::TurnState::default(),
         })
@@ -306,7 +309,7 @@ impl Execution {
             | EventKind::OrchestrationFailed { .. }
             | EventKind::OrchestrationContinuedAsNew { .. } => self.ended = true,
             EventKind::OrchestrationCancelRequested { reason } => {
-                self.cancel_reason.get_or_insert_with(|| reason.clone());
+                self.request_cancellation(reason, origin);
             }
             EventKind::ActivityScheduled { .. }
             | EventKind::TimerCreated { .. }
@@ -365,6 +368,21 @@ impl Execution {
             }
         }
         Ok(())
+    }
+
+    /// The first request is told to code that watches for it; any other ends the execution with this turn.
+    fn request_cancellation(&mut self, reason: &str, origin: Origin) {
+        let first = self.cancel_reason.is_none();
+        self.winds_down = first && self.shared.cell().request_cancellation(reason);
+        if self.winds_down {
+            self.due = Some(origin);
+        }
+        self.cancel_reason.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Whether a request to cancel ends the execution with this turn, whatever the code does.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel_reason.is_some() && !self.winds_down
     }
 
     /// A recorded decision: the oldest request of the code must be the same.
