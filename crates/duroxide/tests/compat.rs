@@ -4,12 +4,12 @@
 mod author;
 #[path = "compat/client.rs"]
 mod client;
+#[cfg(all(feature = "provider-test", feature = "test-hooks"))]
+#[path = "compat/kit.rs"]
+mod kit;
 #[path = "compat/paths.rs"]
 mod paths;
 #[path = "compat/runtime.rs"]
 mod runtime;
 #[path = "compat/third_party.rs"]
 mod third_party;
-#[cfg(all(feature = "provider-test", feature = "test-hooks"))]
-#[path = "compat/kit.rs"]
-mod kit;

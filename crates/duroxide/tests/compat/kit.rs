@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide::provider_validation::ProviderFactory as _;
 use duroxide::provider_validations::{
-    ProviderFactory, bulk_deletion, capability_filtering, custom_status, deletion, kv_store, long_polling,
-    poison_message, prune, sessions, tag_filtering,
+    ProviderFactory, bulk_deletion, capability_filtering, custom_status, deletion, kv_store,
+    long_polling, poison_message, prune, sessions, tag_filtering,
 };
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
@@ -49,7 +49,10 @@ async fn calls_the_kit(factory: &Factory, dynamic: &dyn ProviderFactory) {
 #[test]
 fn the_hooks_slow_down_instances_by_prefix() {
     test_hooks::set_orch_processing_delay(Duration::from_millis(5), Some("slow-"));
-    assert_eq!(test_hooks::get_orch_processing_delay("slow-1"), Some(Duration::from_millis(5)));
+    assert_eq!(
+        test_hooks::get_orch_processing_delay("slow-1"),
+        Some(Duration::from_millis(5))
+    );
     assert_eq!(test_hooks::get_orch_processing_delay("fast"), None);
     test_hooks::clear_orch_processing_delay();
     assert_eq!(test_hooks::get_orch_processing_delay("slow-1"), None);
