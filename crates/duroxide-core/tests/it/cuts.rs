@@ -66,6 +66,7 @@ fn any_leaf() -> impl Strategy<Value = Step> {
         1 => Just(Step::Return),
         1 => Just(Step::Fail),
         1 => Just(Step::Panic),
+        1 => Just(Step::BreakLimit),
     ]
 }
 

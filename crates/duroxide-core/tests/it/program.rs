@@ -64,6 +64,7 @@ pub(crate) enum Step {
     KvPrune(u8),
     Status,
     ResetStatus,
+    BreakLimit,
     Continue,
     Return,
     Fail,
@@ -323,6 +324,10 @@ async fn tell(ctx: &OrchestrationContext, step: &Step, label: &str) -> String {
         Step::ResetStatus => {
             ctx.reset_custom_status();
             "reset".into()
+        }
+        Step::BreakLimit => {
+            drop(ctx.schedule_activity("A", label).with_tag("t".repeat(300)));
+            "broken".into()
         }
         Step::Continue if ctx.execution_id() < 3 => {
             let next = ctx.continue_as_new(format!("from {label}")).await;
