@@ -23,6 +23,8 @@ use crate::provider::KvEntry;
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
 
+const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
+
 /// Reason of cancel records that stem from the code dropping a future.
 pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
 
@@ -133,6 +135,9 @@ impl Execution {
         let Some((first, rest)) = history.split_first() else {
             return Err(Divergence::new("corrupted history: empty"));
         };
+        if first.event_id > LAST_EVENT_ID {
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
+        }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
         execution.expect_kv_stamps(rest);
         for event in rest {
@@ -261,7 +266,7 @@ impl Execution {
     /// A recorded event. The code sees the time that the event was recorded at.
     fn replay(&mut self, event: &Event) -> Result<(), Divergence> {
         if event.event_id <= self.last_event_id || event.event_id > LAST_EVENT_ID {
-            return Err(Divergence::new("corrupted history: event ids must increase").at(event));
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(event));
         }
         self.step(event, Origin::Recorded)?;
         self.shared.cell().now_ms = event.timestamp_ms;

@@ -282,9 +282,8 @@ fn a_reader_that_gets_its_message_through_the_drop_of_another_wakes_up_at_once()
             drop(older);
             String::new()
         };
-        let read = async { newer.await };
         let both: Vec<std::pin::Pin<Box<dyn Future<Output = String> + Send>>> =
-            vec![Box::pin(read), Box::pin(drop_older)];
+            vec![Box::pin(newer), Box::pin(drop_older)];
         Ok(ctx.join(both).await.concat())
     });
     world.turn(vec![]);

@@ -6,13 +6,16 @@ mod program;
 mod world;
 
 mod basics;
+mod combinators;
 mod cuts;
 mod divergence;
 mod dropping;
 mod ending;
 mod host;
+mod hostile;
 mod limits;
 mod misuse;
 mod mutations;
 mod retries;
+mod stored_format;
 mod values;

@@ -22,8 +22,16 @@ macro_rules! mutation {
     ($name:literal, $headline:literal, [$($message:expr),*], |$ctx:ident| $before:block, $after:block) => {
         Mutation {
             name: $name,
-            before: handler(|$ctx, _| async move { $before; Ok(String::new()) }),
-            after: handler(|$ctx, _| async move { $after; Ok(String::new()) }),
+            before: handler(|$ctx, _| async move {
+                let _ = &$ctx;
+                $before;
+                Ok(String::new())
+            }),
+            after: handler(|$ctx, _| async move {
+                let _ = &$ctx;
+                $after;
+                Ok(String::new())
+            }),
             messages: vec![$($message),*],
             headline: $headline,
         }
@@ -574,7 +582,7 @@ fn endings() -> Vec<Mutation> {
             },
             {
                 ctx.schedule_activity("A", "").await?;
-                return ctx.continue_as_new("early").await;
+                ctx.continue_as_new("early").await?;
             }
         ),
         mutation!(
@@ -587,7 +595,7 @@ fn endings() -> Vec<Mutation> {
             },
             {
                 ctx.schedule_activity("A", "").await?;
-                panic!("early")
+                assert!(ctx.instance_id().is_empty(), "early")
             }
         ),
         mutation!(

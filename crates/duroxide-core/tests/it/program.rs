@@ -233,7 +233,7 @@ impl<'a> Branch<'a> {
                 format!("{place}={}", value?)
             }
             Step::If(then, otherwise) => {
-                let chosen = if hash(&self.last) % 2 == 0 {
+                let chosen = if hash(&self.last).is_multiple_of(2) {
                     then
                 } else {
                     otherwise
