@@ -7,6 +7,7 @@ mod world;
 
 mod basics;
 mod combinators;
+mod cost;
 mod cuts;
 mod divergence;
 mod dropping;
