@@ -10,6 +10,7 @@ mod command;
 mod divergence;
 mod ending;
 mod execution;
+mod forced;
 mod handler_future;
 mod host;
 mod limits;
@@ -19,6 +20,7 @@ mod turn;
 
 pub use divergence::Divergence;
 pub use execution::{Execution, ExecutionStart, ParentLink};
+pub use forced::fail_without_replay;
 pub use host::{
     HostCall, HostRequest, SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,
     SYSCALL_PREFIX, SYSCALL_UTC_NOW_MS,

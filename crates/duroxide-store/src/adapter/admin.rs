@@ -1,0 +1,122 @@
+//! The administrative trait, as a table of contents.
+
+use async_trait::async_trait;
+use duroxide_core::Event;
+use duroxide_core::provider::{
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+use super::provider::at;
+use super::{StoreProvider, dead_letters, delete, inspect, prune, read};
+use crate::EventStore;
+
+type Answer<T> = Result<T, ProviderError>;
+
+#[async_trait]
+impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
+    async fn list_instances(&self) -> Answer<Vec<String>> {
+        let all = at("list_instances", inspect::all(&*self.store).await)?;
+        Ok(all.into_iter().map(|one| one.id).collect())
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Answer<Vec<String>> {
+        let ids = inspect::ids_by_status(&*self.store, status).await;
+        at("list_instances_by_status", ids)
+    }
+
+    async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
+        let executions = read::executions(&*self.store, instance).await;
+        let executions = at("list_executions", executions)?;
+        Ok(executions.into_iter().map(|(id, _)| id).collect())
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Answer<Vec<Event>> {
+        let history = read::history(&*self.store, instance, execution_id).await;
+        at("read_history_with_execution_id", history)
+    }
+
+    async fn read_history(&self, instance: &str) -> Answer<Vec<Event>> {
+        let history = read::latest_history(&*self.store, instance).await;
+        at("read_history", history)
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
+        let latest = read::latest_execution(&*self.store, instance).await;
+        at("latest_execution_id", latest)
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Answer<InstanceInfo> {
+        let info = inspect::instance(&*self.store, instance).await;
+        at("get_instance_info", info)
+    }
+
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Answer<ExecutionInfo> {
+        let info = inspect::execution(&*self.store, instance, execution_id).await;
+        at("get_execution_info", info)
+    }
+
+    async fn get_system_metrics(&self) -> Answer<SystemMetrics> {
+        at("get_system_metrics", inspect::totals(&*self.store).await)
+    }
+
+    async fn get_queue_depths(&self) -> Answer<QueueDepths> {
+        at("get_queue_depths", inspect::depths(&*self.store).await)
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Answer<Vec<String>> {
+        let children = inspect::children(&*self.store, instance_id).await;
+        at("list_children", children)
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Answer<Option<String>> {
+        let parent = inspect::parent(&*self.store, instance_id).await;
+        at("get_parent_id", parent)
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Answer<DeleteInstanceResult> {
+        let deleted = delete::run(&*self.store, ids, force).await;
+        at("delete_instances_atomic", deleted)
+    }
+
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {
+        let deleted = delete::bulk(&*self.store, &filter).await;
+        at("delete_instance_bulk", deleted)
+    }
+
+    async fn prune_executions(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        let pruned = prune::run(&*self.store, instance_id, &options).await;
+        at("prune_executions", pruned)
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        let pruned = prune::bulk(&*self.store, &filter, &options).await;
+        at("prune_executions_bulk", pruned)
+    }
+
+    async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {
+        let letters = dead_letters::list(&*self.store, limit).await;
+        at("list_dead_letters", letters)
+    }
+
+    async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
+        let deleted = dead_letters::delete(&*self.store, id).await;
+        at("delete_dead_letter", deleted)
+    }
+}

@@ -1,0 +1,117 @@
+//! The adapter: a complete provider over any store. The only room that knows orchestrations.
+//!
+//! In: calls of the storage contract. Out: claims, batches and queries of the generic store. Never a second copy of
+//! what the store holds.
+
+mod admin;
+mod dead_letters;
+mod delete;
+mod error;
+mod inspect;
+mod names;
+mod provider;
+mod prune;
+mod read;
+mod rows;
+mod token;
+mod turn;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::InstanceWatch;
+
+use crate::EventStore;
+use crate::clock::StoreClock;
+use crate::memory::MemoryStore;
+use crate::wake::TopicWatch;
+
+/// How long a message for an unknown instance waits for a start, unless configured otherwise.
+pub const DEFAULT_ORPHAN_GRACE: Duration = Duration::from_secs(60);
+
+/// A complete provider over a store.
+///
+/// ```
+/// use duroxide_core::provider::Provider;
+/// use duroxide_store::{adapter::StoreProvider, memory::MemoryStore};
+/// let provider = StoreProvider::over("mine", MemoryStore::new());
+/// assert_eq!(provider.name(), "mine");
+/// ```
+#[derive(Debug)]
+pub struct StoreProvider<S> {
+    store: Arc<S>,
+    name: &'static str,
+    orphan_grace: Duration,
+}
+
+impl<S: EventStore> StoreProvider<S> {
+    /// A provider over this store, with a name for logs.
+    pub fn over(name: &'static str, store: impl Into<Arc<S>>) -> Self {
+        Self {
+            store: store.into(),
+            name,
+            orphan_grace: DEFAULT_ORPHAN_GRACE,
+        }
+    }
+
+    /// Sets how long a message for an unknown instance waits for a start before it becomes a dead letter.
+    #[must_use]
+    pub fn with_orphan_grace(mut self, grace: Duration) -> Self {
+        self.orphan_grace = grace;
+        self
+    }
+
+    /// The store underneath.
+    #[must_use]
+    pub fn store(&self) -> &Arc<S> {
+        &self.store
+    }
+}
+
+impl<S> Clone for StoreProvider<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            name: self.name,
+            orphan_grace: self.orphan_grace,
+        }
+    }
+}
+
+/// A provider in memory: for tests, and for work that may be forgotten with the process.
+pub type MemoryProvider = StoreProvider<MemoryStore>;
+
+impl MemoryProvider {
+    /// An empty provider that follows the operating system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::over("memory", MemoryStore::new())
+    }
+
+    /// An empty provider with a clock of the caller's.
+    pub fn with_clock(clock: impl Into<StoreClock>) -> Self {
+        Self::over("memory", MemoryStore::with_clock(clock))
+    }
+}
+
+impl Default for MemoryProvider {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Notices of one instance's commits.
+struct Watch(TopicWatch);
+
+#[async_trait]
+impl InstanceWatch for Watch {
+    async fn changed(&mut self) {
+        self.0.changed().await;
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,99 @@
+//! Where things live in the generic store: names of queues, scopes and keys. Only this file spells them.
+
+use duroxide_core::WorkItem;
+
+use super::error::{Error, Result};
+use crate::queue::{NewMessage, Queue, Visible};
+
+/// Messages to instances; the group is the instance, its label the engine version that began the execution.
+pub(super) const TURNS: Queue = Queue::grouped("orchestrator");
+/// Activities; the group is the instance, the label the tag, the affinity the session.
+pub(super) const WORK: Queue = Queue::single("worker");
+/// What was set aside.
+pub(super) const DEAD: Queue = Queue::single("dead_letters");
+/// Label of messages that wait for their due time.
+pub(super) const TIMER: &str = "timer";
+
+/// Scope of instance rows, by instance.
+pub(super) const INSTANCES: &str = "instances";
+
+/// Scope of an instance's execution rows.
+pub(super) fn executions(instance: &str) -> String {
+    format!("executions/{instance}")
+}
+
+/// Key of an execution row: as many digits as the largest number has, so that keys sort like numbers.
+pub(super) fn execution_key(execution: u64) -> String {
+    format!("{execution:020}")
+}
+
+/// The number in an execution key.
+pub(super) fn parse_execution_key(key: &str) -> Result<u64> {
+    key.parse().map_err(|_| Error::Undecodable {
+        what: format!("execution key {key}"),
+        reason: "not a number".to_owned(),
+    })
+}
+
+/// Scope that lists the direct children of an instance.
+pub(super) fn children(instance: &str) -> String {
+    format!("children/{instance}")
+}
+
+/// Scope of key-values at the end of the previous execution.
+pub(super) fn kv_base(instance: &str) -> String {
+    format!("kv/{instance}")
+}
+
+/// Scope of key-value changes of the running execution.
+pub(super) fn kv_delta(instance: &str) -> String {
+    format!("kv_delta/{instance}")
+}
+
+/// Key by which an activity can be cancelled, within its instance.
+pub(super) fn activity_key(execution: u64, activity: u64) -> String {
+    format!("{execution}/{activity}")
+}
+
+/// The message that carries an item to an instance.
+pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessage> {
+    let label = match item {
+        WorkItem::ActivityExecute { .. } => {
+            return Err(Error::WrongKind {
+                queue: "orchestrator",
+                kind: item.kind_name(),
+            });
+        }
+        WorkItem::TimerFired { .. } => Some(TIMER.to_owned()),
+        _ => None,
+    };
+    Ok(NewMessage {
+        label,
+        visible,
+        ..NewMessage::new(item.target_instance(), super::rows::encode(item)?)
+    })
+}
+
+/// The message that carries an activity to the workers.
+pub(super) fn to_workers(item: &WorkItem) -> Result<NewMessage> {
+    let WorkItem::ActivityExecute {
+        instance,
+        execution_id,
+        id,
+        session_id,
+        tag,
+        ..
+    } = item
+    else {
+        return Err(Error::WrongKind {
+            queue: "worker",
+            kind: item.kind_name(),
+        });
+    };
+    Ok(NewMessage {
+        key: Some(activity_key(*execution_id, *id)),
+        affinity: session_id.clone(),
+        label: tag.clone(),
+        ..NewMessage::new(instance, super::rows::encode(item)?)
+    })
+}

@@ -1,0 +1,315 @@
+//! The published trait, as a table of contents. Each operation lives in its own file.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::{
+    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
+    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
+};
+use duroxide_core::{Event, WorkItem};
+
+use super::error::{Error, Result};
+use super::names::{TURNS, WORK};
+use super::turn::commit::Turn;
+use super::{StoreProvider, Watch, ms, names, read, token, turn, work};
+use crate::EventStore;
+use crate::atomic::{Batch, Operation};
+use crate::lease::{After, LeaseToken};
+use crate::queue::Visible;
+
+type Answer<T> = std::result::Result<T, ProviderError>;
+
+/// Names the operation in an error, once.
+pub(super) fn at<T>(operation: &str, result: Result<T>) -> Answer<T> {
+    result.map_err(|error| error.at(operation))
+}
+
+fn after(delay: Option<Duration>) -> After {
+    delay.map_or(After::Now, |delay| After::DelayMs(ms(delay)))
+}
+
+impl<S: EventStore> StoreProvider<S> {
+    async fn put_on_worker_queue(&self, item: &WorkItem) -> Result<()> {
+        Ok(self.store.enqueue(&WORK, names::to_workers(item)?).await?)
+    }
+
+    async fn put_on_orchestrator_queue(
+        &self,
+        item: &WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<()> {
+        let visible = delay.map_or(Visible::Now, |delay| Visible::AfterMs(ms(delay)));
+        let message = names::to_instance(item, visible)?;
+        Ok(self.store.enqueue(&TURNS, message).await?)
+    }
+
+    async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<()> {
+        if events.iter().any(|event| event.event_id == 0) {
+            return Err(Error::ZeroEventId);
+        }
+        let append = turn::append(instance, execution, events)?;
+        let batch = Batch {
+            topics: vec![instance.to_owned()],
+            ..Batch::of([append])
+        };
+        self.store.commit(batch).await?;
+        Ok(())
+    }
+
+    async fn release_turn(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        forgive: bool,
+    ) -> Result<()> {
+        let (lease, _) = token::parse_turn(lock_token)?;
+        Ok(self.store.release(&lease, after(delay), forgive).await?)
+    }
+
+    async fn renew_turn(&self, lock_token: &str, extend_for: Duration) -> Result<()> {
+        let (lease, _) = token::parse_turn(lock_token)?;
+        Ok(self.store.renew(&lease, ms(extend_for)).await?)
+    }
+}
+
+#[async_trait]
+impl<S: EventStore + 'static> Provider for StoreProvider<S> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
+        let ask = TurnClaim {
+            max: 1,
+            lock_timeout,
+            poll_timeout,
+            filter: filter.cloned(),
+            cached: None,
+        };
+        let claimed = turn::claim::run(&*self.store, self.orphan_grace, &ask).await;
+        let mut turns = at("fetch_orchestration_item", claimed)?;
+        Ok(turns
+            .pop()
+            .map(|turn| (turn.item, turn.lock_token, turn.attempt_count)))
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Answer<()> {
+        let turn = Turn {
+            lock_token,
+            execution: execution_id,
+            history: history_delta,
+            to_workers: worker_items,
+            to_orchestrators: orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+        };
+        let committed = turn::commit::run(&*self.store, turn).await;
+        at("ack_orchestration_item", committed)
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Answer<()> {
+        let released = self.release_turn(lock_token, delay, ignore_attempt).await;
+        at("abandon_orchestration_item", released)
+    }
+
+    async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
+        at("read", read::latest_history(&*self.store, instance).await)
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
+        let history = read::history(&*self.store, instance, execution_id).await;
+        at("read_with_execution", history)
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Answer<()> {
+        let appended = self.append(instance, execution_id, &new_events).await;
+        at("append_with_execution", appended)
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
+        at("enqueue_for_worker", self.put_on_worker_queue(&item).await)
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Answer<Option<(WorkItem, String, u32)>> {
+        let ask = WorkClaim {
+            max: 1,
+            lock_timeout,
+            poll_timeout,
+            session: session.cloned(),
+            tag_filter: tag_filter.clone(),
+        };
+        let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
+        Ok(claimed
+            .pop()
+            .map(|work| (work.item, work.lock_token, work.attempt_count)))
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {
+        let acked = work::ack(&*self.store, token, completion).await;
+        at("ack_work_item", acked)
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
+        let lease = LeaseToken::new(token);
+        let renewed = self.store.renew(&lease, ms(extend_for)).await;
+        at("renew_work_item_lock", renewed.map_err(Error::Store))
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Answer<usize> {
+        let renew = Operation::RenewAffinities {
+            queue: WORK,
+            owners: owner_ids.iter().map(|&owner| owner.to_owned()).collect(),
+            lease_ms: ms(extend_for),
+            idle_ms: ms(idle_timeout),
+        };
+        let renewed = work::count(&*self.store, renew).await;
+        at("renew_session_lock", renewed)
+    }
+
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
+        let sweep = Operation::SweepAffinities { queue: WORK };
+        let swept = work::count(&*self.store, sweep).await;
+        at("cleanup_orphaned_sessions", swept)
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Answer<()> {
+        let lease = LeaseToken::new(token);
+        let released = self
+            .store
+            .release(&lease, after(delay), ignore_attempt)
+            .await;
+        at("abandon_work_item", released.map_err(Error::Store))
+    }
+
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
+        let renewed = self.renew_turn(token, extend_for).await;
+        at("renew_orchestration_item_lock", renewed)
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Answer<()> {
+        let enqueued = self.put_on_orchestrator_queue(&item, delay).await;
+        at("enqueue_for_orchestrator", enqueued)
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Answer<Option<(Option<String>, u64)>> {
+        let status = read::custom_status(&*self.store, instance, last_seen_version).await;
+        at("get_custom_status", status)
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
+        let value = read::kv_value(&*self.store, instance, key).await;
+        at("get_kv_value", value)
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
+        let values = read::kv_all(&*self.store, instance).await;
+        at("get_kv_all_values", values)
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
+        let stats = read::stats(&*self.store, instance).await;
+        at("get_instance_stats", stats)
+    }
+
+    async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
+        let claimed = turn::claim::run(&*self.store, self.orphan_grace, &claim).await;
+        at("claim_turns", claimed)
+    }
+
+    async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
+        at("claim_work", work::claim(&*self.store, &claim).await)
+    }
+
+    async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
+        let lost = work::lost(&*self.store, tokens).await;
+        at("lost_work_items", lost).map(Some)
+    }
+
+    async fn set_aside_messages(
+        &self,
+        lock_token: &str,
+        positions: &[usize],
+        reason: &str,
+    ) -> Answer<bool> {
+        let aside = turn::set_aside::run(&*self.store, lock_token, positions, reason).await;
+        at("set_aside_messages", aside).map(|()| true)
+    }
+
+    async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
+        let outcome = read::outcome(&*self.store, instance).await;
+        at("read_outcome", outcome)
+    }
+
+    async fn execution_handler(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Answer<Option<(String, String)>> {
+        let handler = read::execution_handler(&*self.store, instance, execution_id).await;
+        at("execution_handler", handler)
+    }
+
+    fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
+        let watch = self.store.watch(instance)?;
+        Some(Box::new(Watch(watch)))
+    }
+}

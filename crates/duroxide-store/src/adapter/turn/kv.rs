@@ -1,0 +1,113 @@
+//! Key-values of an instance: changes of the running execution lie over the values of the executions before it, and
+//! are merged into them when the execution ends.
+
+use std::collections::BTreeMap;
+
+use duroxide_core::{Event, EventKind};
+
+use crate::adapter::error::Result;
+use crate::adapter::names;
+use crate::adapter::rows::{self, KvRow};
+use crate::atomic::Operation;
+
+/// What is stored before the turn.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) base: Vec<String>,
+    pub(super) delta: BTreeMap<String, KvRow>,
+}
+
+pub(super) fn touches(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::KeyValueSet { .. }
+            | EventKind::KeyValueCleared { .. }
+            | EventKind::KeyValuesCleared
+    )
+}
+
+/// The writes of a turn: its changes, merged if the execution ended.
+pub(super) fn plan(
+    instance: &str,
+    events: &[Event],
+    ended: bool,
+    stored: &Stored,
+    now_ms: u64,
+) -> Result<Vec<Operation>> {
+    let changed = changes(events, stored, now_ms);
+    if ended {
+        merge(instance, &stored.delta, changed)
+    } else {
+        let scope = names::kv_delta(instance);
+        let puts = changed.into_iter().map(|(key, row)| put(&scope, key, &row));
+        puts.collect()
+    }
+}
+
+fn changes(events: &[Event], stored: &Stored, now_ms: u64) -> BTreeMap<String, KvRow> {
+    let hidden = || KvRow {
+        value: None,
+        at: now_ms,
+    };
+    let mut changed = BTreeMap::new();
+    for event in events {
+        match &event.kind {
+            EventKind::KeyValueSet {
+                key,
+                value,
+                last_updated_at_ms,
+            } => {
+                let row = KvRow {
+                    value: Some(value.clone()),
+                    at: *last_updated_at_ms,
+                };
+                changed.insert(key.clone(), row);
+            }
+            EventKind::KeyValueCleared { key } => {
+                changed.insert(key.clone(), hidden());
+            }
+            EventKind::KeyValuesCleared => {
+                changed.values_mut().for_each(|row| *row = hidden());
+                for key in stored.base.iter().chain(stored.delta.keys()) {
+                    changed.insert(key.clone(), hidden());
+                }
+            }
+            _ => {}
+        }
+    }
+    changed
+}
+
+fn merge(
+    instance: &str,
+    delta: &BTreeMap<String, KvRow>,
+    changed: BTreeMap<String, KvRow>,
+) -> Result<Vec<Operation>> {
+    let base = names::kv_base(instance);
+    let mut merged = delta.clone();
+    merged.extend(changed);
+    let mut operations = Vec::with_capacity(merged.len() + 1);
+    for (key, row) in merged {
+        operations.push(match row.value {
+            Some(_) => put(&base, key, &row)?,
+            None => Operation::Delete {
+                scope: base.clone(),
+                key,
+            },
+        });
+    }
+    if !delta.is_empty() {
+        operations.push(Operation::DeleteScope {
+            scope: names::kv_delta(instance),
+        });
+    }
+    Ok(operations)
+}
+
+fn put(scope: &str, key: String, row: &KvRow) -> Result<Operation> {
+    Ok(Operation::Put {
+        scope: scope.to_owned(),
+        key,
+        value: rows::encode(row)?,
+    })
+}

@@ -1,0 +1,49 @@
+//! Setting claimed messages aside under the turn's lease. The rest of the batch stays claimed.
+
+use std::collections::BTreeSet;
+
+use crate::EventStore;
+use crate::adapter::error::{Error, Result};
+use crate::adapter::names::TURNS;
+use crate::adapter::{dead_letters, token};
+use crate::atomic::{Batch, Guard, Operation, Query};
+
+pub(in crate::adapter) async fn run<S: EventStore>(
+    store: &S,
+    lock_token: &str,
+    positions: &[usize],
+    reason: &str,
+) -> Result<()> {
+    let (lease, instance) = token::parse_turn(lock_token)?;
+    let held = store.lease(&lease).await?;
+    let Some(held) = held.filter(|held| held.valid && held.group == instance) else {
+        return Err(Error::InvalidToken(format!("lease {lease} is lost")));
+    };
+    let mut chosen = BTreeSet::new();
+    for position in positions {
+        let id = held.claimed.get(*position).ok_or(Error::NoSuchPosition {
+            position: *position,
+            size: held.claimed.len(),
+        })?;
+        chosen.insert(*id);
+    }
+    let of_instance = Query::Messages {
+        queue: TURNS,
+        group: Some(instance.to_owned()),
+        after: 0,
+        limit: usize::MAX,
+    };
+    let messages = store.query_one(of_instance).await?.into_messages()?;
+    let mut operations = Vec::with_capacity(chosen.len() + 1);
+    for message in messages.iter().filter(|m| chosen.contains(&m.id)) {
+        operations.push(dead_letters::keep(&TURNS, message, reason)?);
+    }
+    operations.push(Operation::DeleteMessages {
+        queue: TURNS,
+        ids: chosen.into_iter().collect(),
+    });
+    store
+        .commit(Batch::of(operations).guarded_by(Guard::Lease(lease)))
+        .await?;
+    Ok(())
+}

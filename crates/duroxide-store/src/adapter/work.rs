@@ -1,0 +1,116 @@
+//! Activities: claim, complete, renew, give back.
+
+use duroxide_core::WorkItem;
+use duroxide_core::provider::{ClaimedWork, TagFilter, WorkClaim};
+use tokio::time::Instant;
+
+use super::error::{Error, Result, unless_lost};
+use super::names::{self, TURNS, WORK};
+use super::{dead_letters, ms, rows};
+use crate::EventStore;
+use crate::atomic::{Batch, Guard, Operation, Query};
+use crate::lease::{LeaseToken, Owner};
+use crate::queue::{Claim, Claimed, Labels, Visible};
+
+pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
+    if ask.tag_filter == TagFilter::None {
+        return Ok(Vec::new());
+    }
+    let begun = Instant::now();
+    loop {
+        let tags = ask.tag_filter.clone();
+        let claimed = store
+            .claim(Claim {
+                queue: WORK,
+                max: ask.max.max(1),
+                lease_ms: ms(ask.lock_timeout),
+                wait: ask.poll_timeout.saturating_sub(begun.elapsed()),
+                labels: Labels::matching(move |tag| tags.matches(tag)),
+                owner: ask.session.as_ref().map(|session| Owner {
+                    id: session.owner_id.clone(),
+                    lease_ms: ms(session.lock_timeout),
+                }),
+                attach: None,
+            })
+            .await?;
+        if claimed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let work = decode(store, claimed).await?;
+        if !work.is_empty() {
+            return Ok(work);
+        }
+    }
+}
+
+async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<ClaimedWork>> {
+    let mut work = Vec::with_capacity(claimed.len());
+    for one in claimed {
+        for message in &one.messages {
+            match rows::decode(&message.payload, || format!("message {}", message.id)) {
+                Ok(item) => work.push(ClaimedWork {
+                    item,
+                    lock_token: one.token.to_string(),
+                    attempt_count: message.attempts,
+                }),
+                Err(error) => {
+                    let kept = dead_letters::keep(&WORK, message, &error.to_string())?;
+                    let lease = one.token.clone();
+                    let batch = Batch::of([kept, Operation::Complete { lease }]);
+                    unless_lost(store.commit(batch).await)?;
+                }
+            }
+        }
+    }
+    Ok(work)
+}
+
+pub(super) async fn ack<S: EventStore>(
+    store: &S,
+    token: &str,
+    completion: Option<WorkItem>,
+) -> Result<()> {
+    let lease = LeaseToken::new(token);
+    let mut batch = Batch::of([Operation::Complete {
+        lease: lease.clone(),
+    }])
+    .guarded_by(Guard::Lease(lease));
+    if let Some(item) = &completion {
+        if !matches!(
+            item,
+            WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }
+        ) {
+            return Err(Error::WrongKind {
+                queue: "orchestrator",
+                kind: item.kind_name(),
+            });
+        }
+        batch.operations.push(Operation::Enqueue {
+            queue: TURNS,
+            message: names::to_instance(item, Visible::Now)?,
+        });
+    }
+    store.commit(batch).await?;
+    Ok(())
+}
+
+/// Of these leases, the ones that are gone.
+pub(super) async fn lost<S: EventStore>(store: &S, tokens: &[String]) -> Result<Vec<String>> {
+    let queries = tokens.iter().map(|token| Query::Lease {
+        token: LeaseToken::new(token),
+    });
+    let answers = store.query(queries.collect()).await?;
+    let mut lost = Vec::new();
+    for (token, answer) in tokens.iter().zip(answers) {
+        if !answer.into_lease()?.is_some_and(|lease| lease.valid) {
+            lost.push(token.clone());
+        }
+    }
+    Ok(lost)
+}
+
+pub(super) async fn count<S: EventStore>(store: &S, operation: Operation) -> Result<usize> {
+    let counts = store.commit(Batch::of([operation])).await?;
+    let count = counts.first().copied().unwrap_or_default();
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}

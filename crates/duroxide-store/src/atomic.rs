@@ -1,0 +1,383 @@
+//! Guarded batches and consistent reads: the two calls everything else is made of.
+//!
+//! Protocol of a commit: first all guards, lease conditions and event numbers are checked against the state before
+//! the batch; if one does not hold, nothing happens. Then the operations are applied in order. Others see all of it or
+//! nothing.
+
+use async_trait::async_trait;
+
+use crate::error::StoreError;
+use crate::lease::{After, Lease, LeaseToken};
+use crate::log::{PartitionInfo, Record};
+use crate::metadata::Entry;
+use crate::queue::{Depth, Message, NewMessage, Queue};
+use crate::wake::TopicWatch;
+
+/// Writes that belong together, and what must hold for them to happen.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// All must hold.
+    pub guards: Vec<Guard>,
+    /// Applied in order, all or none.
+    pub operations: Vec<Operation>,
+    /// Topics whose watchers are woken after the commit.
+    pub topics: Vec<String>,
+}
+
+impl Batch {
+    /// A batch without guards.
+    #[must_use]
+    pub fn of(operations: impl IntoIterator<Item = Operation>) -> Self {
+        Self {
+            operations: operations.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a guard.
+    #[must_use]
+    pub fn guarded_by(mut self, guard: Guard) -> Self {
+        self.guards.push(guard);
+        self
+    }
+}
+
+/// What must hold for a batch to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Guard {
+    /// The lease is valid; otherwise [`StoreError::LeaseLost`].
+    Lease(LeaseToken),
+    /// The entry does not exist; otherwise [`StoreError::Conflict`].
+    Absent {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+    },
+    /// The entry exists; otherwise [`StoreError::Conflict`].
+    Present {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+    },
+    /// The entry has exactly this value; otherwise [`StoreError::Conflict`].
+    Equals {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+        /// Value.
+        value: Vec<u8>,
+    },
+    /// The scope has exactly these keys, ascending; otherwise [`StoreError::Conflict`].
+    Keys {
+        /// Scope.
+        scope: String,
+        /// Keys.
+        keys: Vec<String>,
+    },
+}
+
+/// One write. A commit answers with the number of records each operation touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Adds events. A number that exists fails the batch with [`StoreError::Conflict`]; nothing is ever overwritten.
+    Append {
+        /// Entity.
+        entity: String,
+        /// Partition.
+        partition: u64,
+        /// Events.
+        events: Vec<Record>,
+    },
+    /// Removes one partition; counts events.
+    DeletePartition {
+        /// Entity.
+        entity: String,
+        /// Partition.
+        partition: u64,
+    },
+    /// Removes all partitions of an entity; counts events.
+    DeleteEntity {
+        /// Entity.
+        entity: String,
+    },
+    /// Writes an entry.
+    Put {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+        /// Value.
+        value: Vec<u8>,
+    },
+    /// Removes an entry.
+    Delete {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+    },
+    /// Removes all entries of a scope.
+    DeleteScope {
+        /// Scope.
+        scope: String,
+    },
+    /// Adds a message.
+    Enqueue {
+        /// Where.
+        queue: Queue,
+        /// What.
+        message: NewMessage,
+    },
+    /// Removes the messages of a lease and ends it; fails the batch with [`StoreError::LeaseLost`] unless it is
+    /// valid. Counts messages. Marks the affinity key of the message, if any, as active.
+    Complete {
+        /// The lease.
+        lease: LeaseToken,
+    },
+    /// Extends a lease to now plus `lease_ms`; fails the batch with [`StoreError::LeaseLost`] unless it is valid.
+    /// Marks the affinity key of the message, if any, as active.
+    Renew {
+        /// The lease.
+        lease: LeaseToken,
+        /// New length, from now.
+        lease_ms: u64,
+    },
+    /// Gives the messages of a lease back; fails the batch with [`StoreError::LeaseLost`] if the lease is unknown or
+    /// taken over. One that expired and was not taken over can still be released.
+    Release {
+        /// The lease.
+        lease: LeaseToken,
+        /// When the messages can be claimed again.
+        after: After,
+        /// Whether the claim does not count as an attempt.
+        forgive: bool,
+    },
+    /// Removes messages by number, leased or not. The last message of an item lease takes the lease with it.
+    DeleteMessages {
+        /// Queue.
+        queue: Queue,
+        /// Numbers; unknown ones are ignored.
+        ids: Vec<u64>,
+    },
+    /// Removes the messages of a group that carry this key, leased or not.
+    DeleteKeyed {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+        /// Key.
+        key: String,
+    },
+    /// Removes all messages of a group, leased or not, with the group's lease and label; counts messages.
+    DeleteGroup {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+    },
+    /// Labels a group of a grouped queue; the label stays until it is changed or the group is deleted.
+    SetLabel {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+        /// Label.
+        label: Option<String>,
+    },
+    /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last
+    /// `idle_ms`; counts keys.
+    RenewAffinities {
+        /// Queue.
+        queue: Queue,
+        /// Owners.
+        owners: Vec<String>,
+        /// New length, from now.
+        lease_ms: u64,
+        /// A key without activity for this long is not renewed.
+        idle_ms: u64,
+    },
+    /// Forgets lapsed affinity leases whose key no message carries; counts keys.
+    SweepAffinities {
+        /// Queue.
+        queue: Queue,
+    },
+}
+
+/// One question. Several asked together are answered from the same state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Query {
+    /// Events by number; answered by [`Answer::Events`].
+    Events {
+        /// Entity.
+        entity: String,
+        /// Partition.
+        partition: u64,
+        /// Lowest number.
+        from: u64,
+        /// At most this many.
+        limit: usize,
+    },
+    /// Sizes of a partition; answered by [`Answer::Partition`].
+    Partition {
+        /// Entity.
+        entity: String,
+        /// Partition.
+        partition: u64,
+    },
+    /// Partitions that hold events; answered by [`Answer::Partitions`].
+    Partitions {
+        /// Entity.
+        entity: String,
+    },
+    /// Events in the whole store; answered by [`Answer::Count`].
+    EventCount,
+    /// One entry; answered by [`Answer::Entry`].
+    Entry {
+        /// Scope.
+        scope: String,
+        /// Key.
+        key: String,
+    },
+    /// Entries by key; answered by [`Answer::Entries`].
+    Entries {
+        /// Scope.
+        scope: String,
+        /// Only keys above this one.
+        after: Option<String>,
+        /// At most this many.
+        limit: usize,
+    },
+    /// A lease on messages; answered by [`Answer::Lease`].
+    Lease {
+        /// Its token.
+        token: LeaseToken,
+    },
+    /// Messages by number, whatever their state; answered by [`Answer::Messages`].
+    Messages {
+        /// Queue.
+        queue: Queue,
+        /// Only of this group.
+        group: Option<String>,
+        /// Only numbers above this one.
+        after: u64,
+        /// At most this many.
+        limit: usize,
+    },
+    /// What waits in a queue, by label; answered by [`Answer::Depths`].
+    Depths {
+        /// Queue.
+        queue: Queue,
+    },
+}
+
+impl Query {
+    /// All entries of a scope.
+    #[must_use]
+    pub fn all_entries(scope: impl Into<String>) -> Self {
+        Self::Entries {
+            scope: scope.into(),
+            after: None,
+            limit: usize::MAX,
+        }
+    }
+}
+
+/// The answer to a [`Query`], of the kind the query names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Query::Events`].
+    Events(Vec<Record>),
+    /// To [`Query::Partition`].
+    Partition(PartitionInfo),
+    /// To [`Query::Partitions`].
+    Partitions(Vec<u64>),
+    /// To [`Query::EventCount`].
+    Count(u64),
+    /// To [`Query::Entry`].
+    Entry(Option<Vec<u8>>),
+    /// To [`Query::Entries`].
+    Entries(Vec<Entry>),
+    /// To [`Query::Lease`].
+    Lease(Option<Lease>),
+    /// To [`Query::Messages`].
+    Messages(Vec<Message>),
+    /// To [`Query::Depths`].
+    Depths(Vec<Depth>),
+}
+
+macro_rules! unwrap_answer {
+    ($($name:ident: $variant:ident -> $type:ty;)*) => {
+        impl Answer {
+            $(
+                /// The content of this kind of answer.
+                ///
+                /// # Errors
+                ///
+                /// [`StoreError::Permanent`] if the store answered another question.
+                pub fn $name(self) -> Result<$type, StoreError> {
+                    match self {
+                        Self::$variant(content) => Ok(content),
+                        other => Err(StoreError::Permanent(format!(
+                            "the store answered another question: {other:?}"
+                        ))),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+unwrap_answer! {
+    into_events: Events -> Vec<Record>;
+    into_partition: Partition -> PartitionInfo;
+    into_partitions: Partitions -> Vec<u64>;
+    into_count: Count -> u64;
+    into_entry: Entry -> Option<Vec<u8>>;
+    into_entries: Entries -> Vec<Entry>;
+    into_lease: Lease -> Option<Lease>;
+    into_messages: Messages -> Vec<Message>;
+    into_depths: Depths -> Vec<Depth>;
+}
+
+/// The two calls everything else is made of, the store's clock, and notices of commits.
+#[async_trait]
+pub trait AtomicOps: Send + Sync {
+    /// Milliseconds since the Unix epoch, by the clock that leases and visibility are computed with.
+    fn now_ms(&self) -> u64;
+
+    /// Applies a batch, all or nothing; returns how many records each operation touched. Once it returned, the
+    /// writes are as durable as the store promises.
+    ///
+    /// # Errors
+    ///
+    /// See [`Guard`] and [`Operation`]. After [`StoreError::Retryable`] the same batch may be tried again.
+    async fn commit(&self, batch: Batch) -> Result<Vec<u64>, StoreError>;
+
+    /// Answers queries from one consistent state, in the order they were asked.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Retryable`] if the store is out of reach, [`StoreError::Corrupt`] if it cannot read its data.
+    async fn query(&self, queries: Vec<Query>) -> Result<Vec<Answer>, StoreError>;
+
+    /// Notices of commits that name a topic. `None`: the store cannot wake.
+    fn watch(&self, topic: &str) -> Option<TopicWatch> {
+        let _ = topic;
+        None
+    }
+
+    /// Answers one query.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`query`](Self::query).
+    async fn query_one(&self, query: Query) -> Result<Answer, StoreError> {
+        let mut answers = self.query(vec![query]).await?;
+        answers
+            .pop()
+            .ok_or_else(|| StoreError::Permanent("the store gave no answer".to_owned()))
+    }
+}

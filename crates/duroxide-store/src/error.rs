@@ -1,0 +1,23 @@
+//! How a store says that something did not work, and what the caller can do about it.
+
+use thiserror::Error;
+
+/// A store call that failed. Nothing of a failed call is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StoreError {
+    /// The same call may succeed later: the store is busy or out of reach.
+    #[error("{0}")]
+    Retryable(String),
+    /// The same call will fail again.
+    #[error("{0}")]
+    Permanent(String),
+    /// Somebody else wrote first: a guard does not hold, or an event with that number exists.
+    #[error("{0}")]
+    Conflict(String),
+    /// The lease is unknown, expired or taken over.
+    #[error("lease {0} is unknown or expired")]
+    LeaseLost(String),
+    /// Stored data does not decode.
+    #[error("{0}")]
+    Corrupt(String),
+}

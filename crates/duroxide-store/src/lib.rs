@@ -1,0 +1,41 @@
+//! A generic event store and the adapter that makes a Duroxide provider of it.
+//!
+//! In: guarded batches, claims and queries over opaque bytes. Out: events, messages under leases, entries. A store
+//! never knows what its bytes mean; only [`adapter`] does.
+//!
+//! Everything written goes through [`AtomicOps::commit`], everything read through [`AtomicOps::query`], work is taken
+//! with [`MessageQueue::claim`]. The four traits are views on these three calls.
+
+pub mod adapter;
+mod atomic;
+mod clock;
+mod error;
+mod lease;
+mod log;
+pub mod memory;
+mod metadata;
+mod queue;
+mod wake;
+
+pub use adapter::{MemoryProvider, StoreProvider};
+pub use atomic::{Answer, AtomicOps, Batch, Guard, Operation, Query};
+pub use clock::{ManualClock, StoreClock, TokioClock};
+pub use error::StoreError;
+pub use lease::{After, Lease, LeaseToken, Owner};
+pub use log::{EventLog, PartitionInfo, Record};
+pub use metadata::{Entry, MetadataStore};
+pub use queue::{
+    Claim, Claimed, Delivery, Depth, Labels, Message, MessageQueue, NewMessage, Queue, Visible,
+};
+pub use wake::{Attempt, TopicWatch, Wakeups};
+
+/// A complete store: all four traits. Implemented for whatever implements [`MessageQueue`].
+///
+/// ```
+/// use duroxide_store::{EventStore, memory::MemoryStore};
+/// fn complete(_: &impl EventStore) {}
+/// complete(&MemoryStore::new());
+/// ```
+pub trait EventStore: EventLog + MessageQueue + MetadataStore + AtomicOps {}
+
+impl<S: MessageQueue + ?Sized> EventStore for S {}

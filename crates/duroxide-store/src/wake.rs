@@ -1,0 +1,165 @@
+//! Waiting without asking again and again. In: notices of commits. Out: woken claims and watchers.
+//!
+//! A store keeps one [`Wakeups`], calls [`Wakeups::wake`] after a commit that may have made something claimable, and
+//! runs its claims through [`Wakeups::poll`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::clock::StoreClock;
+
+/// Who waits in this process, by queue and by topic.
+#[derive(Default)]
+pub struct Wakeups {
+    queues: Mutex<HashMap<String, Arc<Notify>>>,
+    topics: Mutex<HashMap<String, watch::Sender<()>>>,
+}
+
+/// What one try to claim found.
+#[derive(Debug)]
+pub enum Attempt<T> {
+    /// Something.
+    Found(T),
+    /// Nothing; by the store's clock, something may become claimable at this time without a commit.
+    Nothing {
+        /// Milliseconds since the Unix epoch.
+        due_ms: Option<u64>,
+    },
+}
+
+impl Wakeups {
+    /// Lets claims on this queue look again.
+    pub fn wake(&self, queue: &str) {
+        if let Some(notify) = self.queues().get(queue) {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Lets all claims look again.
+    pub fn wake_all(&self) {
+        for notify in self.queues().values() {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Wakes the watchers of a topic.
+    pub fn notify(&self, topic: &str) {
+        if let Some(sender) = self.topics().get(topic) {
+            sender.send_replace(());
+        }
+    }
+
+    /// Watches a topic: commits from here on are noticed.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, topic: &str) -> TopicWatch {
+        let mut topics = self.topics();
+        let sender = topics
+            .entry(topic.to_owned())
+            .or_insert_with(|| watch::channel(()).0);
+        TopicWatch {
+            topic: topic.to_owned(),
+            receiver: sender.subscribe(),
+            wakeups: Arc::clone(self),
+        }
+    }
+
+    /// Tries until something is found or `wait` has passed. Zero tries once.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a try.
+    pub async fn poll<T, E, F, R>(
+        &self,
+        clock: &StoreClock,
+        queue: &str,
+        wait: Duration,
+        mut attempt: F,
+    ) -> Result<Option<T>, E>
+    where
+        F: FnMut() -> R,
+        R: Future<Output = Result<Attempt<T>, E>>,
+    {
+        if wait.is_zero() {
+            return Ok(match attempt().await? {
+                Attempt::Found(found) => Some(found),
+                Attempt::Nothing { .. } => None,
+            });
+        }
+        let notify = Arc::clone(self.queues().entry(queue.to_owned()).or_default());
+        let begun = Instant::now();
+        loop {
+            // Registered before the try, so that a commit between the try and the wait is not missed.
+            let mut notified = std::pin::pin!(notify.notified());
+            notified.as_mut().enable();
+            let due_ms = match attempt().await? {
+                Attempt::Found(found) => return Ok(Some(found)),
+                Attempt::Nothing { due_ms } => due_ms,
+            };
+            let left = wait.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let until_due = due_ms.map_or(left, |due| {
+                Duration::from_millis(due.saturating_sub(clock.now_ms()).max(1))
+            });
+            // Running out of time is not a failure: either something is due or the caller's patience is over.
+            let _ = timeout(left.min(until_due), notified).await;
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Wakeups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wakeups").finish_non_exhaustive()
+    }
+}
+
+/// Notices of commits that name one topic.
+pub struct TopicWatch {
+    topic: String,
+    receiver: watch::Receiver<()>,
+    wakeups: Arc<Wakeups>,
+}
+
+impl TopicWatch {
+    /// Resolves once a commit named the topic since the watch was made or since the last notice.
+    pub async fn changed(&mut self) {
+        if self.receiver.changed().await.is_err() {
+            // The sender lives as long as a receiver does, see `drop`; waiting for ever beats a busy loop.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for TopicWatch {
+    fn drop(&mut self) {
+        let mut topics = self.wakeups.topics();
+        if topics
+            .get(&self.topic)
+            .is_some_and(|sender| sender.receiver_count() <= 1)
+        {
+            topics.remove(&self.topic);
+        }
+    }
+}
+
+impl fmt::Debug for TopicWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicWatch")
+            .field("topic", &self.topic)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,290 @@
+//! The adapter over the memory store: what the conformance kit does not reach, or reaches only with a clock.
+
+use std::time::Duration;
+
+use duroxide_core::provider::{
+    ExecutionMetadata, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
+};
+use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue};
+
+const LOCK: Duration = Duration::from_secs(30);
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.into(),
+        orchestration: "Hello".into(),
+        input: "{}".into(),
+        version: Some("1.0.0".into()),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+fn raised(instance: &str) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.into(),
+        name: "go".into(),
+        data: "now".into(),
+    }
+}
+
+fn started(instance: &str) -> Event {
+    Event::with_event_id(
+        1,
+        instance,
+        1,
+        None,
+        EventKind::OrchestrationStarted {
+            name: "Hello".into(),
+            version: "1.0.0".into(),
+            input: "{}".into(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        },
+    )
+}
+
+fn named() -> ExecutionMetadata {
+    ExecutionMetadata {
+        orchestration_name: Some("Hello".into()),
+        orchestration_version: Some("1.0.0".into()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+async fn begin(provider: &MemoryProvider, instance: &str) {
+    provider
+        .enqueue_for_orchestrator(start(instance), None)
+        .await
+        .unwrap();
+    let (_, token, _) = provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    provider
+        .ack_orchestration_item(
+            &token,
+            1,
+            vec![started(instance)],
+            vec![],
+            vec![],
+            named(),
+            vec![],
+        )
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_is_claimed_committed_and_read_back() {
+    let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
+    begin(&provider, "a").await;
+    let history = provider.read("a").await.unwrap();
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0].kind, started("a").kind);
+    assert_eq!(provider.list_instances().await.unwrap(), ["a"]);
+    let info = provider.get_instance_info("a").await.unwrap();
+    assert_eq!((info.status.as_str(), info.created_at), ("Running", 1_000));
+}
+
+#[tokio::test]
+async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter() {
+    let clock = ManualClock::at(1_000);
+    let provider = MemoryProvider::with_clock(&clock);
+    let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    provider
+        .enqueue_for_orchestrator(raised("ghost"), None)
+        .await
+        .unwrap();
+    provider
+        .enqueue_for_orchestrator(start("other"), None)
+        .await
+        .unwrap();
+    let (item, _, _) = fetch().await.unwrap().unwrap();
+    assert_eq!(item.instance, "other", "an orphan is never head of line");
+    assert!(fetch().await.unwrap().is_none());
+    assert!(provider.list_dead_letters(9).await.unwrap().is_empty());
+
+    clock.advance(Duration::from_secs(60));
+    let (again, _, attempts) = fetch().await.unwrap().unwrap();
+    assert_eq!((again.instance.as_str(), attempts), ("other", 2));
+    assert!(fetch().await.unwrap().is_none());
+    let letters = provider.list_dead_letters(9).await.unwrap();
+    assert_eq!(letters[0].instance_id.as_deref(), Some("ghost"));
+    assert!(provider.delete_dead_letter(letters[0].id).await.unwrap());
+    assert!(provider.list_dead_letters(9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_start_that_comes_late_gets_the_message_that_came_early() {
+    let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
+    provider
+        .enqueue_for_orchestrator(raised("late"), None)
+        .await
+        .unwrap();
+    let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    assert!(fetch().await.unwrap().is_none());
+    provider
+        .enqueue_for_orchestrator(start("late"), None)
+        .await
+        .unwrap();
+    let (item, _, attempts) = fetch().await.unwrap().unwrap();
+    assert_eq!(item.messages, [raised("late"), start("late")]);
+    assert_eq!(attempts, 1, "the early look does not count");
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_decode_is_set_aside_and_the_rest_goes_on() {
+    let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
+    let raw = |queue: &'static str, grouped: bool| {
+        let queue = if grouped {
+            Queue::grouped(queue)
+        } else {
+            Queue::single(queue)
+        };
+        (queue, NewMessage::new("a", "{\"FromTheFuture\":{}}"))
+    };
+    for (queue, message) in [raw("orchestrator", true), raw("worker", false)] {
+        provider.store().enqueue(&queue, message).await.unwrap();
+    }
+    provider
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (item, _, attempts) = provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(item.messages, [start("a")]);
+    assert_eq!(attempts, 1);
+    let work = provider
+        .fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any)
+        .await
+        .unwrap();
+    assert!(work.is_none());
+    let letters = provider.list_dead_letters(9).await.unwrap();
+    let queues: Vec<_> = letters.iter().map(|l| l.queue.as_str()).collect();
+    assert_eq!(queues, ["orchestrator", "worker"]);
+}
+
+#[derive(Debug)]
+struct Holds(u64);
+
+impl duroxide_core::provider::CachedHistories for Holds {
+    fn cached(&self, _: &str) -> Option<duroxide_core::provider::CachedHistory> {
+        Some(duroxide_core::provider::CachedHistory {
+            execution_id: 1,
+            last_event_id: self.0,
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
+    let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
+    begin(&provider, "a").await;
+    for (held, expected, events) in [(1, TurnHistory::Unchanged, 0), (7, TurnHistory::Loaded, 1)] {
+        provider
+            .enqueue_for_orchestrator(raised("a"), None)
+            .await
+            .unwrap();
+        let claim = TurnClaim {
+            max: 4,
+            lock_timeout: LOCK,
+            poll_timeout: Duration::ZERO,
+            filter: None,
+            cached: Some(std::sync::Arc::new(Holds(held))),
+        };
+        let turns = provider.claim_turns(claim).await.unwrap();
+        assert_eq!(turns.len(), 1);
+        assert_eq!(turns[0].history, expected);
+        assert_eq!(turns[0].item.history.len(), events);
+        let token = &turns[0].lock_token;
+        provider
+            .abandon_orchestration_item(token, None, true)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_claim_is_woken_by_a_commit_and_by_a_moved_clock() {
+    let clock = ManualClock::at(1_000);
+    let provider = MemoryProvider::with_clock(&clock);
+    let patience = Duration::from_secs(20);
+    let waiting = tokio::spawn({
+        let provider = provider.clone();
+        async move {
+            provider
+                .fetch_orchestration_item(LOCK, patience, None)
+                .await
+        }
+    });
+    tokio::task::yield_now().await;
+    provider
+        .enqueue_for_orchestrator(start("a"), Some(Duration::from_secs(3_600)))
+        .await
+        .unwrap();
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    clock.advance(Duration::from_secs(3_600));
+    let (item, _, _) = waiting.await.unwrap().unwrap().unwrap();
+    assert_eq!(item.instance, "a");
+}
+
+#[tokio::test]
+async fn a_watch_notices_a_commit_made_before_the_wait() {
+    let provider = MemoryProvider::new();
+    let mut watch = provider.watch_instance("a").unwrap();
+    begin(&provider, "a").await;
+    watch.changed().await;
+}
+
+#[tokio::test]
+async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
+    let provider = MemoryProvider::new();
+    begin(&provider, "a").await;
+    for _ in 0..3 {
+        provider
+            .enqueue_for_orchestrator(raised("a"), None)
+            .await
+            .unwrap();
+    }
+    let (item, token, _) = provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(item.messages.len(), 3);
+    assert!(
+        provider
+            .set_aside_messages(&token, &[0, 2], "poison")
+            .await
+            .unwrap()
+    );
+    assert!(
+        provider
+            .set_aside_messages(&token, &[3], "poison")
+            .await
+            .is_err()
+    );
+    assert_eq!(provider.list_dead_letters(9).await.unwrap().len(), 2);
+    provider
+        .abandon_orchestration_item(&token, None, false)
+        .await
+        .unwrap();
+    let (item, _, attempts) = provider
+        .fetch_orchestration_item(LOCK, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((item.messages.len(), attempts), (1, 2));
+}

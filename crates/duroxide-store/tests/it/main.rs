@@ -1,0 +1,3 @@
+//! Tests of the generic store, its implementations and the adapter.
+
+mod adapter;
