@@ -30,7 +30,7 @@ impl Future for Counted {
         self.polls.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut self.inner)
             .poll(cx)
-            .map(|result| result.unwrap().parse().unwrap())
+            .map(|result| result.expect("it completed").parse().expect("a number"))
     }
 }
 

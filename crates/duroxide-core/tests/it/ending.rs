@@ -51,7 +51,7 @@ fn detached(turn: &Turn) -> usize {
 
 /// Every recorded reason, by kind of record.
 fn reasons(turn: &Turn) -> Vec<String> {
-    let json = |e| serde_json::to_value(e).unwrap();
+    let json = |e| serde_json::to_value(e).expect("an event is JSON");
     turn.events
         .iter()
         .map(json)

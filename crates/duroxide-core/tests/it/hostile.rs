@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::replay::{Execution, TurnLimits};
+use duroxide_core::replay::{Execution, TurnLimits, fail_without_replay};
 use duroxide_core::{ErrorDetails, Event, EventKind, OrchestrationHandler};
 use proptest::prelude::*;
 
 use crate::arrivals::{Dice, any_message};
-use crate::history::{completed, event, letter, poison, signal};
+use crate::history::{INSTANCE, completed, event, letter, poison, signal};
 use crate::program::{Op, Step, interpreter};
 use crate::world::{World, run_turn};
 
@@ -153,7 +153,11 @@ fn some_code() -> Vec<Arc<dyn OrchestrationHandler>> {
 
 /// Loads a history and, if it replays, takes two turns with messages of all sorts.
 fn survive(history: &[Event], code: &Arc<dyn OrchestrationHandler>, seed: u64) {
-    let Ok(mut execution) = Execution::load(history, Arc::clone(code), HashMap::new()) else {
+    let loaded = Execution::load(history, Arc::clone(code), HashMap::new());
+    let Ok(mut execution) = loaded else {
+        let details = ErrorDetails::nondeterminism("it does not replay");
+        let turn = fail_without_replay(INSTANCE, 1, history, details, 1);
+        assert!(turn.events.last().is_some_and(Event::is_terminal));
         return;
     };
     let mut dice = Dice::new(seed);

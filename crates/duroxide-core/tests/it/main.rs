@@ -1,6 +1,7 @@
 //! Replay, driven without a runtime: history in, decisions out.
 
 mod arrivals;
+mod generate;
 mod history;
 mod program;
 mod world;

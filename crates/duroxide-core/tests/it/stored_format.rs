@@ -234,13 +234,13 @@ fn failures_are_stored_and_shown_as_documented() {
 fn recorded_histories() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
     let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be listed").path())
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
         .collect();
     files.sort();
     let read = |path: std::path::PathBuf| {
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(&path).expect("it can be read");
         (path.display().to_string(), text)
     };
     files.into_iter().map(read).collect()
