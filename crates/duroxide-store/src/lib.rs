@@ -9,6 +9,7 @@
 pub mod adapter;
 mod atomic;
 mod clock;
+pub mod conformance;
 mod error;
 mod lease;
 mod log;

@@ -1,3 +1,10 @@
 //! Tests of the generic store, its implementations and the adapter.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails should fail its test"
+)]
+
 mod adapter;
+mod store_conformance;
+mod words;
