@@ -1,0 +1,169 @@
+//! What a case may need beyond the required methods, and how the kit finds out whether it is there.
+//!
+//! In: a factory. Out: the first thing a case needs and does not have, as a sentence for the report.
+
+use std::time::Duration;
+
+use duroxide_core::provider::{Provider, TagFilter, TurnClaim};
+
+use crate::ProviderFactory;
+use crate::fixture::items;
+
+/// Something optional that a case may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// The store has an administrative half.
+    Management,
+    /// A fetch returns at once when there is nothing.
+    ShortPoll,
+    /// A fetch waits for work.
+    LongPoll,
+    /// The factory can damage a history.
+    CorruptHistory,
+    /// The factory can read attempt counts.
+    AttemptCounts,
+    /// The factory can damage queued messages and activities.
+    CorruptMessages,
+    /// The factory can open the same store twice.
+    SecondHandle,
+    /// The factory can open the same store from a machine with a wrong clock.
+    SkewedHandle,
+    /// The factory says after which time the store consumes messages that belong to nobody.
+    OrphanGrace,
+    /// The store keeps dead letters.
+    DeadLetters,
+    /// The store claims several instances in one step.
+    BatchedTurns,
+    /// The store claims several activities in one step.
+    BatchedWork,
+    /// The store tells the attempts of each message.
+    MessageAttempts,
+    /// The store tells which activity leases are lost.
+    LostWork,
+    /// The store wakes those who wait for an instance.
+    Watch,
+}
+
+impl Capability {
+    fn without_it(self) -> &'static str {
+        match self {
+            Self::Management => "the store has no administrative half",
+            Self::ShortPoll => "the store long-polls",
+            Self::LongPoll => "the store does not long-poll",
+            Self::CorruptHistory => "the factory cannot damage a history",
+            Self::AttemptCounts => "the factory cannot read attempt counts",
+            Self::CorruptMessages => "the factory cannot damage queued messages",
+            Self::SecondHandle => "the factory cannot open the store twice",
+            Self::SkewedHandle => "the factory cannot open the store with a skewed clock",
+            Self::OrphanGrace => "the factory names no grace period for orphan messages",
+            Self::DeadLetters => "the store keeps no dead letters",
+            Self::BatchedTurns => "the store claims one instance at a time",
+            Self::BatchedWork => "the store claims one activity at a time",
+            Self::MessageAttempts => "the store does not tell attempts per message",
+            Self::LostWork => "the store cannot tell lost activity leases",
+            Self::Watch => "the store cannot wake waiting clients",
+        }
+    }
+}
+
+/// Why a case with these needs cannot run here, or `None` if it can.
+pub(crate) async fn missing(
+    factory: &dyn ProviderFactory,
+    needs: &[Capability],
+) -> Option<&'static str> {
+    for need in needs {
+        if !offered(factory, *need).await {
+            return Some(need.without_it());
+        }
+    }
+    None
+}
+
+async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
+    match need {
+        Capability::ShortPoll => !factory.long_polls(),
+        Capability::LongPoll => factory.long_polls(),
+        Capability::OrphanGrace => factory.orphan_grace().is_some(),
+        Capability::CorruptHistory
+        | Capability::AttemptCounts
+        | Capability::CorruptMessages
+        | Capability::SecondHandle
+        | Capability::SkewedHandle => factory.supports(need),
+        Capability::Management
+        | Capability::DeadLetters
+        | Capability::BatchedTurns
+        | Capability::BatchedWork
+        | Capability::MessageAttempts
+        | Capability::LostWork
+        | Capability::Watch => shown(&*factory.create_provider().await, need).await,
+    }
+}
+
+/// Asks a store of its own whether it has the ability; an error counts as "yes", the case will then say what is wrong.
+async fn shown(store: &dyn Provider, need: Capability) -> bool {
+    match need {
+        Capability::Management => store.as_management_capability().is_some(),
+        Capability::LostWork => !matches!(store.lost_work_items(&[]).await, Ok(None)),
+        Capability::Watch => store.watch_instance("probe").is_some(),
+        Capability::DeadLetters => sets_aside(store).await,
+        Capability::BatchedTurns => turns_at_once(store).await != 1,
+        Capability::BatchedWork => works_at_once(store).await != 1,
+        Capability::MessageAttempts => tells_attempts(store).await,
+        _ => true,
+    }
+}
+
+async fn sets_aside(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => {
+            let answer = store.set_aside_messages(&turn.lock_token, &[0], "probe");
+            !matches!(answer.await, Ok(false))
+        }
+        _ => true,
+    }
+}
+
+async fn turns_at_once(store: &dyn Provider) -> usize {
+    enqueue_starts(store, 2).await;
+    store.claim_turns(claim(2)).await.map_or(0, |t| t.len())
+}
+
+async fn tells_attempts(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => !turn.message_attempts.is_empty(),
+        _ => true,
+    }
+}
+
+async fn works_at_once(store: &dyn Provider) -> usize {
+    for id in 1..=2 {
+        let _ = store.enqueue_for_worker(items::activity("probe", id)).await;
+    }
+    let claim = duroxide_core::provider::WorkClaim {
+        max: 2,
+        lock_timeout: Duration::from_secs(5),
+        poll_timeout: Duration::ZERO,
+        session: None,
+        tag_filter: TagFilter::DefaultOnly,
+    };
+    store.claim_work(claim).await.map_or(0, |w| w.len())
+}
+
+async fn enqueue_starts(store: &dyn Provider, count: usize) {
+    for n in 0..count {
+        let start = items::start(&format!("probe-{n}"));
+        let _ = store.enqueue_for_orchestrator(start, None).await;
+    }
+}
+
+fn claim(max: usize) -> TurnClaim {
+    TurnClaim {
+        max,
+        lock_timeout: Duration::from_secs(5),
+        poll_timeout: Duration::ZERO,
+        filter: None,
+        cached: None,
+    }
+}

@@ -1,0 +1,119 @@
+//! Messages that were set aside by their claimer.
+
+use duroxide_core::provider::DeadLetter;
+
+use crate::ProviderFactory;
+use crate::fixture::{Bench, Commit, Turn, items};
+
+async fn letters<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, limit: u32) -> Vec<DeadLetter> {
+    let listed = bench.admin().list_dead_letters(limit).await;
+    listed.expect("a listing")
+}
+
+/// `poisoned` with these signals claimed.
+async fn claimed<'a, F: ProviderFactory + ?Sized>(
+    factory: &'a F,
+    signals: &[&str],
+) -> (Bench<'a, F>, Turn) {
+    let bench = Bench::open(factory).await;
+    bench.create("poisoned").await;
+    for name in signals {
+        bench.send(items::signal("poisoned", name)).await;
+    }
+    let turn = bench.turn_of("poisoned").await;
+    (bench, turn)
+}
+
+async fn set_aside<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, turn: &Turn, at: &[usize]) {
+    let answer = bench
+        .store
+        .set_aside_messages(&turn.token, at, "tried too often")
+        .await;
+    assert_eq!(answer, Ok(true));
+}
+
+/// The message is listed with queue, instance, text, reason and time.
+pub async fn a_message_set_aside_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["fine", "poison"]).await;
+    let before = bench.now_ms();
+    set_aside(&bench, &turn, &[1]).await;
+    let listed = letters(&bench, 10).await;
+    assert_eq!(listed.len(), 1);
+    let letter = &listed[0];
+    assert_eq!(letter.queue, "orchestrator");
+    assert_eq!(letter.instance_id.as_deref(), Some("poisoned"));
+    assert!(letter.payload.contains("poison"), "{}", letter.payload);
+    assert!(
+        letter.reason.contains("tried too often"),
+        "{}",
+        letter.reason
+    );
+    assert!((before..=bench.now_ms()).contains(&letter.set_aside_at));
+}
+
+/// The rest of the batch stays claimed, is committed, and the message does not come back.
+pub async fn the_rest_of_the_batch_stays_claimed<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["a", "poison", "b"]).await;
+    set_aside(&bench, &turn, &[1]).await;
+    bench.idle("the instance is still leased").await;
+    bench.abandon(&turn, None).await;
+    let again = bench.turn_of("poisoned").await;
+    let expected = [
+        items::signal("poisoned", "a"),
+        items::signal("poisoned", "b"),
+    ];
+    assert_eq!(again.item.messages, expected);
+    bench.commit(&again, Commit::to(1)).await;
+    bench.idle("nothing is left").await;
+    assert_eq!(letters(&bench, 10).await.len(), 1);
+}
+
+/// Positions are those of the claimed batch, also after some were set aside.
+pub async fn positions_are_those_of_the_claimed_batch<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["a", "b", "c"]).await;
+    set_aside(&bench, &turn, &[0, 2]).await;
+    bench.abandon(&turn, None).await;
+    let again = bench.turn_of("poisoned").await;
+    assert_eq!(again.item.messages, [items::signal("poisoned", "b")]);
+}
+
+/// Who lost the lease sets nothing aside.
+pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["a"]).await;
+    bench.outlive(bench.lock).await;
+    let late = bench
+        .store
+        .set_aside_messages(&turn.token, &[0], "late")
+        .await;
+    assert!(late.is_err(), "the lease is over");
+    let forged = bench
+        .store
+        .set_aside_messages("made-up", &[0], "forged")
+        .await;
+    assert!(forged.is_err(), "the token is unknown");
+    assert!(letters(&bench, 10).await.is_empty());
+    assert_eq!(bench.turn_of("poisoned").await.item.messages.len(), 1);
+}
+
+/// A letter is forgotten once.
+pub async fn a_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["a"]).await;
+    set_aside(&bench, &turn, &[0]).await;
+    let id = letters(&bench, 1).await[0].id;
+    assert_eq!(bench.admin().delete_dead_letter(id).await, Ok(true));
+    assert_eq!(bench.admin().delete_dead_letter(id).await, Ok(false));
+    assert!(letters(&bench, 10).await.is_empty());
+}
+
+/// Letters are listed oldest first, up to the limit.
+pub async fn letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
+    for position in [0, 1, 2] {
+        set_aside(&bench, &turn, &[position]).await;
+    }
+    let two = letters(&bench, 2).await;
+    assert_eq!(two.len(), 2);
+    assert!(two[0].payload.contains("first"), "{}", two[0].payload);
+    assert!(two[1].payload.contains("second"), "{}", two[1].payload);
+    assert_eq!(letters(&bench, 10).await.len(), 3);
+}

@@ -1,0 +1,158 @@
+//! Any call may be dropped at any await: leases lapse by themselves, commits are whole or absent.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::provider::TagFilter;
+use futures::poll;
+
+use crate::ProviderFactory;
+use crate::fixture::{Bench, Commit, items, kinds};
+
+/// After how many polls the calls are dropped.
+const POLLS: [usize; 6] = [0, 1, 2, 3, 5, 9];
+
+/// Polls a call this often, letting others run in between, and drops it; its answer if it was quicker.
+async fn dropped_after<T>(polls: usize, call: impl Future<Output = T>) -> Option<T> {
+    let mut call = pin!(call);
+    for _ in 0..polls {
+        if let std::task::Poll::Ready(answer) = poll!(call.as_mut()) {
+            return Some(answer);
+        }
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    None
+}
+
+/// A lease taken just before the drop ends with its time.
+pub async fn a_dropped_fetch_leaves_no_lasting_lease<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("dropped").await;
+    for polls in POLLS {
+        let fetch = bench
+            .store
+            .fetch_orchestration_item(bench.brief(), Duration::ZERO, None);
+        let _ = dropped_after(polls, fetch).await;
+        bench.outlive(bench.brief()).await;
+        let turn = bench.turn_of("dropped").await;
+        bench.abandon(&turn, None).await;
+    }
+}
+
+/// A lease on an activity taken just before the drop ends with its time.
+pub async fn a_dropped_work_fetch_leaves_no_lasting_lease<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.schedule(items::activity("dropped", 1)).await;
+    let tags = TagFilter::DefaultOnly;
+    for polls in POLLS {
+        let fetch = bench
+            .store
+            .fetch_work_item(bench.brief(), Duration::ZERO, None, &tags);
+        let _ = dropped_after(polls, fetch).await;
+        bench.outlive(bench.brief()).await;
+        let work = bench.work().await;
+        bench.give_back(&work, None, false).await;
+    }
+}
+
+/// A dropped commit happened entirely or not at all.
+pub async fn a_dropped_commit_is_whole_or_absent<F: ProviderFactory + ?Sized>(factory: &F) {
+    for polls in POLLS {
+        let bench = Bench::open(factory).await;
+        bench.start("dropped").await;
+        let turn = bench.turn_of("dropped").await;
+        let commit = Commit::first()
+            .and(kinds::kv_set("k", "v"))
+            .work(items::activity("dropped", 2));
+        let _ = dropped_after(polls, bench.try_commit(&turn, commit)).await;
+        bench.outlive(bench.lock).await;
+
+        let whole = !bench.read("dropped").await.is_empty();
+        if whole {
+            assert_eq!(bench.read("dropped").await.len(), 2);
+            bench.idle("its message was consumed").await;
+        } else {
+            bench.turn_of("dropped").await;
+        }
+        let key = bench
+            .store
+            .get_kv_value("dropped", "k")
+            .await
+            .expect("readable");
+        assert_eq!(key.is_some(), whole, "the key comes with the events");
+        assert_eq!(
+            bench.find_work().await.is_some(),
+            whole,
+            "so does the activity"
+        );
+    }
+}
+
+/// A dropped ack removed the activity and sent its result, or neither.
+pub async fn a_dropped_ack_is_whole_or_absent<F: ProviderFactory + ?Sized>(factory: &F) {
+    for polls in POLLS {
+        let bench = Bench::open(factory).await;
+        bench.create("dropped").await;
+        bench.schedule(items::activity("dropped", 2)).await;
+        let work = bench.work().await;
+        let done = items::activity_done("dropped", 2);
+        let _ = dropped_after(polls, bench.try_finish(&work, Some(done))).await;
+        bench.outlive(bench.lock).await;
+        let delivered = bench.claim().await.is_some();
+        let still_there = bench.find_work().await.is_some();
+        assert_ne!(delivered, still_there, "after {polls} polls");
+    }
+}
+
+/// A long poll that was dropped takes nothing that comes later.
+pub async fn a_dropped_long_poll_takes_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let store = Arc::clone(&bench.store);
+    let lock = bench.lock;
+    let waiting = tokio::spawn(async move {
+        let poll = Duration::from_secs(30);
+        let _ = store.fetch_orchestration_item(lock, poll, None).await;
+    });
+    let store = Arc::clone(&bench.store);
+    let working = tokio::spawn(async move {
+        let poll = Duration::from_secs(30);
+        let tags = TagFilter::DefaultOnly;
+        let _ = store.fetch_work_item(lock, poll, None, &tags).await;
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    for task in [waiting, working] {
+        task.abort();
+        let _ = task.await;
+    }
+    bench.start("next").await;
+    bench.schedule(items::activity("next", 1)).await;
+    bench.turn_of("next").await;
+    bench.work().await;
+}
+
+/// The store works on after calls of every kind were dropped.
+pub async fn dropped_calls_do_not_wear_the_store_out<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("tired").await;
+    for round in 0..40 {
+        let polls = round % 3;
+        let _ = dropped_after(polls, bench.store.read("tired")).await;
+        let _ = dropped_after(polls, bench.store.get_kv_all_values("tired")).await;
+        let signal = items::signal("tired", "again");
+        let _ = dropped_after(polls, bench.store.enqueue_for_orchestrator(signal, None)).await;
+        let fetch = bench
+            .store
+            .fetch_orchestration_item(bench.brief(), Duration::ZERO, None);
+        let _ = dropped_after(polls, fetch).await;
+    }
+    bench.outlive(bench.brief()).await;
+    bench.send(items::signal("tired", "last")).await;
+    let turn = bench.turn_of("tired").await;
+    assert!(turn.item.messages.contains(&items::signal("tired", "last")));
+    bench.commit(&turn, Commit::to(1)).await;
+}

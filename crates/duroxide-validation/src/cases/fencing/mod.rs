@@ -1,0 +1,7 @@
+//! Who lost a lease can do nothing any more, and what is rejected changes nothing.
+
+mod rejected;
+mod takeover;
+
+pub use rejected::*;
+pub use takeover::*;

@@ -1,0 +1,155 @@
+//! Messages for instances that do not exist: never in the way, kept while a start may still come, then consumed.
+
+use duroxide_core::WorkItem;
+
+use crate::ProviderFactory;
+use crate::fixture::{Bench, Commit, items};
+
+/// The orphan is queued first; a start behind it is claimed by the very next fetch.
+async fn is_not_in_the_way<F: ProviderFactory + ?Sized>(factory: &F, orphan: WorkItem) {
+    let bench = Bench::open(factory).await;
+    bench.send(orphan).await;
+    bench.start("fresh").await;
+    bench.advance("fresh", Commit::first()).await;
+    bench.send(items::signal("fresh", "go")).await;
+    bench.turn_of("fresh").await;
+}
+
+/// A cancel request for nobody is not in the way.
+pub async fn an_orphan_cancel_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    is_not_in_the_way(factory, items::cancel("nobody")).await;
+}
+
+/// A signal for nobody is not in the way.
+pub async fn an_orphan_signal_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    is_not_in_the_way(factory, items::signal("nobody", "hello")).await;
+}
+
+/// An activity's result for nobody is not in the way.
+pub async fn an_orphan_activity_result_does_not_block_other_instances<
+    F: ProviderFactory + ?Sized,
+>(
+    factory: &F,
+) {
+    is_not_in_the_way(factory, items::activity_done("nobody", 1)).await;
+    is_not_in_the_way(factory, items::activity_failed("nobody", 1)).await;
+}
+
+/// A timer for nobody is not in the way.
+pub async fn an_orphan_timer_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    is_not_in_the_way(factory, items::timer("nobody", 1, 1)).await;
+}
+
+/// A child's result for nobody is not in the way.
+pub async fn an_orphan_child_result_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    is_not_in_the_way(factory, items::child_done("nobody", 1)).await;
+    is_not_in_the_way(factory, items::child_failed("nobody", 1)).await;
+}
+
+/// Many orphans of many instances are not in the way either.
+pub async fn a_hundred_orphans_do_not_block_a_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for n in 0..100 {
+        bench
+            .send(items::signal(&format!("nobody-{n}"), "hello"))
+            .await;
+    }
+    bench.start("fresh").await;
+    bench.turn_of("fresh").await;
+}
+
+/// A message that overtook its start is delivered together with it.
+pub async fn an_early_message_waits_for_its_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.send(items::signal("early", "hello")).await;
+    bench.idle("there is no such instance yet").await;
+    bench.start("early").await;
+    let turn = bench.turn_of("early").await;
+    assert_eq!(
+        items::kinds_of(&turn.item.messages),
+        ["ExternalRaised", "StartOrchestration"]
+    );
+}
+
+/// Looking at an orphan leaves no lease behind: the start is claimed at once, as its first attempt.
+pub async fn an_orphan_leaves_no_lease_behind<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.send(items::cancel("early")).await;
+    for _ in 0..3 {
+        bench.idle("there is no such instance yet").await;
+    }
+    bench.start("early").await;
+    let turn = bench.turn_of("early").await;
+    assert_eq!(turn.item.messages.len(), 2);
+    bench.commit(&turn, Commit::first()).await;
+}
+
+/// Queue messages in company of another kind are kept until the start comes.
+pub async fn a_mixed_orphan_batch_is_kept<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.send(items::queue_message("mixed", "a")).await;
+    bench.send(items::signal("mixed", "hello")).await;
+    bench.idle("there is no such instance yet").await;
+    bench.start("mixed").await;
+    let turn = bench.turn_of("mixed").await;
+    assert!(
+        items::kinds_of(&turn.item.messages).contains(&"ExternalRaised"),
+        "the signal waited for its start"
+    );
+}
+
+/// A start and a queue message that came before it are delivered together.
+pub async fn a_queue_message_next_to_its_start_is_delivered<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.send(items::queue_message("pair", "a")).await;
+    bench.start("pair").await;
+    let turn = bench.turn_of("pair").await;
+    assert_eq!(
+        items::kinds_of(&turn.item.messages),
+        ["QueueMessage", "StartOrchestration"]
+    );
+}
+
+/// An orphan is consumed once the store's grace period is over, so that it does not stay for ever.
+pub async fn an_orphan_is_consumed_after_the_grace_period<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.send(items::signal("nobody", "hello")).await;
+    bench.idle("there is no such instance").await;
+    let grace = factory.orphan_grace().expect("the case requires it");
+    bench.outlive(grace).await;
+    bench.idle("there is still no such instance").await;
+    let depths = bench.admin().get_queue_depths().await.expect("depths");
+    assert_eq!(depths.orchestrator_queue, 0, "the orphan was consumed");
+
+    bench.start("nobody").await;
+    let turn = bench.turn_of("nobody").await;
+    assert_eq!(items::kinds_of(&turn.item.messages), ["StartOrchestration"]);
+}
+
+/// What reaches a deleted instance later is an orphan like any other.
+pub async fn leftovers_of_a_deleted_instance_do_not_block<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("deleted").await;
+    bench
+        .admin()
+        .delete_instance("deleted", true)
+        .await
+        .expect("forced");
+    bench.send(items::activity_done("deleted", 2)).await;
+    bench.start("fresh").await;
+    bench.turn_of("fresh").await;
+}

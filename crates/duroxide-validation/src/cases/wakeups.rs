@@ -1,0 +1,306 @@
+//! A waiting fetch is woken by whatever makes work visible, and a waiting client by every commit.
+//!
+//! Waiting is real here, also for stores whose clock can be moved: a wake-up is about elapsed time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use duroxide_core::WorkItem;
+use duroxide_core::provider::TagFilter;
+use futures::future::join_all;
+use tokio::task::JoinHandle;
+
+use crate::ProviderFactory;
+use crate::fixture::{Bench, Commit, items, session};
+
+/// How long a fetch may wait: far longer than any wake-up takes.
+const POLL: Duration = Duration::from_secs(20);
+/// How late a wake-up may be on a loaded machine; a polling loop is slower than this on average.
+const PROMPT: Duration = Duration::from_millis(250);
+
+type Woken<T> = JoinHandle<(T, Instant)>;
+
+fn wait_for_turn<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Woken<String> {
+    let (store, lock) = (Arc::clone(&bench.store), bench.lock);
+    tokio::spawn(async move {
+        let found = store.fetch_orchestration_item(lock, POLL, None).await;
+        let (item, _, _) = found
+            .expect("a fetch does not fail")
+            .expect("woken with an instance");
+        (item.instance, Instant::now())
+    })
+}
+
+fn wait_for_work<F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    owner: Option<&str>,
+    tags: TagFilter,
+) -> Woken<u64> {
+    let (store, lock) = (Arc::clone(&bench.store), bench.lock);
+    let owner = owner.map(|owner| session(owner, lock));
+    tokio::spawn(async move {
+        let found = store
+            .fetch_work_item(lock, POLL, owner.as_ref(), &tags)
+            .await;
+        let (item, _, _) = found
+            .expect("a fetch does not fail")
+            .expect("woken with an activity");
+        (items::id_of(&item), Instant::now())
+    })
+}
+
+/// Lets the waiters settle, does something, and expects the waiter to be served promptly after it.
+async fn woken_by<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> T {
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    cause.await;
+    let began = Instant::now();
+    let (found, at) = waiter.await.expect("the waiter is served");
+    let late = at.saturating_duration_since(began);
+    assert!(late < PROMPT, "woken only after {late:?}");
+    found
+}
+
+/// An enqueued message wakes a waiting dispatcher.
+pub async fn a_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let waiter = wait_for_turn(&bench);
+    assert_eq!(woken_by(waiter, bench.start("woken")).await, "woken");
+}
+
+/// A commit that sends a message wakes a waiting dispatcher.
+pub async fn a_commit_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("sender").await;
+    let turn = bench.turn_of("sender").await;
+    let waiter = wait_for_turn(&bench);
+    let commit = Commit::first().message(items::start("woken"));
+    assert_eq!(woken_by(waiter, bench.commit(&turn, commit)).await, "woken");
+}
+
+/// A commit that leaves messages behind wakes a waiting dispatcher for the same instance.
+pub async fn the_end_of_a_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.start("again").await;
+    let turn = bench.turn_of("again").await;
+    bench.send(items::signal("again", "more")).await;
+    let waiter = wait_for_turn(&bench);
+    let commit = bench.commit(&turn, Commit::first());
+    assert_eq!(woken_by(waiter, commit).await, "again");
+}
+
+/// An instance given back wakes a waiting dispatcher.
+pub async fn an_abandon_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("back").await;
+    let turn = bench.turn_of("back").await;
+    let waiter = wait_for_turn(&bench);
+    assert_eq!(woken_by(waiter, bench.abandon(&turn, None)).await, "back");
+}
+
+/// A worker's result wakes a waiting dispatcher.
+pub async fn a_result_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first().work(items::activity("owner", 2));
+    bench.create_with("owner", first).await;
+    let work = bench.work().await;
+    let waiter = wait_for_turn(&bench);
+    assert_eq!(woken_by(waiter, bench.finish(&work)).await, "owner");
+}
+
+/// A message becomes visible while a dispatcher waits: it is delivered when it is due.
+pub async fn a_due_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("timed").await;
+    let delay = Duration::from_millis(200);
+    bench
+        .send_after(items::signal("timed", "due"), Some(delay))
+        .await;
+    let began = Instant::now();
+    let waiter = wait_for_turn(&bench);
+    tokio::time::sleep(delay / 2).await;
+    bench.pass(delay / 2).await;
+    let (instance, at) = waiter.await.expect("the waiter is served");
+    assert_eq!(instance, "timed");
+    let waited = at.saturating_duration_since(began);
+    assert!(waited < delay + PROMPT, "served only after {waited:?}");
+}
+
+/// A lease runs out while a dispatcher waits: it gets the instance.
+pub async fn an_expiring_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.start("left").await;
+    let lease = Duration::from_millis(200);
+    bench.claim_for(lease).await.expect("it is ready");
+    let began = Instant::now();
+    let waiter = wait_for_turn(&bench);
+    tokio::time::sleep(lease / 2).await;
+    bench.pass(lease / 2).await;
+    let (instance, at) = waiter.await.expect("the waiter is served");
+    assert_eq!(instance, "left");
+    let waited = at.saturating_duration_since(began);
+    assert!(waited < lease + PROMPT, "served only after {waited:?}");
+}
+
+/// An enqueued activity wakes a waiting worker.
+pub async fn an_activity_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
+    let cause = bench.schedule(items::activity("woken", 7));
+    assert_eq!(woken_by(waiter, cause).await, 7);
+}
+
+/// A commit that schedules an activity wakes a waiting worker.
+pub async fn a_commit_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("owner").await;
+    let turn = bench.turn_of("owner").await;
+    let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
+    let commit = Commit::first().work(items::activity("owner", 2));
+    assert_eq!(woken_by(waiter, bench.commit(&turn, commit)).await, 2);
+}
+
+/// An activity given back wakes a waiting worker.
+pub async fn an_abandon_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.schedule(items::activity("back", 7)).await;
+    let work = bench.work().await;
+    let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
+    assert_eq!(
+        woken_by(waiter, bench.give_back(&work, None, false)).await,
+        7
+    );
+}
+
+/// A wake-up is not swallowed by a worker that cannot take the activity.
+pub async fn a_worker_with_another_tag_swallows_no_wake_up<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    let others: Vec<_> = (0..3)
+        .map(|_| wait_for_work(&bench, None, TagFilter::tags(["cpu"])))
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiter = wait_for_work(&bench, None, TagFilter::tags(["gpu"]));
+    let cause = bench.schedule(items::tagged_activity("woken", 7, "gpu"));
+    assert_eq!(woken_by(waiter, cause).await, 7);
+    for other in others {
+        other.abort();
+    }
+}
+
+/// A wake-up is not swallowed by a worker that does not own the session.
+pub async fn a_worker_without_the_session_swallows_no_wake_up<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench
+        .schedule(items::session_activity("seated", 1, "s"))
+        .await;
+    bench.work_as("anna").await;
+    let others: Vec<_> = (0..3)
+        .map(|_| wait_for_work(&bench, Some("bert"), TagFilter::DefaultOnly))
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiter = wait_for_work(&bench, Some("anna"), TagFilter::DefaultOnly);
+    let cause = bench.schedule(items::session_activity("seated", 2, "s"));
+    assert_eq!(woken_by(waiter, cause).await, 2);
+    for other in others {
+        other.abort();
+    }
+}
+
+/// As many waiting workers as activities in one commit: everybody is woken.
+pub async fn a_burst_wakes_everybody<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("owner").await;
+    let turn = bench.turn_of("owner").await;
+    let waiters: Vec<_> = (0..4)
+        .map(|_| wait_for_work(&bench, None, TagFilter::DefaultOnly))
+        .collect();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let commit = (2..6).fold(Commit::first(), |commit, id| {
+        commit.work(items::activity("owner", id))
+    });
+    bench.commit(&turn, commit).await;
+    let began = Instant::now();
+    let mut served = Vec::new();
+    for answer in join_all(waiters).await {
+        let (id, at) = answer.expect("the waiter is served");
+        assert!(
+            at.saturating_duration_since(began) < PROMPT,
+            "activity {id}"
+        );
+        served.push(id);
+    }
+    served.sort_unstable();
+    assert_eq!(served, [2, 3, 4, 5]);
+}
+
+/// Work that comes through another handle is noticed within a second.
+pub async fn another_process_is_noticed<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let other = factory.second_handle().await;
+    let waiter = wait_for_turn(&bench);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let began = Instant::now();
+    let sent = other
+        .enqueue_for_orchestrator(items::start("far"), None)
+        .await;
+    sent.expect("a message can be enqueued");
+    let (instance, at) = waiter.await.expect("the waiter is served");
+    assert_eq!(instance, "far");
+    let late = at.saturating_duration_since(began);
+    assert!(late < Duration::from_secs(1), "noticed only after {late:?}");
+}
+
+async fn watch_sees<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, message: WorkItem) {
+    bench.send(message).await;
+    let turn = bench.turn_of("watched").await;
+    let mut watch = bench
+        .store
+        .watch_instance("watched")
+        .expect("the case requires it");
+    let seen = tokio::spawn(async move { watch.changed().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    bench.commit(&turn, Commit::to(1)).await;
+    let seen = tokio::time::timeout(PROMPT, seen).await;
+    seen.expect("woken by the commit").expect("no panic");
+}
+
+/// A client that waits for an instance is woken by its commits.
+pub async fn a_commit_wakes_a_watching_client<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("watched").await;
+    watch_sees(&bench, items::signal("watched", "one")).await;
+    watch_sees(&bench, items::signal("watched", "two")).await;
+}
+
+/// A commit between taking the watch and waiting on it is not missed.
+pub async fn a_watch_misses_no_commit<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("watched").await;
+    let mut watch = bench
+        .store
+        .watch_instance("watched")
+        .expect("the case requires it");
+    bench.nudge("watched", Commit::to(1)).await;
+    let seen = tokio::time::timeout(PROMPT, watch.changed()).await;
+    seen.expect("the commit was after the watch was taken");
+}
+
+/// An instance can be watched before it exists.
+pub async fn a_watch_may_come_before_its_instance<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let mut watch = bench
+        .store
+        .watch_instance("unborn")
+        .expect("the case requires it");
+    bench.create("unborn").await;
+    let seen = tokio::time::timeout(PROMPT, watch.changed()).await;
+    seen.expect("the first commit is a change");
+}

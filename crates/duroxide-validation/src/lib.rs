@@ -1,0 +1,23 @@
+//! What a Duroxide storage provider must do, runnable by anyone.
+//!
+//! Write a [`ProviderFactory`], then either put [`conformance!`] into a test crate (one test per case) or call
+//! [`run_all_validations`] (one report). The published paths are kept in [`provider_validations`],
+//! [`provider_validation`].
+
+mod capability;
+mod cases;
+mod factory;
+mod fixture;
+mod list;
+mod macros;
+mod published;
+mod registry;
+mod runner;
+mod time;
+
+pub use capability::Capability;
+pub use factory::{ClockSkew, ProviderFactory, TestClock};
+pub use published::{provider_validation, provider_validations};
+pub use registry::{Case, cases};
+pub use runner::{Outcome, Report, Verdict, run_all_validations, run_as_test, run_case, run_cases};
+pub use time::pass_time;

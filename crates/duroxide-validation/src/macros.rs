@@ -1,0 +1,35 @@
+//! `conformance!`: one line in a provider's tests makes one test per case.
+
+/// Makes one test per case of the kit, in modules by group, each with a factory of its own.
+///
+/// The argument is an expression that makes a [`ProviderFactory`](crate::ProviderFactory); it is evaluated anew in
+/// every test, inside a tokio runtime. Cases that need what the factory or the store does not offer pass and say
+/// `skipped` with the reason.
+///
+/// ```ignore
+/// mod conformance {
+///     use super::Sqlite;
+///     duroxide_validation::conformance!(Sqlite::default());
+/// }
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($factory:expr) => {
+        $crate::for_each_case! { [$crate::__conformance_tests!] [$factory] }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ([$factory:expr] $($module:ident { $($name:ident $([$($need:ident),*])? $($shape:ident)?;)* })*) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the factory may be named by an absolute path")]
+            use super::*;
+            $(#[test]
+            fn $name() {
+                $crate::run_as_test(stringify!($module), stringify!($name), || $factory);
+            })*
+        })*
+    };
+}

@@ -1,0 +1,3 @@
+//! The kit against the reference store, and against providers that break one promise each.
+
+mod reference;
