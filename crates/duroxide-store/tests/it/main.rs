@@ -6,5 +6,6 @@
 )]
 
 mod adapter;
+mod conformance;
 mod store_conformance;
 mod words;
