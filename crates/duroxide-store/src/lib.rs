@@ -16,8 +16,12 @@ mod log;
 pub mod memory;
 mod metadata;
 mod queue;
+#[cfg(feature = "redb")]
+pub mod redb;
 mod wake;
 
+#[cfg(feature = "redb")]
+pub use adapter::RedbProvider;
 pub use adapter::{MemoryProvider, StoreProvider};
 pub use atomic::{Answer, AtomicOps, Batch, Guard, Operation, Query};
 pub use clock::{ManualClock, StoreClock, TokioClock};

@@ -185,3 +185,44 @@ mod memory {
     use super::{Factory, Memory};
     duroxide_validation::conformance!(Factory::<Memory>::default());
 }
+
+#[cfg(feature = "redb")]
+mod on_redb {
+    use super::{ClockRef, Factory, Shop};
+    use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+
+    pub(crate) struct Redb {
+        folder: tempfile::TempDir,
+        opened: std::sync::atomic::AtomicU32,
+    }
+
+    impl Default for Redb {
+        fn default() -> Self {
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                opened: Default::default(),
+            }
+        }
+    }
+
+    impl Shop for Redb {
+        type Store = RedbStore;
+        const NAME: &'static str = "redb";
+        fn open(&self, clock: ClockRef) -> RedbStore {
+            let number = self
+                .opened
+                .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let file = self.folder.path().join(format!("{number}.redb"));
+            let options = RedbOptions {
+                durability: Durability::Relaxed,
+                clock: clock.into(),
+            };
+            RedbStore::open_with(file, options).unwrap()
+        }
+    }
+
+    mod redb {
+        use super::{Factory, Redb};
+        duroxide_validation::conformance!(Factory::<Redb>::default());
+    }
+}
