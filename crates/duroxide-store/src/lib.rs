@@ -44,3 +44,8 @@ pub use wake::{Attempt, TopicWatch, Wakeups};
 pub trait EventStore: EventLog + MessageQueue + MetadataStore + AtomicOps {}
 
 impl<S: MessageQueue + ?Sized> EventStore for S {}
+
+/// The guide's programs are compiled and run with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/writing-a-store.md")]
+mod guide {}

@@ -1,4 +1,4 @@
-//! The one writer. A thread takes whatever has queued up, runs each job in turn inside one transaction, commits once
+//! The one writer. A thread takes whatever has queued up, runs the jobs one by one inside one transaction, commits once
 //! and answers all: a lone job commits at once, a burst shares one flush to disk.
 //!
 //! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If the file fails

@@ -7,5 +7,10 @@
 
 mod adapter;
 mod conformance;
+#[cfg(feature = "redb")]
+mod crash;
+#[cfg(feature = "redb")]
+mod differential;
+mod example;
 mod store_conformance;
 mod words;
