@@ -1,0 +1,163 @@
+//! The administrative contract over the store: one delegating step per method.
+
+use async_trait::async_trait;
+use duroxide_core::event::Event;
+use duroxide_core::provider::{
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
+    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+use crate::ops::{delete, inspect, prune};
+use crate::provider::SqliteProvider;
+use crate::tables::{dead_letters, executions, instances};
+use crate::tx::Tx;
+
+type Answer<T> = Result<T, ProviderError>;
+
+/// How many instances one transaction of a bulk operation takes, so that turns are not held up behind it.
+const BULK_STEP: usize = 32;
+
+#[async_trait]
+impl ProviderAdmin for SqliteProvider {
+    async fn list_instances(&self) -> Answer<Vec<String>> {
+        let step = |tx: &mut Tx<'_>| instances::list(tx);
+        self.store.read("list_instances", step).await
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Answer<Vec<String>> {
+        let status = status.to_owned();
+        let step = move |tx: &mut Tx<'_>| instances::list_by_status(tx, &status);
+        self.store.read("list_instances_by_status", step).await
+    }
+
+    async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| executions::list(tx, &id);
+        self.store.read("list_executions", step).await
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Answer<Vec<Event>> {
+        self.read_with_execution(instance, execution_id).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Answer<Vec<Event>> {
+        self.read(instance).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| executions::latest_id(tx, &id);
+        self.store.read("latest_execution_id", step).await
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Answer<InstanceInfo> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| inspect::instance(tx, &id);
+        self.store.read("get_instance_info", step).await
+    }
+
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Answer<ExecutionInfo> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| inspect::execution(tx, &id, execution_id);
+        self.store.read("get_execution_info", step).await
+    }
+
+    async fn get_system_metrics(&self) -> Answer<SystemMetrics> {
+        let step = |tx: &mut Tx<'_>| inspect::metrics(tx);
+        self.store.read("get_system_metrics", step).await
+    }
+
+    async fn get_queue_depths(&self) -> Answer<QueueDepths> {
+        let step = |tx: &mut Tx<'_>| inspect::queue_depths(tx);
+        self.store.read("get_queue_depths", step).await
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Answer<Vec<String>> {
+        let id = instance_id.to_owned();
+        let step = move |tx: &mut Tx<'_>| instances::children(tx, &id);
+        self.store.read("list_children", step).await
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Answer<Option<String>> {
+        let id = instance_id.to_owned();
+        let step = move |tx: &mut Tx<'_>| inspect::parent(tx, &id);
+        self.store.read("get_parent_id", step).await
+    }
+
+    async fn get_instance_tree(&self, instance_id: &str) -> Answer<InstanceTree> {
+        let id = instance_id.to_owned();
+        let step = move |tx: &mut Tx<'_>| inspect::tree(tx, &id);
+        self.store.read("get_instance_tree", step).await
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Answer<DeleteInstanceResult> {
+        let ids = ids.to_vec();
+        let step = move |tx: &mut Tx<'_>| delete::atomic(tx, &ids, force);
+        self.store.write("delete_instances_atomic", step).await
+    }
+
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {
+        const OPERATION: &str = "delete_instance_bulk";
+        let mut left = usize::try_from(filter.limit.unwrap_or(delete::BULK_LIMIT)).unwrap_or(0);
+        let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
+        let roots = self.store.read(OPERATION, select).await?;
+        let mut total = DeleteInstanceResult::default();
+        for part in roots.chunks(BULK_STEP) {
+            if left == 0 {
+                break;
+            }
+            let part = part.to_vec();
+            let step = move |tx: &mut Tx<'_>| delete::bulk_step(tx, &part, left);
+            let (deleted, counts) = self.store.write(OPERATION, step).await?;
+            left -= deleted;
+            delete::add(&mut total, &counts);
+        }
+        Ok(total)
+    }
+
+    async fn prune_executions(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        let id = instance_id.to_owned();
+        let step = move |tx: &mut Tx<'_>| prune::run(tx, &id, &options);
+        self.store.write("prune_executions", step).await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        const OPERATION: &str = "prune_executions_bulk";
+        let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
+        let ids = self.store.read(OPERATION, select).await?;
+        let mut total = PruneResult::default();
+        for part in ids.chunks(BULK_STEP) {
+            let (part, options) = (part.to_vec(), options.clone());
+            let step = move |tx: &mut Tx<'_>| prune::bulk_step(tx, &part, &options);
+            let counts = self.store.write(OPERATION, step).await?;
+            prune::add(&mut total, &counts);
+        }
+        Ok(total)
+    }
+
+    async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {
+        let step = move |tx: &mut Tx<'_>| dead_letters::list(tx, limit);
+        self.store.read("list_dead_letters", step).await
+    }
+
+    async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
+        let step = move |tx: &mut Tx<'_>| dead_letters::delete(tx, id);
+        self.store.write("delete_dead_letter", step).await
+    }
+}

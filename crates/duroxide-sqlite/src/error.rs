@@ -1,0 +1,329 @@
+//! What can go wrong in this store. In: causes. Out: [`ProviderError`]s that say whether to try again.
+//!
+//! Causes are told apart by SQLite's result codes, never by the text of a message.
+
+use std::path::PathBuf;
+
+use duroxide_core::provider::ProviderError;
+use rusqlite::ErrorCode;
+
+/// Why a store could not be opened, or why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqliteError {
+    /// The url is not understood.
+    #[error("cannot use the database url `{url}`: {why}")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file is missing and may not be created.
+    #[error("{} does not exist; create it with `?mode=rwc` or leave the mode out", path.display())]
+    MissingFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder of the file is missing.
+    #[error("the folder {} does not exist; create it first", path.display())]
+    MissingFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file cannot be created or opened.
+    #[error("cannot open {}: {why}; check the permissions of the file and of its folder", path.display())]
+    CannotOpen {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        why: String,
+    },
+    /// The file is no SQLite database.
+    #[error("{} is not a SQLite database; choose another file, this one was left as it is", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is a SQLite database of another program.
+    #[error("{} is a database of {owner}; choose another file, this one was left as it is", path.display())]
+    ForeignDatabase {
+        /// The file.
+        path: PathBuf,
+        /// Whose, as far as can be told.
+        owner: String,
+    },
+    /// The file was written by a newer build.
+    #[error(
+        "{} has schema version {found}, this build knows up to {known}; use a newer build", path.display()
+    )]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest this build knows.
+        known: i64,
+    },
+    /// The file has an older schema and may not be written.
+    #[error("{} has schema version {found} and needs an upgrade; open it for writing once", path.display())]
+    NeedsUpgrade {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// The durability asked for is not what the database reports.
+    #[error(
+        "{} cannot promise the durability asked for: {setting} is `{found}` instead of `{wanted}`; a file system \
+         without shared memory (network shares) cannot hold the database", path.display()
+    )]
+    DurabilityRefused {
+        /// The file.
+        path: PathBuf,
+        /// Which pragma.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// The value asked for.
+        wanted: String,
+    },
+    /// Another program holds the write lock.
+    #[error(
+        "the database is locked by another program; try again, or end the program that holds it"
+    )]
+    Busy,
+    /// No space left.
+    #[error("the disk is full; nothing was written, free some space and the call can be repeated")]
+    DiskFull,
+    /// The operating system could not read or write.
+    #[error(
+        "the disk failed ({detail}); nothing was acknowledged, the call can be repeated once it works again"
+    )]
+    Io {
+        /// SQLite's words.
+        detail: String,
+    },
+    /// The store was opened, or the file is, read-only.
+    #[error("the database is read-only; open it for writing or change the permissions of the file")]
+    ReadOnly,
+    /// The file was removed or replaced while it was open.
+    #[error("{} was removed or replaced while in use; put it back, or restart with the new one", path.display())]
+    FileGone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged.
+    #[error(
+        "the database is damaged ({detail}); restore a backup, `sqlite3 FILE .recover` may help"
+    )]
+    Damaged {
+        /// SQLite's words.
+        detail: String,
+    },
+    /// The store was closed while the call waited.
+    #[error("the store is closed")]
+    Closed,
+    /// A request made the writer panic; nothing of it was written.
+    #[error("the request failed unexpectedly: {detail}")]
+    Panicked {
+        /// What it said.
+        detail: String,
+    },
+    /// Anything else SQLite reports.
+    #[error("the database reports: {detail}")]
+    Database {
+        /// SQLite's words.
+        detail: String,
+    },
+    /// The token is unknown: never given out, already used, or taken over.
+    #[error("Invalid lock token: unknown, already used, cancelled or taken over")]
+    InvalidToken,
+    /// The lease of an instance ran out before the commit.
+    #[error("Instance lock expired for {instance}")]
+    LockExpired {
+        /// Whose.
+        instance: String,
+    },
+    /// The lease of an activity ran out.
+    #[error("Invalid lock token: the lease of the work item expired")]
+    WorkLockExpired,
+    /// The event is already recorded.
+    #[error("event {event_id} of {instance} execution {execution_id} is already recorded")]
+    DuplicateEvent {
+        /// Whose.
+        instance: String,
+        /// In which execution.
+        execution_id: u64,
+        /// Which.
+        event_id: u64,
+    },
+    /// An event without a position.
+    #[error("an event of {instance} has no id; ids begin at 1")]
+    EventWithoutId {
+        /// Whose.
+        instance: String,
+    },
+    /// A message of this kind does not belong on this queue.
+    #[error("Invalid work item type: {kind} does not belong on the {queue} queue")]
+    WrongKind {
+        /// The message's kind.
+        kind: &'static str,
+        /// The queue.
+        queue: &'static str,
+    },
+    /// Stored data does not decode.
+    #[error("{what} does not decode: {why}")]
+    Undecodable {
+        /// Which row.
+        what: String,
+        /// The decoder's words.
+        why: String,
+    },
+    /// A value cannot be written as JSON, or a number does not fit.
+    #[error("{what} cannot be stored: {why}")]
+    Unstorable {
+        /// Which value.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// No such instance.
+    #[error("Instance {instance} not found")]
+    InstanceNotFound {
+        /// Its id.
+        instance: String,
+    },
+    /// No such execution.
+    #[error("Execution {execution_id} not found for instance {instance}")]
+    ExecutionNotFound {
+        /// Its instance.
+        instance: String,
+        /// Its id.
+        execution_id: u64,
+    },
+    /// A live instance is not deleted without force.
+    #[error("Instance {instance} is running; cancel it first, or delete with force")]
+    StillRunning {
+        /// Which.
+        instance: String,
+    },
+    /// A deletion would leave a child without its parent.
+    #[error("Cannot delete {parent} without its child {child}; delete the whole tree")]
+    ChildLeftBehind {
+        /// In the list.
+        parent: String,
+        /// Not in the list.
+        child: String,
+    },
+}
+
+impl SqliteError {
+    /// The error as the contract's callers see it.
+    pub(crate) fn into_provider_error(self, operation: &str) -> ProviderError {
+        let message = self.to_string();
+        match self {
+            Self::Busy
+            | Self::DiskFull
+            | Self::Io { .. }
+            | Self::FileGone { .. }
+            | Self::CannotOpen { .. }
+            | Self::MissingFile { .. }
+            | Self::MissingFolder { .. } => ProviderError::retryable(operation, message),
+            Self::Url { .. }
+            | Self::NotADatabase { .. }
+            | Self::ForeignDatabase { .. }
+            | Self::NewerSchema { .. }
+            | Self::NeedsUpgrade { .. }
+            | Self::DurabilityRefused { .. }
+            | Self::ReadOnly
+            | Self::Damaged { .. }
+            | Self::Closed
+            | Self::Panicked { .. }
+            | Self::Database { .. }
+            | Self::InvalidToken
+            | Self::LockExpired { .. }
+            | Self::WorkLockExpired
+            | Self::DuplicateEvent { .. }
+            | Self::EventWithoutId { .. }
+            | Self::WrongKind { .. }
+            | Self::Undecodable { .. }
+            | Self::Unstorable { .. }
+            | Self::InstanceNotFound { .. }
+            | Self::ExecutionNotFound { .. }
+            | Self::StillRunning { .. }
+            | Self::ChildLeftBehind { .. } => ProviderError::permanent(operation, message),
+        }
+    }
+
+    /// Whether the connection that reported this must not be used again: after a failed sync the operating system
+    /// may have dropped the pages, so a second sync on the same handle would succeed without having written them.
+    pub(crate) fn spoils_connection(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Damaged { .. })
+    }
+}
+
+impl From<rusqlite::Error> for SqliteError {
+    fn from(error: rusqlite::Error) -> Self {
+        let detail = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            Some(
+                ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OutOfMemory
+                | ErrorCode::NoLargeFileSupport,
+            ) => Self::Io { detail },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged { detail },
+            // Everything else is a defect of the request or of this crate: trying again would not help.
+            Some(_) | None => Self::Database { detail },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn from_code(code: i32) -> SqliteError {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    #[test]
+    fn result_codes_decide_whether_to_try_again() {
+        let retryable = [
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_BUSY_SNAPSHOT,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_FULL,
+            ffi::SQLITE_IOERR_FSYNC,
+            ffi::SQLITE_CANTOPEN,
+        ];
+        for code in retryable {
+            let error = from_code(code).into_provider_error("op");
+            assert!(error.is_retryable(), "{code}: {error}");
+        }
+        let permanent = [
+            ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+            ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+            ffi::SQLITE_CORRUPT,
+            ffi::SQLITE_ERROR,
+            ffi::SQLITE_READONLY,
+            ffi::SQLITE_TOOBIG,
+        ];
+        for code in permanent {
+            let error = from_code(code).into_provider_error("op");
+            assert!(!error.is_retryable(), "{code}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_operation_is_the_one_that_was_called() {
+        let error = SqliteError::InvalidToken.into_provider_error("ack_work_item");
+        assert_eq!(error.operation, "ack_work_item");
+    }
+}

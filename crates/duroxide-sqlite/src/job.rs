@@ -1,0 +1,81 @@
+//! A request on its way to a thread that owns a connection. In: a closure. Out: its answer, sent only after the
+//! transaction it ran in has ended.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::sync::oneshot;
+
+use crate::error::SqliteError;
+use crate::tx::{Result, Tx};
+
+/// A request whose answer is held back until the transaction is committed.
+pub(crate) trait Job: Send {
+    /// Runs the request and keeps its answer. May be called again after the transaction was rolled back.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
+
+    /// The transaction is committed: hand out the answer kept by [`run`](Self::run).
+    fn answer(self: Box<Self>);
+
+    /// The transaction never happened.
+    fn fail(self: Box<Self>, error: SqliteError);
+}
+
+struct Request<F, T> {
+    work: F,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+/// Wraps a closure as a job; the receiver gets its answer.
+pub(crate) fn job<F, T>(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>)
+where
+    F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    T: Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    let request = Request {
+        work,
+        outcome: None,
+        reply,
+    };
+    (Box::new(request), answer)
+}
+
+impl<F, T> Job for Request<F, T>
+where
+    F: FnMut(&mut Tx<'_>) -> Result<T> + Send,
+    T: Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+        // A claim calls back into code of its caller. A panic there must cost the caller its request, not everybody
+        // the thread.
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
+            .unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        let verdict = match &outcome {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        };
+        self.outcome = Some(outcome);
+        verdict
+    }
+
+    fn answer(self: Box<Self>) {
+        // Nobody listens when the caller was dropped; a lease it took lapses by itself.
+        let _ = self
+            .reply
+            .send(self.outcome.unwrap_or(Err(SqliteError::Closed)));
+    }
+
+    fn fail(self: Box<Self>, error: SqliteError) {
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> SqliteError {
+    let detail = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without words".to_owned());
+    SqliteError::Panicked { detail }
+}

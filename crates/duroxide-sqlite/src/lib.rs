@@ -1,0 +1,55 @@
+//! SQLite store for Duroxide: durable by default, no server, any number of processes on one file.
+//!
+//! One thread writes. It takes whatever requests have queued up, runs them in one transaction and commits once, so
+//! that a burst of requests shares one sync to disk while a lone one is not delayed. Reads have connections of their
+//! own. Whoever waits for work is woken by the commit that brings it.
+//!
+//! ```
+//! use duroxide_core::provider::{Provider, WorkItem};
+//! use duroxide_sqlite::SqliteProvider;
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = SqliteProvider::new_in_memory().await?;
+//! let start = WorkItem::StartOrchestration {
+//!     instance: "order-7".into(),
+//!     orchestration: "Order".into(),
+//!     input: "{}".into(),
+//!     version: None,
+//!     parent_instance: None,
+//!     parent_id: None,
+//!     parent_execution_id: None,
+//!     execution_id: 1,
+//! };
+//! store.enqueue_for_orchestrator(start, None).await?;
+//! let claimed = store
+//!     .fetch_orchestration_item(Duration::from_secs(5), Duration::from_secs(1), None)
+//!     .await?;
+//! assert_eq!(claimed.expect("a turn").0.orchestration_name, "Order");
+//! # Ok(())
+//! # }
+//! ```
+
+mod admin;
+mod codec;
+mod error;
+mod group;
+mod job;
+mod migrate;
+mod open;
+mod ops;
+mod options;
+mod provider;
+mod readers;
+mod store;
+mod tables;
+mod token;
+mod tx;
+mod url;
+mod wake;
+mod writer;
+
+pub use error::SqliteError;
+pub use options::{Durability, SqliteOptions};
+pub use provider::SqliteProvider;

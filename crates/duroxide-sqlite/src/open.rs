@@ -1,0 +1,226 @@
+//! Connections. In: a [`Place`] and a durability. Out: a configured connection to a database of ours, migrated if it
+//! may be written. A file that is not ours is read just enough to say so, and never written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::error::SqliteError;
+use crate::migrate;
+use crate::options::Durability;
+use crate::tx::Result;
+use crate::url::Access;
+
+/// How long a connection waits for another program's lock, at most.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+
+/// A file database, opened again whenever a connection had to be given up.
+#[derive(Debug, Clone)]
+pub(crate) struct Database {
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+    pub(crate) durability: Durability,
+}
+
+/// Which file a path named at some moment; another file at the same path has another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl Database {
+    /// Creates the file if it may and must be, checks that it is ours, and brings its schema up to date.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        self.create_if_missing()?;
+        let conn = self.connect(self.access)?;
+        match self.access {
+            Access::ReadOnly => migrate::check(&conn, &self.path),
+            Access::ReadWrite | Access::ReadWriteCreate => migrate::run(&conn, &self.path),
+        }
+    }
+
+    /// The connection of the writer.
+    pub(crate) fn open_writer(&self) -> Result<Connection> {
+        let conn = self.connect(self.access)?;
+        migrate::check(&conn, &self.path)?;
+        if self.access != Access::ReadOnly {
+            self.set_durability(&conn)?;
+            // 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page
+            // written by a hundred commits is copied into the database once.
+            conn.pragma_update(None, "wal_autocheckpoint", 4000)?;
+        }
+        // The working set of the queues and of the upper levels of the big trees.
+        conn.pragma_update(None, "cache_size", -16_000)?;
+        // Savepoints keep their undo pages in memory instead of in a temporary file.
+        conn.pragma_update(None, "temp_store", "MEMORY")?;
+        Ok(conn)
+    }
+
+    /// A connection that only reads.
+    pub(crate) fn open_reader(&self) -> Result<Connection> {
+        let conn = self.connect(Access::ReadOnly)?;
+        conn.pragma_update(None, "query_only", true)?;
+        conn.pragma_update(None, "cache_size", -4_000)?;
+        Ok(conn)
+    }
+
+    /// Which file the path names right now.
+    pub(crate) fn identity(&self) -> Result<FileIdentity> {
+        let gone = |_| SqliteError::FileGone {
+            path: self.path.clone(),
+        };
+        identity_of(&fs::metadata(&self.path).map_err(gone)?)
+    }
+
+    fn create_if_missing(&self) -> Result<()> {
+        if self.path.exists() {
+            return Ok(());
+        }
+        if self.access != Access::ReadWriteCreate {
+            return Err(SqliteError::MissingFile {
+                path: self.path.clone(),
+            });
+        }
+        if let Some(folder) = self.path.parent().filter(|p| !p.as_os_str().is_empty())
+            && !folder.is_dir()
+        {
+            return Err(SqliteError::MissingFolder {
+                path: folder.to_owned(),
+            });
+        }
+        create_private(&self.path).map_err(|error| SqliteError::CannotOpen {
+            path: self.path.clone(),
+            why: error.to_string(),
+        })
+    }
+
+    fn connect(&self, access: Access) -> Result<Connection> {
+        let mode = match access {
+            Access::ReadWriteCreate | Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        // Each connection belongs to one thread, so SQLite's own mutexes are not needed. The file was created
+        // beforehand: a connection never makes an empty one in place of one that was removed.
+        let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(&self.path, flags).map_err(|error| {
+            if self.path.exists() {
+                SqliteError::CannotOpen {
+                    path: self.path.clone(),
+                    why: error.to_string(),
+                }
+            } else {
+                SqliteError::FileGone {
+                    path: self.path.clone(),
+                }
+            }
+        })?;
+        conn.busy_handler(Some(wait_for_lock))?;
+        conn.set_prepared_statement_cache_capacity(256);
+        Ok(conn)
+    }
+
+    fn set_durability(&self, conn: &Connection) -> Result<()> {
+        let wal = switch_to_wal(conn)?;
+        self.expect("journal_mode", "wal", wal)?;
+        let level = self.durability.synchronous_level();
+        conn.pragma_update(None, "synchronous", level)?;
+        // An illegal value would be turned into some legal one in silence; only reading it back tells.
+        let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+        self.expect("synchronous", &level.to_string(), found.to_string())
+    }
+
+    fn expect(&self, setting: &'static str, wanted: &str, found: String) -> Result<()> {
+        if found == wanted {
+            return Ok(());
+        }
+        Err(SqliteError::DurabilityRefused {
+            path: self.path.clone(),
+            setting,
+            found,
+            wanted: wanted.to_owned(),
+        })
+    }
+}
+
+/// A private database in memory. It has one connection: reads and writes pass through the writer.
+pub(crate) fn open_memory() -> Result<Connection> {
+    let conn = Connection::open_in_memory()?;
+    conn.set_prepared_statement_cache_capacity(256);
+    migrate::run(&conn, Path::new(":memory:"))?;
+    Ok(conn)
+}
+
+/// Switching needs the file alone for a moment, and SQLite does not call the busy handler for it.
+fn switch_to_wal(conn: &Connection) -> Result<String> {
+    for attempt in 0.. {
+        let switched = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match switched {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && wait_for_lock(attempt) => {}
+            other => return Ok(other?),
+        }
+    }
+    Err(SqliteError::Busy)
+}
+
+/// Waits a little for another program's lock; `false` once the limit is reached. Short naps: with several processes
+/// on one file the lock is free again after a commit, and SQLite's own back-off would oversleep it.
+fn wait_for_lock(attempt: i32) -> bool {
+    const NAP: Duration = Duration::from_millis(1);
+    const LONG_NAP: Duration = Duration::from_millis(5);
+    const SHORT_NAPS: i32 = 500;
+    let long_naps = (BUSY_LIMIT - NAP * SHORT_NAPS as u32).as_millis() / LONG_NAP.as_millis();
+    if attempt < SHORT_NAPS {
+        std::thread::sleep(NAP);
+        true
+    } else if ((attempt - SHORT_NAPS) as u128) < long_naps {
+        std::thread::sleep(LONG_NAP);
+        true
+    } else {
+        false
+    }
+}
+
+#[cfg(unix)]
+fn create_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // Not `create_new`: another process may have been a moment faster, and that is fine.
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map(drop)
+}
+
+#[cfg(not(unix))]
+fn create_private(path: &Path) -> std::io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map(drop)
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems may fail here")]
+fn identity_of(metadata: &fs::Metadata) -> Result<FileIdentity> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    })
+}
+
+#[cfg(not(unix))]
+fn identity_of(_: &fs::Metadata) -> Result<FileIdentity> {
+    Ok(FileIdentity {})
+}

@@ -1,0 +1,33 @@
+//! Gives a claimed instance back. Touches exactly the messages of the claim; later arrivals keep their place.
+
+use std::time::Duration;
+
+use crate::error::SqliteError;
+use crate::tables::{instance_locks, orchestrator_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+pub(crate) fn run(
+    tx: &mut Tx<'_>,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<()> {
+    let instance = token::instance_of(token)?;
+    let claimed_at =
+        instance_locks::release(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+    let visible_at = delay.map(|delay| tx.later(delay));
+    orchestrator_queue::release_claimed(
+        tx,
+        instance,
+        token,
+        claimed_at,
+        visible_at,
+        ignore_attempt,
+    )?;
+    tx.effects.turn_claimable_at(visible_at.unwrap_or(tx.now));
+    if orchestrator_queue::has_visible(tx, instance)? {
+        tx.effects.turn_claimable_at(tx.now);
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Gives a claimed activity back. Its session stays with its owner.
+
+use std::time::Duration;
+
+use crate::error::SqliteError;
+use crate::tables::worker_queue;
+use crate::token;
+use crate::tx::{Result, Tx};
+
+pub(crate) fn run(
+    tx: &mut Tx<'_>,
+    token: &str,
+    delay: Option<Duration>,
+    ignore_attempt: bool,
+) -> Result<()> {
+    let id = token::work_of(token)?;
+    let visible_at = tx.after(delay);
+    if !worker_queue::release(tx, id, token, visible_at, ignore_attempt)? {
+        return Err(SqliteError::InvalidToken);
+    }
+    tx.effects.work_claimable_at(visible_at);
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Completes an activity: the item goes, its completion comes, in one transaction and under a valid lease.
+
+use crate::error::SqliteError;
+use crate::tables::orchestrator_queue::NewMessage;
+use crate::tables::{orchestrator_queue, sessions, worker_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
+    let id = token::work_of(token)?;
+    let Some(session) = worker_queue::delete_held(tx, id, token)? else {
+        return Err(why_not_held(tx, id, token)?);
+    };
+    if let Some(session) = session {
+        sessions::touch(tx, &session)?;
+    }
+    match completion {
+        Some(message) => orchestrator_queue::push(tx, message),
+        None => Ok(()), // the activity was cancelled, nobody waits for it
+    }
+}
+
+/// Why a token no longer holds its item.
+pub(crate) fn why_not_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<SqliteError> {
+    Ok(if worker_queue::is_known(tx, id, token)? {
+        SqliteError::WorkLockExpired
+    } else {
+        SqliteError::InvalidToken
+    })
+}

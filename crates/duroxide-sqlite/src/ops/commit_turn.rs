@@ -1,0 +1,184 @@
+//! Commits one turn. In: everything the turn decided, already encoded. Out: all of it stored and the lease ended, or
+//! nothing changed and the lease as it was. Existing history is never read or rewritten.
+
+use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+
+use crate::codec;
+use crate::error::SqliteError;
+use crate::tables::executions::Change;
+use crate::tables::history::NewEvent;
+use crate::tables::instances::Named;
+use crate::tables::orchestrator_queue::NewMessage;
+use crate::tables::worker_queue::NewWork;
+use crate::tables::{
+    executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
+};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+/// Everything one turn writes.
+pub(crate) struct Commit {
+    token: String,
+    execution_id: u64,
+    events: Vec<NewEvent>,
+    to_workers: Vec<NewWork>,
+    to_orchestrators: Vec<NewMessage>,
+    named: Option<Named>,
+    execution: Change,
+    /// The last custom status of the turn, if it changed.
+    custom_status: Option<Option<String>>,
+    kv: Vec<kv::Change>,
+    cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl Commit {
+    pub(crate) fn new(
+        token: &str,
+        execution_id: u64,
+        history_delta: &[Event],
+        worker_items: &[WorkItem],
+        orchestrator_items: &[WorkItem],
+        metadata: ExecutionMetadata,
+        cancelled: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<Self> {
+        let instance = token::instance_of(token)?;
+        Ok(Self {
+            token: token.to_owned(),
+            execution_id,
+            events: codec::events(instance, history_delta)?,
+            to_workers: worker_items
+                .iter()
+                .map(codec::work)
+                .collect::<Result<_>>()?,
+            to_orchestrators: orchestrator_items
+                .iter()
+                .map(codec::decided_message)
+                .collect::<Result<_>>()?,
+            named: match (metadata.orchestration_name, metadata.orchestration_version) {
+                (Some(name), Some(version)) => Some(Named {
+                    name,
+                    version,
+                    parent: metadata.parent_instance_id,
+                }),
+                _ => None,
+            },
+            execution: Change {
+                status: metadata.status,
+                output: metadata.output,
+                pinned: metadata.pinned_duroxide_version,
+            },
+            custom_status: last_custom_status(history_delta),
+            kv: history_delta.iter().filter_map(kv_change).collect(),
+            cancelled,
+        })
+    }
+
+    fn ends_execution(&self) -> bool {
+        matches!(
+            self.execution.status.as_deref(),
+            Some("Completed" | "Failed" | "ContinuedAsNew")
+        )
+    }
+
+    /// Whether a client that follows the instance could see the difference.
+    fn is_visible_to_clients(&self) -> bool {
+        self.named.is_some()
+            || self.execution.status.is_some()
+            || self.custom_status.is_some()
+            || !self.kv.is_empty()
+    }
+}
+
+pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
+    let instance = token::instance_of(&commit.token)?;
+    // The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that
+    // was overtaken changes nothing.
+    let Some(claimed_at) = instance_locks::release_valid(tx, instance, &commit.token)? else {
+        return Err(why_not_held(tx, instance, &commit.token)?);
+    };
+    orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)?;
+    write_instance(tx, instance, commit)?;
+    for event in &commit.events {
+        history::append(tx, instance, commit.execution_id, event)?;
+    }
+    write_state(tx, instance, commit)?;
+    for work in &commit.to_workers {
+        worker_queue::push(tx, work)?;
+    }
+    // After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
+    for activity in &commit.cancelled {
+        worker_queue::cancel(
+            tx,
+            &activity.instance,
+            activity.execution_id,
+            activity.activity_id,
+        )?;
+    }
+    for message in &commit.to_orchestrators {
+        orchestrator_queue::push(tx, message)?;
+    }
+    if orchestrator_queue::has_visible(tx, instance)? {
+        tx.effects.turn_claimable_at(tx.now);
+    }
+    if commit.is_visible_to_clients() {
+        tx.effects.instance_changed(instance);
+    }
+    Ok(())
+}
+
+fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+    match &commit.named {
+        Some(named) => instances::name(tx, instance, named, commit.execution_id)?,
+        None => instances::advance(tx, instance, commit.execution_id)?,
+    }
+    executions::apply(tx, instance, commit.execution_id, &commit.execution)
+}
+
+fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+    if let Some(status) = &commit.custom_status {
+        instances::set_custom_status(tx, instance, status.as_deref())?;
+    }
+    for change in &commit.kv {
+        kv::change(tx, instance, change)?;
+    }
+    if commit.ends_execution() {
+        kv::merge(tx, instance)?;
+        orchestrator_queue::delete_pending_timers(tx, instance)?;
+    }
+    Ok(())
+}
+
+fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<SqliteError> {
+    Ok(if instance_locks::is_known(tx, instance, token)? {
+        SqliteError::LockExpired {
+            instance: instance.to_owned(),
+        }
+    } else {
+        SqliteError::InvalidToken
+    })
+}
+
+fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
+        _ => None,
+    })
+}
+
+fn kv_change(event: &Event) -> Option<kv::Change> {
+    match &event.kind {
+        EventKind::KeyValueSet {
+            key,
+            value,
+            last_updated_at_ms,
+        } => Some(kv::Change::Set {
+            key: key.clone(),
+            value: value.clone(),
+            at_ms: *last_updated_at_ms,
+        }),
+        EventKind::KeyValueCleared { key } => Some(kv::Change::Clear { key: key.clone() }),
+        EventKind::KeyValuesCleared => Some(kv::Change::ClearAll),
+        _ => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
+//! is under way fail, so that a deleted instance cannot come back.
+
+use std::collections::HashSet;
+
+use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
+
+use crate::error::SqliteError;
+use crate::ops::inspect::descend;
+use crate::tables::{
+    executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
+};
+use crate::tx::{Result, Tx, stored_ms};
+
+/// How many instances a bulk operation takes when the filter does not say.
+pub(crate) const BULK_LIMIT: u32 = 1000;
+
+/// Deletes these instances together or not at all.
+pub(crate) fn atomic(tx: &mut Tx<'_>, ids: &[String], force: bool) -> Result<DeleteInstanceResult> {
+    let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
+    for id in ids {
+        if !force && instances::is_live(tx, id)? {
+            return Err(SqliteError::StillRunning {
+                instance: id.clone(),
+            });
+        }
+        for child in instances::children(tx, id)? {
+            if !listed.contains(child.as_str()) {
+                return Err(SqliteError::ChildLeftBehind {
+                    parent: id.clone(),
+                    child,
+                });
+            }
+        }
+    }
+    remove(tx, ids)
+}
+
+/// Roots that match the filter, oldest first; those of a tree in which something runs included.
+pub(crate) fn bulk_roots(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec<String>> {
+    let completed_before = filter.completed_before.map(stored_ms);
+    let Some(ids) = &filter.instance_ids else {
+        return instances::finished_roots(tx, completed_before);
+    };
+    let mut roots = Vec::new();
+    for id in ids {
+        if instances::is_finished_root(tx, id, completed_before)? {
+            roots.push(id.clone());
+        }
+    }
+    Ok(roots)
+}
+
+/// Deletes some of these roots with their trees, at most `limit` of them. A tree in which anything is live is left
+/// alone, and so is a root that came back to life since it was chosen. Returns how many roots went, and the counts.
+pub(crate) fn bulk_step(
+    tx: &mut Tx<'_>,
+    roots: &[String],
+    limit: usize,
+) -> Result<(usize, DeleteInstanceResult)> {
+    let mut deleted = 0;
+    let mut total = DeleteInstanceResult::default();
+    for root in roots {
+        if deleted == limit {
+            break;
+        }
+        if !instances::is_finished_root(tx, root, None)? {
+            continue;
+        }
+        let tree = descend(tx, root)?;
+        if any_live(tx, &tree)? {
+            continue;
+        }
+        add(&mut total, &remove(tx, &tree)?);
+        deleted += 1;
+    }
+    Ok((deleted, total))
+}
+
+fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
+    for id in ids {
+        if instances::is_live(tx, id)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
+    let mut total = DeleteInstanceResult::default();
+    for id in ids {
+        let messages =
+            orchestrator_queue::delete_instance(tx, id)? + worker_queue::delete_instance(tx, id)?;
+        instance_locks::delete_instance(tx, id)?;
+        kv::delete_instance(tx, id)?;
+        add(
+            &mut total,
+            &DeleteInstanceResult {
+                events_deleted: as_u64(history::delete_instance(tx, id)?),
+                executions_deleted: as_u64(executions::delete_instance(tx, id)?),
+                queue_messages_deleted: as_u64(messages),
+                instances_deleted: u64::from(instances::delete(tx, id)?),
+            },
+        );
+        tx.effects.instance_changed(id);
+    }
+    Ok(total)
+}
+
+pub(crate) fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {
+    total.instances_deleted += one.instances_deleted;
+    total.executions_deleted += one.executions_deleted;
+    total.events_deleted += one.events_deleted;
+    total.queue_messages_deleted += one.queue_messages_deleted;
+}
+
+fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

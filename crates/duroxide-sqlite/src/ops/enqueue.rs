@@ -1,0 +1,30 @@
+//! Puts something on a queue, or events into a history, without a lease.
+
+use crate::tables::history::NewEvent;
+use crate::tables::orchestrator_queue::NewMessage;
+use crate::tables::worker_queue::NewWork;
+use crate::tables::{history, orchestrator_queue, worker_queue};
+use crate::tx::{Result, Tx};
+
+pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
+    orchestrator_queue::push(tx, message)
+}
+
+pub(crate) fn work(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
+    worker_queue::push(tx, work)
+}
+
+/// Appends events; messages that waited for the instance to become known can be claimed then.
+pub(crate) fn events(
+    tx: &mut Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    events: &[NewEvent],
+) -> Result<()> {
+    for event in events {
+        history::append(tx, instance, execution_id, event)?;
+    }
+    orchestrator_queue::end_wait_for_start(tx, instance)?;
+    tx.effects.instance_changed(instance);
+    Ok(())
+}

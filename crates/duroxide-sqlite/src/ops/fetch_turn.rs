@@ -1,0 +1,310 @@
+//! Claims turns. In: how many, for how long, for which engine versions. Out: instances with their visible messages,
+//! leased to the caller; or, if there are none, when to look again.
+//!
+//! The transaction chooses and leases; decoding happens afterwards in the caller's task. A message that does not
+//! decode is then set aside under the same lease.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::event::Event;
+use duroxide_core::provider::{
+    CachedHistories, CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, KvEntry,
+    OrchestrationItem, SemverRange, TurnClaim, TurnHistory, WorkItem,
+};
+use semver::Version;
+
+use crate::codec;
+use crate::ops::orphans::{self, Orphan};
+use crate::ops::set_aside;
+use crate::store::{Store, Tried};
+use crate::tables::instances::Handler;
+use crate::tables::orchestrator_queue::Message;
+use crate::tables::{executions, history, instance_locks, instances, kv, orchestrator_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+/// What the caller asks for.
+pub(crate) struct Ask {
+    max: usize,
+    lock_timeout: Duration,
+    versions: Versions,
+    cached: Option<Arc<dyn CachedHistories>>,
+    grace: Duration,
+}
+
+/// Which engine versions the caller can replay.
+enum Versions {
+    All,
+    None,
+    /// The contract asks for the first range of a filter only.
+    Within(SemverRange),
+}
+
+impl Ask {
+    pub(crate) fn new(claim: &TurnClaim, grace: Duration) -> Self {
+        Self {
+            max: claim.max.max(1),
+            lock_timeout: claim.lock_timeout,
+            versions: Versions::of(claim.filter.as_ref()),
+            cached: claim.cached.clone(),
+            grace,
+        }
+    }
+}
+
+impl Versions {
+    fn of(filter: Option<&DispatcherCapabilityFilter>) -> Self {
+        match filter.map(|filter| filter.supported_duroxide_versions.first()) {
+            None => Self::All,
+            Some(None) => Self::None,
+            Some(Some(range)) => Self::Within(range.clone()),
+        }
+    }
+
+    fn accept(&self, pinned: Option<&Version>) -> bool {
+        match (self, pinned) {
+            (Self::All, _) | (Self::Within(_), None) => true,
+            (Self::Within(range), Some(pinned)) => range.contains(pinned),
+            (Self::None, _) => false,
+        }
+    }
+}
+
+/// An instance chosen to be claimed.
+struct Candidate {
+    instance: String,
+    /// `None`: no row yet; the name is found in the history or in the batch.
+    handler: Option<Handler>,
+    execution_id: u64,
+}
+
+/// A claimed turn as the transaction left it.
+pub(crate) struct RawTurn {
+    instance: String,
+    token: String,
+    handler: Option<Handler>,
+    execution_id: u64,
+    messages: Vec<Message>,
+    history: RawHistory,
+}
+
+enum RawHistory {
+    Unchanged,
+    Loaded {
+        events: Vec<Vec<u8>>,
+        kv: HashMap<String, KvEntry>,
+    },
+}
+
+/// One try: claims, decodes, sets aside what does not decode.
+pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedTurn>> {
+    loop {
+        let step = Arc::clone(ask);
+        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
+        let nothing_there = tried.found.is_empty();
+        let mut found = Vec::with_capacity(tried.found.len());
+        for raw in tried.found {
+            let (turn, broken) = decode(raw);
+            if !broken.is_empty() {
+                let token = turn.lock_token.clone();
+                store
+                    .write_step(move |tx| set_aside::undecodable(tx, &token, &broken))
+                    .await?;
+            }
+            if !turn.item.messages.is_empty() {
+                found.push(turn);
+            }
+        }
+        // A claim of which nothing was left says nothing about the instances behind it.
+        if !found.is_empty() || nothing_there {
+            return Ok(Tried {
+                found,
+                due: tried.due,
+            });
+        }
+    }
+}
+
+fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
+    if matches!(ask.versions, Versions::None) {
+        return Ok(Tried {
+            found: Vec::new(),
+            due: None,
+        });
+    }
+    let (candidates, strays) = choose(tx, ask)?;
+    for stray in strays {
+        orphans::settle(tx, &stray, ask.grace)?;
+    }
+    let mut found = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        found.push(take(tx, ask, candidate)?);
+    }
+    let mut due = None;
+    if found.is_empty() {
+        due = orchestrator_queue::next_due(tx)?
+            .into_iter()
+            .chain(instance_locks::next_expiry(tx)?)
+            .min();
+        tx.effects.told_turns_due(due);
+    }
+    Ok(Tried { found, due })
+}
+
+/// Walks over instances with visible messages and no valid lease until enough are found. Only reads: rows must not
+/// move under the walk.
+fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
+    let mut seen = HashSet::new();
+    let mut candidates = Vec::new();
+    let mut strays = Vec::new();
+    orchestrator_queue::walk_claimable(tx, |instance| {
+        if seen.contains(instance) {
+            return Ok(true);
+        }
+        seen.insert(instance.to_owned());
+        match instances::handler(tx, instance)? {
+            Some(handler) => {
+                if ask.versions.accept(handler.pinned.as_ref()) {
+                    candidates.push(Candidate {
+                        instance: instance.to_owned(),
+                        execution_id: handler.execution_id,
+                        handler: Some(handler),
+                    });
+                }
+            }
+            None => match orphans::examine(tx, instance)? {
+                Some(stray) => strays.push(stray),
+                None => {
+                    let latest = executions::latest(tx, instance)?;
+                    let (execution_id, pinned) = latest.unwrap_or((1, None));
+                    if ask.versions.accept(pinned.as_ref()) {
+                        candidates.push(Candidate {
+                            instance: instance.to_owned(),
+                            handler: None,
+                            execution_id,
+                        });
+                    }
+                }
+            },
+        }
+        Ok(candidates.len() < ask.max)
+    })?;
+    Ok((candidates, strays))
+}
+
+fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
+    let Candidate {
+        instance,
+        handler,
+        execution_id,
+    } = candidate;
+    let token = token::for_instance(&instance);
+    instance_locks::grant(tx, &instance, &token, tx.later(ask.lock_timeout))?;
+    let messages = orchestrator_queue::claim(tx, &instance, &token)?;
+    let history = if handler.is_some() && caller_is_current(tx, ask, &instance, execution_id)? {
+        RawHistory::Unchanged
+    } else {
+        RawHistory::Loaded {
+            events: history::load(tx, &instance, execution_id)?,
+            kv: kv::base(tx, &instance)?,
+        }
+    };
+    Ok(RawTurn {
+        instance,
+        token,
+        handler,
+        execution_id,
+        messages,
+        history,
+    })
+}
+
+/// Whether the caller already holds exactly the history that is stored.
+fn caller_is_current(tx: &Tx<'_>, ask: &Ask, instance: &str, execution_id: u64) -> Result<bool> {
+    let Some(held) = ask.cached.as_ref().and_then(|held| held.cached(instance)) else {
+        return Ok(false);
+    };
+    let stored = history::last_event_id(tx, instance, execution_id)?;
+    Ok(stored.is_some_and(|last_event_id| {
+        held == CachedHistory {
+            execution_id,
+            last_event_id,
+        }
+    }))
+}
+
+/// The turn as the contract hands it out, and the messages that did not decode with the reason.
+fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
+    let mut messages = Vec::with_capacity(raw.messages.len());
+    let mut message_attempts = Vec::with_capacity(raw.messages.len());
+    let mut broken = Vec::new();
+    for message in raw.messages {
+        match codec::decode_work_item(&message.json) {
+            Ok(item) => {
+                messages.push(item);
+                message_attempts.push(message.attempts);
+            }
+            Err(reason) => broken.push((message.id, reason)),
+        }
+    }
+    let (events, kv_snapshot, history) = match raw.history {
+        RawHistory::Unchanged => (Ok(Vec::new()), HashMap::new(), TurnHistory::Unchanged),
+        RawHistory::Loaded { events, kv } => (
+            codec::decode_events(&raw.instance, &events),
+            kv,
+            TurnHistory::Loaded,
+        ),
+    };
+    let (events, history_error) = match events {
+        Ok(events) => (events, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let (orchestration_name, version) = name(raw.handler, &events, &messages);
+    let turn = ClaimedTurn {
+        attempt_count: message_attempts.iter().copied().max().unwrap_or(0),
+        item: OrchestrationItem {
+            instance: raw.instance,
+            orchestration_name,
+            execution_id: raw.execution_id,
+            version,
+            history: events,
+            messages,
+            history_error,
+            kv_snapshot,
+        },
+        lock_token: raw.token,
+        message_attempts,
+        history,
+    };
+    (turn, broken)
+}
+
+/// Handler name and version: from the row, else from the history, else from the message that starts the instance.
+fn name(handler: Option<Handler>, events: &[Event], messages: &[WorkItem]) -> (String, String) {
+    let unknown = || "unknown".to_owned();
+    if let Some(handler) = handler {
+        return (handler.name, handler.version.unwrap_or_else(unknown));
+    }
+    if let Some(started) = events.iter().find_map(Event::started_handler) {
+        return started;
+    }
+    let from_start = messages.iter().find_map(|message| match message {
+        WorkItem::StartOrchestration {
+            orchestration,
+            version,
+            ..
+        }
+        | WorkItem::ContinueAsNew {
+            orchestration,
+            version,
+            ..
+        } => Some((
+            orchestration.clone(),
+            version.clone().unwrap_or_else(unknown),
+        )),
+        _ => None,
+    });
+    from_start.unwrap_or_else(|| ("Unknown".to_owned(), unknown()))
+}

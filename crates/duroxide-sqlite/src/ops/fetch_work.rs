@@ -1,0 +1,154 @@
+//! Claims activities. In: how many, for how long, which tags, which session owner. Out: items leased to the caller,
+//! oldest first; or, if there are none, when to look again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::provider::{ClaimedWork, SessionFetchConfig, TagFilter, WorkClaim};
+
+use crate::codec;
+use crate::ops::set_aside;
+use crate::store::{Store, Tried};
+use crate::tables::{sessions, worker_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+/// What the caller asks for.
+pub(crate) struct Ask {
+    max: usize,
+    lock_timeout: Duration,
+    session: Option<SessionFetchConfig>,
+    tags: TagFilter,
+}
+
+impl Ask {
+    pub(crate) fn new(claim: WorkClaim) -> Self {
+        Self {
+            max: claim.max.max(1),
+            lock_timeout: claim.lock_timeout,
+            session: claim.session,
+            tags: claim.tag_filter,
+        }
+    }
+
+    /// Whether nothing can ever match.
+    pub(crate) fn wants_nothing(&self) -> bool {
+        match &self.tags {
+            TagFilter::None => true,
+            TagFilter::Tags(tags) => tags.is_empty(),
+            TagFilter::DefaultOnly | TagFilter::DefaultAnd(_) | TagFilter::Any => false,
+        }
+    }
+}
+
+/// A claimed item as the transaction left it.
+struct RawWork {
+    token: String,
+    claimed: worker_queue::Claimed,
+}
+
+/// A free item the caller may take.
+struct Free {
+    id: i64,
+    session: Option<String>,
+}
+
+/// One try: claims, decodes, sets aside what does not decode.
+pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedWork>> {
+    loop {
+        let step = Arc::clone(ask);
+        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
+        let nothing_there = tried.found.is_empty();
+        let mut found = Vec::with_capacity(tried.found.len());
+        for RawWork { token, claimed } in tried.found {
+            match codec::decode_work_item(&claimed.json) {
+                Ok(item) => found.push(ClaimedWork {
+                    item,
+                    lock_token: token,
+                    attempt_count: claimed.attempts,
+                }),
+                Err(reason) => {
+                    store
+                        .write_step(move |tx| set_aside::undecodable_work(tx, &token, &reason))
+                        .await?;
+                }
+            }
+        }
+        if !found.is_empty() || nothing_there {
+            return Ok(Tried {
+                found,
+                due: tried.due,
+            });
+        }
+    }
+}
+
+fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
+    worker_queue::free_expired(tx)?;
+    let (free, sessions_free_at) = choose(tx, ask)?;
+    let until = tx.later(ask.lock_timeout);
+    let mut found = Vec::with_capacity(free.len());
+    for item in free {
+        let token = token::for_work(item.id);
+        let claimed = worker_queue::claim(tx, item.id, &token, until)?;
+        if let (Some(session), Some(config)) = (&item.session, &ask.session) {
+            sessions::grant(tx, session, &config.owner_id, tx.later(config.lock_timeout))?;
+        }
+        found.push(RawWork { token, claimed });
+    }
+    let mut due = None;
+    if found.is_empty() {
+        due = worker_queue::next_due(tx)?
+            .into_iter()
+            .chain(sessions_free_at)
+            .min();
+        tx.effects.told_work_due(due);
+    }
+    Ok(Tried { found, due })
+}
+
+/// The oldest free items the caller may take, and when the first session that somebody else holds becomes free.
+fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
+    let mut free = Vec::new();
+    let mut sessions_free_at: Option<i64> = None;
+    for tag in tags(tx, &ask.tags)? {
+        let tag = tag.as_deref();
+        for id in worker_queue::free_ids(tx, tag, None, ask.max)? {
+            free.push(Free { id, session: None });
+        }
+        let Some(config) = &ask.session else {
+            continue;
+        };
+        for session in worker_queue::free_sessions(tx, tag)? {
+            match sessions::holder(tx, &session)? {
+                Some(holder) if holder.worker != config.owner_id => {
+                    let earliest = sessions_free_at.map_or(holder.until, |at| at.min(holder.until));
+                    sessions_free_at = Some(earliest);
+                }
+                Some(_) | None => {
+                    for id in worker_queue::free_ids(tx, tag, Some(&session), ask.max)? {
+                        let session = Some(session.clone());
+                        free.push(Free { id, session });
+                    }
+                }
+            }
+        }
+    }
+    free.sort_unstable_by_key(|item| item.id);
+    free.truncate(ask.max);
+    Ok((free, sessions_free_at))
+}
+
+/// The tags to look at; `None` stands for items without one.
+fn tags(tx: &Tx<'_>, filter: &TagFilter) -> Result<Vec<Option<String>>> {
+    let untagged = std::iter::once(None);
+    Ok(match filter {
+        TagFilter::DefaultOnly => vec![None],
+        TagFilter::Tags(tags) => tags.iter().cloned().map(Some).collect(),
+        TagFilter::DefaultAnd(tags) => untagged.chain(tags.iter().cloned().map(Some)).collect(),
+        TagFilter::Any => untagged
+            .chain(worker_queue::free_tags(tx)?.into_iter().map(Some))
+            .collect(),
+        TagFilter::None => Vec::new(),
+    })
+}

@@ -1,0 +1,77 @@
+//! What operators look at: instances, executions, totals.
+
+use std::collections::HashSet;
+
+use duroxide_core::provider::{
+    ExecutionInfo, InstanceInfo, InstanceTree, QueueDepths, SystemMetrics,
+};
+
+use crate::error::SqliteError;
+use crate::tables::{executions, history, instances, orchestrator_queue, worker_queue};
+use crate::tx::{Result, Tx};
+
+pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
+    instances::info(tx, instance)?.ok_or_else(|| not_found(instance))
+}
+
+pub(crate) fn execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
+    let mut info = executions::info(tx, instance, execution_id)?.ok_or_else(|| {
+        SqliteError::ExecutionNotFound {
+            instance: instance.to_owned(),
+            execution_id,
+        }
+    })?;
+    info.event_count = history::count(tx, instance, execution_id)?;
+    Ok(info)
+}
+
+pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
+    let mut metrics = instances::metrics(tx)?;
+    metrics.total_executions = executions::count(tx)?;
+    metrics.total_events = history::count_all(tx)?;
+    Ok(metrics)
+}
+
+pub(crate) fn queue_depths(tx: &Tx<'_>) -> Result<QueueDepths> {
+    let (orchestrator_queue, timer_queue) = orchestrator_queue::depths(tx)?;
+    Ok(QueueDepths {
+        orchestrator_queue,
+        worker_queue: worker_queue::depth(tx)?,
+        timer_queue,
+    })
+}
+
+pub(crate) fn parent(tx: &Tx<'_>, instance: &str) -> Result<Option<String>> {
+    instances::parent(tx, instance)?.ok_or_else(|| not_found(instance))
+}
+
+/// The instance and all its descendants, parents first, as one snapshot.
+pub(crate) fn tree(tx: &Tx<'_>, root: &str) -> Result<InstanceTree> {
+    Ok(InstanceTree {
+        root_id: root.to_owned(),
+        all_ids: descend(tx, root)?,
+    })
+}
+
+/// The instance and all its descendants, parents first.
+pub(crate) fn descend(tx: &Tx<'_>, root: &str) -> Result<Vec<String>> {
+    let mut found = vec![root.to_owned()];
+    // A parent link that leads in a circle cannot be written by the engine, but a person with a shell can.
+    let mut seen = HashSet::from([root.to_owned()]);
+    let mut at = 0;
+    while let Some(id) = found.get(at) {
+        for child in instances::children(tx, id)? {
+            if seen.insert(child.clone()) {
+                found.push(child);
+            }
+        }
+        at += 1;
+    }
+    Ok(found)
+}
+
+pub(crate) fn not_found(instance: &str) -> SqliteError {
+    SqliteError::InstanceNotFound {
+        instance: instance.to_owned(),
+    }
+}

@@ -1,0 +1,21 @@
+//! One operation, one transaction, one file. In: decoded arguments. Out: rows. The trait impls only delegate here.
+
+pub(crate) mod abandon_turn;
+pub(crate) mod abandon_work;
+pub(crate) mod ack_work;
+pub(crate) mod commit_turn;
+pub(crate) mod delete;
+pub(crate) mod dump;
+pub(crate) mod enqueue;
+pub(crate) mod fetch_turn;
+pub(crate) mod fetch_work;
+pub(crate) mod inspect;
+pub(crate) mod orphans;
+pub(crate) mod outcome;
+pub(crate) mod prune;
+pub(crate) mod read_history;
+pub(crate) mod renew_turn;
+pub(crate) mod renew_work;
+pub(crate) mod sessions;
+pub(crate) mod set_aside;
+pub(crate) mod stats;

@@ -1,0 +1,18 @@
+//! Reads histories. Out: rows as stored; decoding is the caller's.
+
+use crate::tables::{executions, history};
+use crate::tx::{Result, Tx};
+
+pub(crate) fn latest(tx: &Tx<'_>, instance: &str) -> Result<Vec<Vec<u8>>> {
+    let execution_id = executions::latest_id(tx, instance)?;
+    history::load(tx, instance, execution_id)
+}
+
+pub(crate) fn of_execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Vec<Vec<u8>>> {
+    history::load(tx, instance, execution_id)
+}
+
+/// The event that began an execution.
+pub(crate) fn started(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Option<Vec<u8>>> {
+    history::first_of_type(tx, instance, execution_id, "OrchestrationStarted")
+}

@@ -1,0 +1,62 @@
+//! Sets claimed messages aside as dead letters, under the lease they were claimed with.
+
+use crate::error::SqliteError;
+use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+/// Messages by their position in the claimed batch. The lease stays, also if nothing is left of the batch.
+pub(crate) fn by_position(
+    tx: &Tx<'_>,
+    token: &str,
+    positions: &[usize],
+    reason: &str,
+) -> Result<()> {
+    let instance = token::instance_of(token)?;
+    let claimed_at =
+        instance_locks::granted_at(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+    let ids = orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?;
+    for position in positions {
+        let id = ids.get(*position).ok_or_else(|| SqliteError::Unstorable {
+            what: format!("position {position}"),
+            why: format!("the claimed batch of {instance} has {} messages", ids.len()),
+        })?;
+        move_message(tx, instance, *id, reason)?;
+    }
+    Ok(())
+}
+
+/// Messages that did not decode. If nothing is left of the batch the lease ends: there is no turn to run.
+pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
+    let instance = token::instance_of(token)?;
+    // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
+    let Some(claimed_at) = instance_locks::granted_at(tx, instance, token)? else {
+        return Ok(());
+    };
+    for (id, reason) in broken {
+        move_message(tx, instance, *id, reason)?;
+    }
+    if orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?.is_empty() {
+        instance_locks::release(tx, instance, token)?;
+        if orchestrator_queue::has_visible(tx, instance)? {
+            tx.effects.turn_claimable_at(tx.now);
+        }
+    }
+    Ok(())
+}
+
+/// An activity that did not decode.
+pub(crate) fn undecodable_work(tx: &Tx<'_>, token: &str, reason: &str) -> Result<()> {
+    let id = token::work_of(token)?;
+    if let Some((instance, payload)) = worker_queue::take(tx, id, token)? {
+        dead_letters::push(tx, "worker", &instance, &payload, reason)?;
+    }
+    Ok(())
+}
+
+fn move_message(tx: &Tx<'_>, instance: &str, id: i64, reason: &str) -> Result<()> {
+    if let Some(payload) = orchestrator_queue::take(tx, id)? {
+        dead_letters::push(tx, "orchestrator", instance, &payload, reason)?;
+    }
+    Ok(())
+}

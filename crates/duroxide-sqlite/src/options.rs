@@ -1,0 +1,68 @@
+//! Settings of a store. In: what the user chose. Out: plain values. Never reads the environment.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use duroxide_core::clock::{ClockRef, SystemClock};
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Process death and power loss: every acknowledged commit was synced to disk.
+    #[default]
+    Full,
+    /// Process death. Power loss may take the last commits, never the consistency of the file.
+    Relaxed,
+}
+
+impl Durability {
+    /// The value of `PRAGMA synchronous` that gives this promise in WAL mode.
+    pub(crate) fn synchronous_level(self) -> i64 {
+        match self {
+            Self::Full => 2,
+            Self::Relaxed => 1,
+        }
+    }
+}
+
+/// How a store is opened.
+///
+/// ```
+/// use duroxide_sqlite::{Durability, SqliteOptions};
+/// let fast = SqliteOptions { durability: Durability::Relaxed, ..SqliteOptions::default() };
+/// assert_eq!(SqliteOptions::default().durability, Durability::Full);
+/// assert_eq!(fast.durability, Durability::Relaxed);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// What a commit survives; `?durability=` in the url wins over it. In-memory stores ignore it.
+    pub durability: Durability,
+    /// Where leases and due times get their time from; all processes on one file must agree on it. With a clock of
+    /// one's own, a waiting claim looks at it every 50 ms instead of sleeping until the next due time.
+    pub clock: ClockRef,
+    /// How long an event, cancellation or completion waits for the start of an instance nobody knows, before it is
+    /// set aside as a dead letter.
+    pub unknown_instance_grace: Duration,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Full,
+            clock: system_clock(),
+            unknown_instance_grace: Duration::from_secs(60),
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// Whether the clock is the default one, whose pace is that of the operating system's timers.
+    pub(crate) fn follows_system_clock(&self) -> bool {
+        Arc::ptr_eq(&self.clock, &system_clock())
+    }
+}
+
+fn system_clock() -> ClockRef {
+    static SYSTEM: OnceLock<ClockRef> = OnceLock::new();
+    SYSTEM.get_or_init(|| Arc::new(SystemClock)).clone()
+}

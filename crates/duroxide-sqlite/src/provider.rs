@@ -1,0 +1,404 @@
+//! The published contract over the store: one delegating step per method. Arguments are encoded before, and rows
+//! decoded after, the trip to the threads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::event::Event;
+use duroxide_core::provider::{
+    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
+    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
+    WorkItem,
+};
+
+use crate::codec;
+use crate::error::SqliteError;
+use crate::ops;
+use crate::options::SqliteOptions;
+use crate::store::Store;
+use crate::tables::orchestrator_queue::Due;
+use crate::tables::{instances, kv};
+use crate::tx::Tx;
+use crate::wake::Queue;
+
+type Answer<T> = Result<T, ProviderError>;
+
+/// A store in one SQLite file, or in memory.
+#[derive(Debug)]
+pub struct SqliteProvider {
+    pub(crate) store: Store,
+}
+
+impl SqliteProvider {
+    /// Opens the database named by `sqlite:path`, `sqlite://path` or `sqlite::memory:`, and creates the file if it
+    /// is missing. `?mode=rw` or `?mode=ro` never create it; `?durability=relaxed` chooses [`Durability::Relaxed`].
+    ///
+    /// # Errors
+    ///
+    /// If the url is not understood, the file cannot be opened, belongs to another program or to a newer build, or
+    /// cannot promise the durability asked for. A file that is not ours is left as it is.
+    ///
+    /// [`Durability::Relaxed`]: crate::Durability::Relaxed
+    pub async fn new(
+        database_url: &str,
+        options: Option<SqliteOptions>,
+    ) -> Result<Self, SqliteError> {
+        let url = database_url.to_owned();
+        let options = options.unwrap_or_default();
+        // Opening waits for the disk, and for other processes that open the same file.
+        let store = tokio::task::spawn_blocking(move || Store::open(&url, &options))
+            .await
+            .map_err(|error| SqliteError::Panicked {
+                detail: error.to_string(),
+            })??;
+        Ok(Self { store })
+    }
+
+    /// A store of its own in memory; it is gone with the provider.
+    ///
+    /// # Errors
+    ///
+    /// If the threads of the store cannot be started.
+    pub async fn new_in_memory() -> Result<Self, SqliteError> {
+        Self::new_in_memory_with_options(None).await
+    }
+
+    /// As [`new_in_memory`](Self::new_in_memory), with options.
+    ///
+    /// # Errors
+    ///
+    /// If the threads of the store cannot be started.
+    pub async fn new_in_memory_with_options(
+        options: Option<SqliteOptions>,
+    ) -> Result<Self, SqliteError> {
+        Self::new("sqlite::memory:", options).await
+    }
+
+    /// Folds the write-ahead log into the database file.
+    ///
+    /// # Errors
+    ///
+    /// If another program is using the file, or the disk fails.
+    pub async fn checkpoint(&self) -> Result<(), SqliteError> {
+        self.store.checkpoint().await
+    }
+
+    /// Sizes and first rows of both queues, for a person.
+    pub async fn debug_dump(&self) -> String {
+        self.store
+            .read("debug_dump", |tx| ops::dump::run(tx))
+            .await
+            .unwrap_or_else(|error| error.to_string())
+    }
+}
+
+fn decoded(operation: &str, instance: &str, rows: &[Vec<u8>]) -> Answer<Vec<Event>> {
+    codec::decode_events(instance, rows).map_err(|error| error.into_provider_error(operation))
+}
+
+#[async_trait]
+impl Provider for SqliteProvider {
+    fn name(&self) -> &str {
+        "sqlite"
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
+        let claim = TurnClaim {
+            max: 1,
+            lock_timeout,
+            poll_timeout,
+            filter: filter.cloned(),
+            cached: None,
+        };
+        let found = self.poll_turns("fetch_orchestration_item", &claim).await?;
+        Ok(found
+            .into_iter()
+            .next()
+            .map(|turn| (turn.item, turn.lock_token, turn.attempt_count)))
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Answer<()> {
+        const OPERATION: &str = "ack_orchestration_item";
+        let commit = ops::commit_turn::Commit::new(
+            lock_token,
+            execution_id,
+            &history_delta,
+            &worker_items,
+            &orchestrator_items,
+            metadata,
+            cancelled_activities,
+        )
+        .map_err(|error| error.into_provider_error(OPERATION))?;
+        let step = move |tx: &mut Tx<'_>| ops::commit_turn::run(tx, &commit);
+        self.store.write(OPERATION, step).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Answer<()> {
+        let token = lock_token.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::abandon_turn::run(tx, &token, delay, ignore_attempt);
+        self.store.write("abandon_orchestration_item", step).await
+    }
+
+    async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::read_history::latest(tx, &id);
+        let rows = self.store.read("read", step).await?;
+        decoded("read", instance, &rows)
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::read_history::of_execution(tx, &id, execution_id);
+        let rows = self.store.read("read_with_execution", step).await?;
+        decoded("read_with_execution", instance, &rows)
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Answer<()> {
+        const OPERATION: &str = "append_with_execution";
+        let id = instance.to_owned();
+        let events = codec::events(instance, &new_events)
+            .map_err(|error| error.into_provider_error(OPERATION))?;
+        let step = move |tx: &mut Tx<'_>| ops::enqueue::events(tx, &id, execution_id, &events);
+        self.store.write(OPERATION, step).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
+        const OPERATION: &str = "enqueue_for_worker";
+        let work = codec::work(&item).map_err(|error| error.into_provider_error(OPERATION))?;
+        let step = move |tx: &mut Tx<'_>| ops::enqueue::work(tx, &work);
+        self.store.write(OPERATION, step).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Answer<Option<(WorkItem, String, u32)>> {
+        let claim = WorkClaim {
+            max: 1,
+            lock_timeout,
+            poll_timeout,
+            session: session.cloned(),
+            tag_filter: tag_filter.clone(),
+        };
+        let found = self.poll_work("fetch_work_item", claim).await?;
+        Ok(found
+            .into_iter()
+            .next()
+            .map(|work| (work.item, work.lock_token, work.attempt_count)))
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {
+        const OPERATION: &str = "ack_work_item";
+        let token = token.to_owned();
+        let completion = completion
+            .as_ref()
+            .map(codec::completion)
+            .transpose()
+            .map_err(|error| error.into_provider_error(OPERATION))?;
+        let step = move |tx: &mut Tx<'_>| ops::ack_work::run(tx, &token, completion.as_ref());
+        self.store.write(OPERATION, step).await
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
+        let token = token.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::renew_work::run(tx, &token, extend_for);
+        self.store.write("renew_work_item_lock", step).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Answer<usize> {
+        let owners: Vec<String> = owner_ids.iter().map(|&owner| owner.to_owned()).collect();
+        let step =
+            move |tx: &mut Tx<'_>| ops::sessions::renew(tx, &owners, extend_for, idle_timeout);
+        self.store.write("renew_session_lock", step).await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
+        let step = |tx: &mut Tx<'_>| ops::sessions::cleanup(tx);
+        self.store.write("cleanup_orphaned_sessions", step).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Answer<()> {
+        let token = token.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::abandon_work::run(tx, &token, delay, ignore_attempt);
+        self.store.write("abandon_work_item", step).await
+    }
+
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
+        let token = token.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::renew_turn::run(tx, &token, extend_for);
+        self.store
+            .write("renew_orchestration_item_lock", step)
+            .await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Answer<()> {
+        const OPERATION: &str = "enqueue_for_orchestrator";
+        let message = codec::message(&item, Due::After(delay))
+            .map_err(|error| error.into_provider_error(OPERATION))?;
+        let step = move |tx: &mut Tx<'_>| ops::enqueue::message(tx, &message);
+        self.store.write(OPERATION, step).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Answer<Option<(Option<String>, u64)>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| instances::custom_status(tx, &id, last_seen_version);
+        self.store.read("get_custom_status", step).await
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
+        let (id, key) = (instance.to_owned(), key.to_owned());
+        let step = move |tx: &mut Tx<'_>| kv::value(tx, &id, &key);
+        self.store.read("get_kv_value", step).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| kv::values(tx, &id);
+        self.store.read("get_kv_all_values", step).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::stats::run(tx, &id);
+        self.store.read("get_instance_stats", step).await
+    }
+
+    async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
+        self.poll_turns("claim_turns", &claim).await
+    }
+
+    async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
+        self.poll_work("claim_work", claim).await
+    }
+
+    async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
+        let tokens = tokens.to_vec();
+        let step = move |tx: &mut Tx<'_>| ops::renew_work::lost(tx, &tokens);
+        self.store.read("lost_work_items", step).await.map(Some)
+    }
+
+    async fn set_aside_messages(
+        &self,
+        lock_token: &str,
+        positions: &[usize],
+        reason: &str,
+    ) -> Answer<bool> {
+        let (token, positions, reason) =
+            (lock_token.to_owned(), positions.to_vec(), reason.to_owned());
+        let step =
+            move |tx: &mut Tx<'_>| ops::set_aside::by_position(tx, &token, &positions, &reason);
+        self.store.write("set_aside_messages", step).await?;
+        Ok(true)
+    }
+
+    async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::outcome::run(tx, &id);
+        self.store.read("read_outcome", step).await
+    }
+
+    async fn execution_handler(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Answer<Option<(String, String)>> {
+        const OPERATION: &str = "execution_handler";
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::read_history::started(tx, &id, execution_id);
+        let Some(row) = self.store.read(OPERATION, step).await? else {
+            return Ok(None);
+        };
+        let event = codec::decode_event(instance, &row)
+            .map_err(|error| error.into_provider_error(OPERATION))?;
+        Ok(event.started_handler())
+    }
+
+    fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
+        Some(Box::new(self.store.watch(instance)))
+    }
+}
+
+impl SqliteProvider {
+    async fn poll_turns(&self, operation: &str, claim: &TurnClaim) -> Answer<Vec<ClaimedTurn>> {
+        let store = &self.store;
+        let ask = Arc::new(ops::fetch_turn::Ask::new(
+            claim,
+            store.unknown_instance_grace,
+        ));
+        let attempt = || ops::fetch_turn::attempt(store, &ask);
+        store
+            .poll(Queue::Turns, claim.poll_timeout, attempt)
+            .await
+            .map_err(|error| error.into_provider_error(operation))
+    }
+
+    async fn poll_work(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
+        let store = &self.store;
+        let poll_timeout = claim.poll_timeout;
+        let ask = Arc::new(ops::fetch_work::Ask::new(claim));
+        if ask.wants_nothing() {
+            return Ok(Vec::new());
+        }
+        let attempt = || ops::fetch_work::attempt(store, &ask);
+        store
+            .poll(Queue::Work, poll_timeout, attempt)
+            .await
+            .map_err(|error| error.into_provider_error(operation))
+    }
+}

@@ -1,0 +1,241 @@
+//! The running store: its threads, and the two ways in. In: closures over a [`Tx`]. Out: their answers. Knows no
+//! table.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use duroxide_core::clock::ClockRef;
+use duroxide_core::provider::ProviderError;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::error::SqliteError;
+use crate::job::{Job, job};
+use crate::open::{self, Database};
+use crate::options::SqliteOptions;
+use crate::readers;
+use crate::tx::{Result, Tx, shown_ms};
+use crate::url::{self, Place};
+use crate::wake::{Queue, Wake, Watch};
+use crate::writer::{FileSource, Message, Source, Writer};
+
+/// How long a waiter sleeps at most when it follows the system clock: bounds the harm of a clock that is set.
+const RECHECK: Duration = Duration::from_secs(1);
+/// The same with a clock of the user's own, which may jump at any moment.
+const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
+/// Stands in for "for ever" where adding to an instant could overflow.
+const VERY_LONG: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+/// What one try to claim something brought.
+#[derive(Debug)]
+pub(crate) struct Tried<T> {
+    pub(crate) found: Vec<T>,
+    /// If nothing was found: when something becomes claimable unless somebody writes.
+    pub(crate) due: Option<i64>,
+}
+
+pub(crate) struct Store {
+    to_writer: Option<Sender<Message>>,
+    /// `None` for a database in memory: its reads pass through the writer.
+    to_readers: Option<Sender<Box<dyn Job>>>,
+    threads: Vec<JoinHandle<()>>,
+    wake: Arc<Wake>,
+    clock: ClockRef,
+    recheck: Duration,
+    pub(crate) unknown_instance_grace: Duration,
+}
+
+impl Store {
+    /// Opens the database and starts the threads. Blocks.
+    pub(crate) fn open(url: &str, options: &SqliteOptions) -> Result<Self> {
+        let target = url::parse(url)?;
+        match target.place {
+            Place::Memory => Self::start(Source::Memory(open::open_memory()?), None, options),
+            Place::File { path, access } => {
+                let database = Database {
+                    path,
+                    access,
+                    durability: target.durability.unwrap_or(options.durability),
+                };
+                database.prepare()?;
+                let source = Source::File(FileSource::open(database.clone())?);
+                Self::start(source, Some(&database), options)
+            }
+        }
+    }
+
+    fn start(source: Source, file: Option<&Database>, options: &SqliteOptions) -> Result<Self> {
+        let no_thread = |error: std::io::Error| SqliteError::Io {
+            detail: format!("cannot start a thread: {error}"),
+        };
+        let clock = Arc::clone(&options.clock);
+        let wake = Arc::new(Wake::new());
+        let (to_writer, inbox) = mpsc::channel();
+        let writer = Writer {
+            source,
+            inbox,
+            wake: Arc::clone(&wake),
+            clock: Arc::clone(&clock),
+        };
+        let writer = thread::Builder::new()
+            .name("duroxide-write".to_owned())
+            .spawn(move || writer.run())
+            .map_err(no_thread)?;
+        let mut threads = vec![writer];
+        let to_readers = match file {
+            Some(database) => {
+                let (sender, readers) = readers::start(database, &clock).map_err(no_thread)?;
+                threads.extend(readers);
+                Some(sender)
+            }
+            None => None,
+        };
+        Ok(Self {
+            to_writer: Some(to_writer),
+            to_readers,
+            threads,
+            wake,
+            clock,
+            recheck: if options.follows_system_clock() {
+                RECHECK
+            } else {
+                RECHECK_OWN_CLOCK
+            },
+            unknown_instance_grace: options.unknown_instance_grace,
+        })
+    }
+
+    /// Runs a request in the writer's next transaction; answers after the commit.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        operation: &str,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ProviderError> {
+        self.write_step(work)
+            .await
+            .map_err(|error| error.into_provider_error(operation))
+    }
+
+    /// As [`write`](Self::write), for callers that have more to do before the edge.
+    pub(crate) async fn write_step<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = job(work);
+        self.tell_writer(Message::Job(job))?;
+        answer.await.unwrap_or(Err(SqliteError::Closed))
+    }
+
+    /// Runs a request that only reads, on one consistent snapshot.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        operation: &str,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ProviderError> {
+        self.read_step(work)
+            .await
+            .map_err(|error| error.into_provider_error(operation))
+    }
+
+    async fn read_step<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Some(readers) = &self.to_readers else {
+            return self.write_step(work).await;
+        };
+        let (job, answer) = job(work);
+        readers.send(job)?;
+        answer.await.unwrap_or(Err(SqliteError::Closed))
+    }
+
+    /// Tries until something is found or `poll_timeout` has passed. Sleeps between tries until a commit rings, or
+    /// until the time at which the last try said something becomes due.
+    pub(crate) async fn poll<T, F>(
+        &self,
+        queue: Queue,
+        poll_timeout: Duration,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<Vec<T>>
+    where
+        F: Future<Output = Result<Tried<T>>>,
+    {
+        if poll_timeout.is_zero() {
+            return Ok(attempt().await?.found);
+        }
+        let deadline = Instant::now() + poll_timeout.min(VERY_LONG);
+        let mut waiter = self.wake.wait_on(queue);
+        loop {
+            waiter.listen();
+            let tried = attempt().await?;
+            let now = Instant::now();
+            if !tried.found.is_empty() || now >= deadline {
+                return Ok(tried.found);
+            }
+            let nap = self.until(tried.due).min(self.recheck);
+            let wake_at = deadline.min(now + nap);
+            if tokio::time::timeout_at(wake_at, waiter.rung())
+                .await
+                .is_err()
+            {
+                // Not rung: something is due, or it is time to give up; the next round finds out.
+            }
+        }
+    }
+
+    /// Folds the write-ahead log into the database file.
+    pub(crate) async fn checkpoint(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.tell_writer(Message::Checkpoint(reply))?;
+        answer.await.unwrap_or(Err(SqliteError::Closed))
+    }
+
+    /// Notices of changes of one instance.
+    pub(crate) fn watch(&self, instance: &str) -> Watch {
+        let watch = self.wake.watch(instance);
+        // If the store is closed there is nothing left to notice.
+        let _ = self.tell_writer(Message::SomebodyWaits);
+        watch
+    }
+
+    fn until(&self, due: Option<i64>) -> Duration {
+        match due {
+            // At least a millisecond: a due time in the past was not claimable for another reason.
+            Some(due) => {
+                Duration::from_millis(shown_ms(due).saturating_sub(self.clock.now_ms()).max(1))
+            }
+            None => VERY_LONG,
+        }
+    }
+
+    fn tell_writer(&self, message: Message) -> Result<()> {
+        self.to_writer
+            .as_ref()
+            .and_then(|writer| writer.send(message).ok())
+            .ok_or(SqliteError::Closed)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The threads end once nothing can reach them any more; the last connection to close folds the log into the
+        // database file.
+        self.to_writer = None;
+        self.to_readers = None;
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the SQLite store ended by a panic");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("in_memory", &self.to_readers.is_none())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! Events, as they were given. Clustered by instance and execution, so that one history is one range.
+
+use rusqlite::ErrorCode;
+
+use crate::error::SqliteError;
+use crate::tx::{Result, Tx, payload};
+
+/// An event ready to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct NewEvent {
+    pub(crate) event_id: u64,
+    pub(crate) event_type: &'static str,
+    pub(crate) json: String,
+}
+
+pub(crate) fn append(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    event: &NewEvent,
+) -> Result<()> {
+    let written = tx.execute_raw(
+        "INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        (
+            instance,
+            execution_id,
+            event.event_id,
+            event.event_type,
+            &event.json,
+            tx.now,
+        ),
+    );
+    match written {
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            Err(SqliteError::DuplicateEvent {
+                instance: instance.to_owned(),
+                execution_id,
+                event_id: event.event_id,
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One execution's events in order, as stored.
+pub(crate) fn load(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Vec<Vec<u8>>> {
+    tx.all(
+        "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 ORDER BY event_id",
+        (instance, execution_id),
+        |row| payload(row, 0),
+    )
+}
+
+/// The last event's id.
+pub(crate) fn last_event_id(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Option<u64>> {
+    tx.one(
+        "SELECT MAX(event_id) FROM history WHERE instance_id = ?1 AND execution_id = ?2",
+        (instance, execution_id),
+        |row| row.get(0),
+    )
+}
+
+/// The first event of a type, as stored.
+pub(crate) fn first_of_type(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    event_type: &str,
+) -> Result<Option<Vec<u8>>> {
+    tx.first(
+        "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_type = ?3
+         ORDER BY event_id LIMIT 1",
+        (instance, execution_id, event_type),
+        |row| payload(row, 0),
+    )
+}
+
+/// The last event of a type, as stored. Read backwards: the event that ends an execution is its last.
+pub(crate) fn last_of_type(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    event_type: &str,
+) -> Result<Option<Vec<u8>>> {
+    tx.first(
+        "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_type = ?3
+         ORDER BY event_id DESC LIMIT 1",
+        (instance, execution_id, event_type),
+        |row| payload(row, 0),
+    )
+}
+
+/// Number of events and their size in bytes.
+pub(crate) fn size(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<(u64, u64)> {
+    tx.one(
+        "SELECT COUNT(*), COALESCE(SUM(OCTET_LENGTH(event_data)), 0) FROM history
+         WHERE instance_id = ?1 AND execution_id = ?2",
+        (instance, execution_id),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Number of events of one execution.
+pub(crate) fn count(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
+    tx.one(
+        "SELECT COUNT(*) FROM history WHERE instance_id = ?1 AND execution_id = ?2",
+        (instance, execution_id),
+        |row| row.get(0),
+    )
+}
+
+/// Number of all events.
+pub(crate) fn count_all(tx: &Tx<'_>) -> Result<u64> {
+    tx.one("SELECT COUNT(*) FROM history", [], |row| row.get(0))
+}
+
+/// Deletes one execution's events; returns how many.
+pub(crate) fn delete_execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2",
+        (instance, execution_id),
+    )
+}
+
+/// Deletes all events of an instance; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+    tx.execute("DELETE FROM history WHERE instance_id = ?1", [instance])
+}

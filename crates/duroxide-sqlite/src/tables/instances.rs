@@ -1,0 +1,299 @@
+//! Instances: handler, current execution, parent, custom status. A row appears with the first commit that names the
+//! handler and its version, never earlier.
+
+use duroxide_core::provider::{InstanceInfo, SystemMetrics};
+use semver::Version;
+
+use crate::tables::executions;
+use crate::tx::{Result, Tx, shown_ms};
+
+/// What a claim needs to know about an instance.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    pub(crate) execution_id: u64,
+    pub(crate) pinned: Option<Version>,
+}
+
+/// What a waiting client needs to know.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) execution_id: u64,
+    pub(crate) status: Option<String>,
+    pub(crate) output: Option<String>,
+    pub(crate) custom_status: Option<String>,
+    pub(crate) custom_status_version: u64,
+}
+
+/// Handler and parent, as a commit names them.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) parent: Option<String>,
+}
+
+/// Creates the instance or overwrites its handler; the parent is stored at creation only.
+pub(crate) fn name(tx: &Tx<'_>, instance: &str, named: &Named, execution_id: u64) -> Result<()> {
+    tx.execute(
+        "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
+             parent_instance_id, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+         ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
+             orchestration_version = excluded.orchestration_version,
+             current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
+             updated_at = excluded.updated_at",
+        (
+            instance,
+            &named.name,
+            &named.version,
+            execution_id,
+            &named.parent,
+            tx.now,
+        ),
+    )?;
+    Ok(())
+}
+
+/// Moves the pointer to the current execution, upwards only.
+pub(crate) fn advance(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<()> {
+    tx.execute(
+        "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3
+         WHERE instance_id = ?1",
+        (instance, execution_id, tx.now),
+    )?;
+    Ok(())
+}
+
+pub(crate) fn set_custom_status(tx: &Tx<'_>, instance: &str, status: Option<&str>) -> Result<()> {
+    tx.execute(
+        "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1
+         WHERE instance_id = ?1",
+        (instance, status),
+    )?;
+    Ok(())
+}
+
+pub(crate) fn custom_status(
+    tx: &Tx<'_>,
+    instance: &str,
+    last_seen: u64,
+) -> Result<Option<(Option<String>, u64)>> {
+    tx.first(
+        "SELECT custom_status, custom_status_version FROM instances
+         WHERE instance_id = ?1 AND custom_status_version > ?2",
+        (instance, i64::try_from(last_seen).unwrap_or(i64::MAX)),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
+    tx.first(
+        "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id,
+             e.duroxide_version_major, e.duroxide_version_minor, e.duroxide_version_patch, e.duroxide_version_pre
+         FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?1",
+        [instance],
+        |row| {
+            Ok(Handler {
+                name: row.get(0)?,
+                version: row.get(1)?,
+                execution_id: row.get(2)?,
+                pinned: executions::pinned(row, 3)?,
+            })
+        },
+    )
+}
+
+pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> {
+    tx.first(
+        "SELECT i.current_execution_id, e.status, e.output, i.custom_status, i.custom_status_version
+         FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?1",
+        [instance],
+        |row| {
+            Ok(Standing {
+                execution_id: row.get(0)?,
+                status: row.get(1)?,
+                output: row.get(2)?,
+                custom_status: row.get(3)?,
+                custom_status_version: row.get(4)?,
+            })
+        },
+    )
+}
+
+pub(crate) fn current_execution(tx: &Tx<'_>, instance: &str) -> Result<Option<u64>> {
+    tx.first(
+        "SELECT current_execution_id FROM instances WHERE instance_id = ?1",
+        [instance],
+        |row| row.get(0),
+    )
+}
+
+/// All ids, newest first: rows are numbered in the order of their creation.
+pub(crate) fn list(tx: &Tx<'_>) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT instance_id FROM instances ORDER BY rowid DESC",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Ids whose current execution has this status, newest first.
+pub(crate) fn list_by_status(tx: &Tx<'_>, status: &str) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT i.instance_id FROM instances AS i JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE e.status = ?1 ORDER BY i.rowid DESC",
+        [status],
+        |row| row.get(0),
+    )
+}
+
+pub(crate) fn info(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceInfo>> {
+    tx.first(
+        "SELECT i.instance_id, i.orchestration_name, i.orchestration_version, i.current_execution_id,
+             e.status, e.output, i.created_at, i.updated_at, i.parent_instance_id
+         FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?1",
+        [instance],
+        |row| {
+            Ok(InstanceInfo {
+                instance_id: row.get(0)?,
+                orchestration_name: row.get(1)?,
+                orchestration_version: or_unknown(row.get(2)?, "unknown"),
+                current_execution_id: row.get(3)?,
+                status: or_unknown(row.get(4)?, "Unknown"),
+                output: row.get(5)?,
+                created_at: shown_ms(row.get(6)?),
+                updated_at: shown_ms(row.get(7)?),
+                parent_instance_id: row.get(8)?,
+            })
+        },
+    )
+}
+
+fn or_unknown(value: Option<String>, unknown: &str) -> String {
+    value.unwrap_or_else(|| unknown.to_owned())
+}
+
+/// The parent, if the instance exists.
+pub(crate) fn parent(tx: &Tx<'_>, instance: &str) -> Result<Option<Option<String>>> {
+    tx.first(
+        "SELECT parent_instance_id FROM instances WHERE instance_id = ?1",
+        [instance],
+        |row| row.get(0),
+    )
+}
+
+/// Direct children, oldest first.
+pub(crate) fn children(tx: &Tx<'_>, instance: &str) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT instance_id FROM instances WHERE parent_instance_id = ?1 ORDER BY rowid",
+        [instance],
+        |row| row.get(0),
+    )
+}
+
+/// Whether the current execution has not ended for good: it runs, or its successor is still to come.
+pub(crate) fn is_live(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    let live = tx.first(
+        "SELECT 1 FROM instances AS i JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?1 AND e.status IN ('Running', 'ContinuedAsNew')",
+        [instance],
+        |_| Ok(()),
+    )?;
+    Ok(live.is_some())
+}
+
+/// Roots whose current execution ended for good (before a time, if given), oldest instance first.
+pub(crate) fn finished_roots(tx: &Tx<'_>, completed_before: Option<i64>) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT i.instance_id FROM instances AS i JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
+           AND (?1 IS NULL OR e.completed_at < ?1)
+         ORDER BY i.rowid",
+        [completed_before],
+        |row| row.get(0),
+    )
+}
+
+/// Whether the instance is such a root.
+pub(crate) fn is_finished_root(
+    tx: &Tx<'_>,
+    instance: &str,
+    completed_before: Option<i64>,
+) -> Result<bool> {
+    let found = tx.first(
+        "SELECT 1 FROM instances AS i JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?2 AND i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
+           AND (?1 IS NULL OR e.completed_at < ?1)",
+        (completed_before, instance),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Instances whose current execution ended before a time, or all; oldest first.
+pub(crate) fn list_completed_before(
+    tx: &Tx<'_>,
+    completed_before: Option<i64>,
+    limit: u32,
+) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT i.instance_id FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE ?1 IS NULL OR e.completed_at < ?1
+         ORDER BY i.rowid LIMIT ?2",
+        (completed_before, limit),
+        |row| row.get(0),
+    )
+}
+
+/// Whether the instance exists and its current execution ended before a time, if one is given.
+pub(crate) fn matches_completed_before(
+    tx: &Tx<'_>,
+    instance: &str,
+    completed_before: Option<i64>,
+) -> Result<bool> {
+    let found = tx.first(
+        "SELECT 1 FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+         WHERE i.instance_id = ?1 AND (?2 IS NULL OR e.completed_at < ?2)",
+        (instance, completed_before),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Counts by status of the current execution; executions and events are left at 0.
+pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
+    tx.one(
+        "SELECT COUNT(*), COUNT(*) FILTER (WHERE e.status = 'Running'), COUNT(*) FILTER (WHERE e.status = 'Completed'),
+             COUNT(*) FILTER (WHERE e.status = 'Failed')
+         FROM instances AS i LEFT JOIN executions AS e
+             ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id",
+        [],
+        |row| {
+            Ok(SystemMetrics {
+                total_instances: row.get(0)?,
+                running_instances: row.get(1)?,
+                completed_instances: row.get(2)?,
+                failed_instances: row.get(3)?,
+                ..SystemMetrics::default()
+            })
+        },
+    )
+}
+
+pub(crate) fn delete(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    Ok(tx.execute("DELETE FROM instances WHERE instance_id = ?1", [instance])? == 1)
+}

@@ -1,0 +1,128 @@
+//! Key-values of an instance: the base left by finished executions, and over it the changes of the running one.
+//! The two tables are only ever used together, so they share this file.
+
+use std::collections::HashMap;
+
+use duroxide_core::provider::KvEntry;
+
+use crate::tx::{Result, Tx, shown_ms, stored_ms};
+
+/// A change made by the running execution.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Set {
+        key: String,
+        value: String,
+        at_ms: u64,
+    },
+    Clear {
+        key: String,
+    },
+    ClearAll,
+}
+
+pub(crate) fn change(tx: &Tx<'_>, instance: &str, change: &Change) -> Result<()> {
+    const UPSERT: &str =
+        "INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (instance_id, key) DO UPDATE
+         SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms";
+    match change {
+        Change::Set { key, value, at_ms } => {
+            tx.execute(UPSERT, (instance, key, Some(value), stored_ms(*at_ms)))?;
+        }
+        Change::Clear { key } => {
+            tx.execute(UPSERT, (instance, key, None::<&str>, tx.now))?;
+        }
+        Change::ClearAll => {
+            tx.execute(
+                "UPDATE kv_delta SET value = NULL, last_updated_at_ms = ?2 WHERE instance_id = ?1",
+                (instance, tx.now),
+            )?;
+            tx.execute(
+                "INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms)
+                 SELECT instance_id, key, NULL, ?2 FROM kv_store WHERE instance_id = ?1
+                 ON CONFLICT (instance_id, key) DO NOTHING",
+                (instance, tx.now),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The execution has ended: its changes become the base.
+pub(crate) fn merge(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    let changed = tx.first(
+        "SELECT 1 FROM kv_delta WHERE instance_id = ?1 LIMIT 1",
+        [instance],
+        |_| Ok(()),
+    )?;
+    if changed.is_none() {
+        return Ok(());
+    }
+    tx.execute(
+        "INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
+         SELECT instance_id, key, value, last_updated_at_ms FROM kv_delta WHERE instance_id = ?1 AND value IS NOT NULL
+         ON CONFLICT (instance_id, key) DO UPDATE
+         SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms",
+        [instance],
+    )?;
+    tx.execute(
+        "DELETE FROM kv_store WHERE instance_id = ?1
+         AND key IN (SELECT key FROM kv_delta WHERE instance_id = ?1 AND value IS NULL)",
+        [instance],
+    )?;
+    tx.execute("DELETE FROM kv_delta WHERE instance_id = ?1", [instance])?;
+    Ok(())
+}
+
+/// What the running execution started from.
+pub(crate) fn base(tx: &Tx<'_>, instance: &str) -> Result<HashMap<String, KvEntry>> {
+    let entries = tx.all(
+        "SELECT key, value, last_updated_at_ms FROM kv_store WHERE instance_id = ?1",
+        [instance],
+        |row| {
+            let entry = KvEntry {
+                value: row.get(1)?,
+                last_updated_at_ms: shown_ms(row.get(2)?),
+            };
+            Ok((row.get(0)?, entry))
+        },
+    )?;
+    Ok(entries.into_iter().collect())
+}
+
+/// One value, the running execution's changes included.
+pub(crate) fn value(tx: &Tx<'_>, instance: &str, key: &str) -> Result<Option<String>> {
+    let changed: Option<Option<String>> = tx.first(
+        "SELECT value FROM kv_delta WHERE instance_id = ?1 AND key = ?2",
+        (instance, key),
+        |row| row.get(0),
+    )?;
+    match changed {
+        Some(value) => Ok(value),
+        None => tx.first(
+            "SELECT value FROM kv_store WHERE instance_id = ?1 AND key = ?2",
+            (instance, key),
+            |row| row.get(0),
+        ),
+    }
+}
+
+/// All values, the running execution's changes included.
+pub(crate) fn values(tx: &Tx<'_>, instance: &str) -> Result<HashMap<String, String>> {
+    let entries = tx.all(
+        "SELECT key, value FROM kv_delta WHERE instance_id = ?1 AND value IS NOT NULL
+         UNION ALL
+         SELECT s.key, s.value FROM kv_store AS s WHERE s.instance_id = ?1 AND NOT EXISTS
+             (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = s.instance_id AND d.key = s.key)",
+        [instance],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    Ok(entries.into_iter().collect())
+}
+
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute("DELETE FROM kv_store WHERE instance_id = ?1", [instance])?;
+    tx.execute("DELETE FROM kv_delta WHERE instance_id = ?1", [instance])?;
+    Ok(())
+}

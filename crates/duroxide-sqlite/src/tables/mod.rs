@@ -1,0 +1,11 @@
+//! One file per table; only that file names it. In: values. Out: rows. No rules beyond what one statement says.
+
+pub(crate) mod dead_letters;
+pub(crate) mod executions;
+pub(crate) mod history;
+pub(crate) mod instance_locks;
+pub(crate) mod instances;
+pub(crate) mod kv;
+pub(crate) mod orchestrator_queue;
+pub(crate) mod sessions;
+pub(crate) mod worker_queue;

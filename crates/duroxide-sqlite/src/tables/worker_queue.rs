@@ -1,0 +1,273 @@
+//! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
+//! tag and session to the oldest one, so that items nobody here may take are never walked over.
+
+use crate::tx::{Result, Tx, payload, payload_text};
+
+/// An activity ready to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct NewWork {
+    pub(crate) instance: String,
+    pub(crate) execution_id: u64,
+    pub(crate) activity_id: u64,
+    pub(crate) session: Option<String>,
+    pub(crate) tag: Option<String>,
+    pub(crate) json: String,
+}
+
+/// A claimed activity.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) json: Vec<u8>,
+    pub(crate) attempts: u32,
+}
+
+pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
+    tx.execute(
+        "INSERT INTO worker_queue
+             (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+        (
+            &work.instance,
+            work.execution_id,
+            work.activity_id,
+            &work.json,
+            &work.session,
+            &work.tag,
+            tx.now,
+        ),
+    )?;
+    tx.effects.work_claimable_at(tx.now);
+    Ok(())
+}
+
+/// Frees items whose lease ran out. The token stays: its holder may still hand the item back.
+pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<usize> {
+    tx.execute(
+        "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
+        [tx.now],
+    )
+}
+
+/// Tags that free items have, other than none.
+pub(crate) fn free_tags(tx: &Tx<'_>) -> Result<Vec<String>> {
+    distinct(
+        |after| {
+            tx.one(
+                "SELECT MIN(tag) FROM worker_queue WHERE locked_until IS NULL AND tag > ?1",
+                [after],
+                |row| row.get(0),
+            )
+        },
+        || {
+            tx.one(
+                "SELECT MIN(tag) FROM worker_queue WHERE locked_until IS NULL AND tag IS NOT NULL",
+                [],
+                |row| row.get(0),
+            )
+        },
+    )
+}
+
+/// Sessions that free items with this tag are bound to.
+pub(crate) fn free_sessions(tx: &Tx<'_>, tag: Option<&str>) -> Result<Vec<String>> {
+    distinct(
+        |after| {
+            tx.one(
+                "SELECT MIN(session_id) FROM worker_queue
+                 WHERE locked_until IS NULL AND tag IS ?1 AND session_id > ?2",
+                (tag, after),
+                |row| row.get(0),
+            )
+        },
+        || {
+            tx.one(
+                "SELECT MIN(session_id) FROM worker_queue
+                 WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS NOT NULL",
+                [tag],
+                |row| row.get(0),
+            )
+        },
+    )
+}
+
+/// Walks from value to value by index seeks: the cost follows the number of different values, not of rows.
+fn distinct(
+    next: impl Fn(&str) -> Result<Option<String>>,
+    first: impl Fn() -> Result<Option<String>>,
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut value = first()?;
+    while let Some(current) = value {
+        value = next(&current)?;
+        found.push(current);
+    }
+    Ok(found)
+}
+
+/// Free and visible items with exactly this tag and session, oldest first.
+pub(crate) fn free_ids(
+    tx: &Tx<'_>,
+    tag: Option<&str>,
+    session: Option<&str>,
+    limit: usize,
+) -> Result<Vec<i64>> {
+    tx.all(
+        "SELECT id FROM worker_queue INDEXED BY idx_worker_available
+         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND visible_at <= ?3 ORDER BY id LIMIT ?4",
+        (tag, session, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
+        |row| row.get(0),
+    )
+}
+
+/// Leases one item and counts the attempt.
+pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<Claimed> {
+    tx.one(
+        "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1
+         WHERE id = ?1 RETURNING work_item, attempt_count",
+        (id, token, until),
+        |row| {
+            Ok(Claimed {
+                json: payload(row, 0)?,
+                attempts: row.get::<_, i64>(1)?.try_into().unwrap_or(u32::MAX),
+            })
+        },
+    )
+}
+
+/// Deletes an item under its valid lease; returns the session it is bound to.
+pub(crate) fn delete_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Option<String>>> {
+    tx.first(
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3 RETURNING session_id",
+        (id, token, tx.now),
+        |row| row.get(0),
+    )
+}
+
+/// Extends a valid lease; returns the session the item is bound to.
+pub(crate) fn renew(
+    tx: &Tx<'_>,
+    id: i64,
+    token: &str,
+    until: i64,
+) -> Result<Option<Option<String>>> {
+    tx.first(
+        "UPDATE worker_queue SET locked_until = ?4 WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3
+         RETURNING session_id",
+        (id, token, tx.now, until),
+        |row| row.get(0),
+    )
+}
+
+/// Whether the token is the last one granted for the item, valid or not.
+pub(crate) fn is_known(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let known = tx.first(
+        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2",
+        (id, token),
+        |_| Ok(()),
+    )?;
+    Ok(known.is_some())
+}
+
+/// Whether the lease is valid.
+pub(crate) fn is_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let held = tx.first(
+        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (id, token, tx.now),
+        |_| Ok(()),
+    )?;
+    Ok(held.is_some())
+}
+
+/// Gives an item back.
+pub(crate) fn release(
+    tx: &Tx<'_>,
+    id: i64,
+    token: &str,
+    visible_at: i64,
+    ignore_attempt: bool,
+) -> Result<bool> {
+    let released = tx.execute(
+        "UPDATE worker_queue
+         SET lock_token = NULL, locked_until = NULL, visible_at = ?3, attempt_count = MAX(0, attempt_count - ?4)
+         WHERE id = ?1 AND lock_token = ?2",
+        (id, token, visible_at, i64::from(ignore_attempt)),
+    )?;
+    Ok(released == 1)
+}
+
+/// Removes an item under its token; returns the instance and what it said.
+pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<(String, String)>> {
+    tx.first(
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 RETURNING instance_id, work_item",
+        (id, token),
+        |row| Ok((row.get(0)?, payload_text(row, 1)?)),
+    )
+}
+
+/// Deletes an activity, claimed or not; its worker learns it from the next renewal.
+pub(crate) fn cancel(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    activity_id: u64,
+) -> Result<()> {
+    tx.execute(
+        "DELETE FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
+        (instance, execution_id, activity_id),
+    )?;
+    Ok(())
+}
+
+/// When a delayed item becomes visible or a lease runs out, whichever is first.
+pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
+    let delayed: Option<i64> = tx.one(
+        "SELECT MIN(visible_at) FROM worker_queue WHERE visible_at > created_at AND visible_at > ?1",
+        [tx.now],
+        |row| row.get(0),
+    )?;
+    let expiring: Option<i64> = tx.one(
+        "SELECT MIN(locked_until) FROM worker_queue WHERE locked_until > ?1",
+        [tx.now],
+        |row| row.get(0),
+    )?;
+    Ok(delayed.into_iter().chain(expiring).min())
+}
+
+/// Deletes all activities of an instance; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM worker_queue WHERE instance_id = ?1",
+        [instance],
+    )
+}
+
+/// Items nobody holds.
+pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
+    tx.one(
+        "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",
+        [tx.now],
+        |row| row.get(0),
+    )
+}
+
+/// The first rows as text, for a person.
+pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
+    let count = tx.one("SELECT COUNT(*) FROM worker_queue", [], |row| row.get(0))?;
+    let rows = tx.all(
+        "SELECT id, instance_id, visible_at, lock_token, attempt_count, work_item
+         FROM worker_queue ORDER BY id LIMIT 10",
+        [],
+        |row| {
+            Ok(format!(
+                "#{} {} visible_at={} lock={:?} attempts={} {}",
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, Option<String>>(3)?,
+                row.get::<_, i64>(4)?,
+                payload_text(row, 5)?,
+            ))
+        },
+    )?;
+    Ok((count, rows))
+}

@@ -1,0 +1,196 @@
+//! One request's view of the open transaction. In: statements. Out: rows, and the [`Effects`] to announce once the
+//! transaction is committed. Never begins or ends a transaction.
+
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+
+use crate::error::SqliteError;
+
+pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
+
+/// The transaction as one request sees it.
+pub(crate) struct Tx<'c> {
+    conn: &'c Connection,
+    /// The store's time, in milliseconds since the Unix epoch. Read when the request runs, so that a lease never
+    /// begins before it is granted.
+    pub(crate) now: i64,
+    pub(crate) effects: Effects,
+}
+
+/// What a committed request means to those who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Earliest time at which a turn may have become claimable.
+    turns_at: Option<i64>,
+    /// Earliest time at which an activity may have become claimable.
+    work_at: Option<i64>,
+    /// Instances whose visible state changed.
+    changed: Vec<String>,
+    /// What an empty claim told its waiter: nothing becomes claimable before this time unless somebody writes.
+    turns_due: Option<i64>,
+    work_due: Option<i64>,
+}
+
+impl Effects {
+    pub(crate) fn turn_claimable_at(&mut self, at: i64) {
+        self.turns_at = Some(self.turns_at.map_or(at, |known| known.min(at)));
+    }
+
+    pub(crate) fn work_claimable_at(&mut self, at: i64) {
+        self.work_at = Some(self.work_at.map_or(at, |known| known.min(at)));
+    }
+
+    pub(crate) fn instance_changed(&mut self, instance: &str) {
+        self.changed.push(instance.to_owned());
+    }
+
+    pub(crate) fn told_turns_due(&mut self, due: Option<i64>) {
+        self.turns_due = Some(due.unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn told_work_due(&mut self, due: Option<i64>) {
+        self.work_due = Some(due.unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn turns_at(&self) -> Option<i64> {
+        self.turns_at
+    }
+
+    pub(crate) fn work_at(&self) -> Option<i64> {
+        self.work_at
+    }
+
+    pub(crate) fn changed(&self) -> &[String] {
+        &self.changed
+    }
+
+    pub(crate) fn turns_due(&self) -> Option<i64> {
+        self.turns_due
+    }
+
+    pub(crate) fn work_due(&self) -> Option<i64> {
+        self.work_due
+    }
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(conn: &'c Connection, now: i64) -> Self {
+        Self {
+            conn,
+            now,
+            effects: Effects::default(),
+        }
+    }
+
+    /// Runs one statement; returns how many rows it changed.
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// As [`execute`](Self::execute), with SQLite's own error, for callers that tell causes apart.
+    pub(crate) fn execute_raw(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        self.conn.prepare_cached(sql)?.execute(params)
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn first<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self
+            .conn
+            .prepare_cached(sql)?
+            .query_row(params, read)
+            .optional()?)
+    }
+
+    /// The one row of a statement that always has one.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        Ok(self.conn.prepare_cached(sql)?.query_row(params, read)?)
+    }
+
+    /// All rows.
+    pub(crate) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query_map(params, read)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Hands rows to `visit` until it says stop (`false`) or there are no more.
+    pub(crate) fn walk(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut visit: impl FnMut(&Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            if !visit(row)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// This much later than now; saturates instead of wrapping.
+    pub(crate) fn later(&self, by: Duration) -> i64 {
+        self.now.saturating_add(duration_ms(by))
+    }
+
+    /// Now, or later by the delay.
+    pub(crate) fn after(&self, delay: Option<Duration>) -> i64 {
+        delay.map_or(self.now, |delay| self.later(delay))
+    }
+
+    /// This much earlier than now.
+    pub(crate) fn earlier(&self, by: Duration) -> i64 {
+        self.now.saturating_sub(duration_ms(by))
+    }
+}
+
+pub(crate) fn duration_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time of the outside world as SQLite stores it; later than it can express means never.
+pub(crate) fn stored_ms(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+/// A stored time as the outside world sees it.
+pub(crate) fn shown_ms(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or(0)
+}
+
+/// A stored payload, whatever it is: a damaged one must reach the decoder, which says what is wrong with it, and not
+/// fail the statement that reads it together with others.
+pub(crate) fn payload(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<u8>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_owned(),
+        ValueRef::Null => Vec::new(),
+        ValueRef::Integer(number) => number.to_string().into_bytes(),
+        ValueRef::Real(number) => number.to_string().into_bytes(),
+    })
+}
+
+/// A stored payload for a person to read.
+pub(crate) fn payload_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let bytes = payload(row, column)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}

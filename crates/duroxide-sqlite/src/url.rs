@@ -1,0 +1,168 @@
+//! Database urls. In: the text a user typed. Out: a [`Target`]. Never touches the file system.
+
+use std::path::PathBuf;
+
+use crate::error::SqliteError;
+use crate::options::Durability;
+
+/// Where the database lives, and what the url asks of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) place: Place,
+    pub(crate) durability: Option<Durability>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Memory,
+    File { path: PathBuf, access: Access },
+}
+
+/// How a file may be opened: `mode=rwc`, `rw` or `ro`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadWriteCreate,
+    ReadWrite,
+    ReadOnly,
+}
+
+pub(crate) fn parse(url: &str) -> Result<Target, SqliteError> {
+    let bad = |why: &str| SqliteError::Url {
+        url: url.to_owned(),
+        why: why.to_owned(),
+    };
+    let rest = url
+        .strip_prefix("sqlite:")
+        .ok_or_else(|| bad("it must start with `sqlite:`, for example `sqlite:data.db`"))?;
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+
+    let mut memory = path == ":memory:";
+    let mut access = Access::ReadWriteCreate;
+    let mut durability = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (key, value) {
+            ("mode", "memory") => memory = true,
+            ("mode", "rwc") => access = Access::ReadWriteCreate,
+            ("mode", "rw") => access = Access::ReadWrite,
+            ("mode", "ro") => access = Access::ReadOnly,
+            ("durability", "full") => durability = Some(Durability::Full),
+            ("durability", "relaxed") => durability = Some(Durability::Relaxed),
+            // A cache shared inside one process would bring back table locks; each store keeps its own.
+            ("cache", "shared" | "private") => {}
+            _ => {
+                return Err(bad(&format!(
+                    "`{pair}` is not understood; known are mode=rwc|rw|ro|memory, cache=shared|private \
+                     and durability=full|relaxed"
+                )));
+            }
+        }
+    }
+    if memory {
+        return Ok(Target {
+            place: Place::Memory,
+            durability,
+        });
+    }
+    if path.is_empty() {
+        return Err(bad("it names no file"));
+    }
+    let path = PathBuf::from(percent_decoded(path).ok_or_else(|| bad("the path is not UTF-8"))?);
+    Ok(Target {
+        place: Place::File { path, access },
+        durability,
+    })
+}
+
+/// `%20` and the like become bytes; a `%` that begins no escape stands for itself.
+fn percent_decoded(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = (bytes[at] == b'%')
+            .then(|| text.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match escape {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, access: Access) -> Target {
+        Target {
+            place: Place::File {
+                path: PathBuf::from(path),
+                access,
+            },
+            durability: None,
+        }
+    }
+
+    #[test]
+    fn every_published_form_is_understood() {
+        let cases = [
+            ("sqlite:data.db", file("data.db", Access::ReadWriteCreate)),
+            ("sqlite://data.db", file("data.db", Access::ReadWriteCreate)),
+            (
+                "sqlite:///tmp/a.db",
+                file("/tmp/a.db", Access::ReadWriteCreate),
+            ),
+            (
+                "sqlite:./d.db?mode=rwc",
+                file("./d.db", Access::ReadWriteCreate),
+            ),
+            ("sqlite:d.db?mode=rw", file("d.db", Access::ReadWrite)),
+            ("sqlite:d.db?mode=ro", file("d.db", Access::ReadOnly)),
+            (
+                "sqlite:my%20data.db",
+                file("my data.db", Access::ReadWriteCreate),
+            ),
+            ("sqlite:100%.db", file("100%.db", Access::ReadWriteCreate)),
+        ];
+        for (url, target) in cases {
+            assert_eq!(parse(url).unwrap(), target, "{url}");
+        }
+    }
+
+    #[test]
+    fn memory_is_recognised_in_all_its_spellings() {
+        for url in [
+            "sqlite::memory:",
+            "sqlite://:memory:",
+            "sqlite::memory:?cache=shared",
+            "sqlite:any?mode=memory",
+            "sqlite:file:x?mode=memory&cache=shared",
+        ] {
+            assert_eq!(parse(url).unwrap().place, Place::Memory, "{url}");
+        }
+    }
+
+    #[test]
+    fn durability_can_be_chosen_in_the_url() {
+        let target = parse("sqlite:a.db?mode=rwc&durability=relaxed").unwrap();
+        assert_eq!(target.durability, Some(Durability::Relaxed));
+    }
+
+    #[test]
+    fn a_misspelt_parameter_is_an_error_and_not_ignored() {
+        let text = parse("sqlite:a.db?durabilty=full").unwrap_err().to_string();
+        assert!(text.contains("durabilty=full"), "{text}");
+        assert!(parse("postgres://x").is_err());
+        assert!(parse("sqlite:").is_err());
+    }
+}

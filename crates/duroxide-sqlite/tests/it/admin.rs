@@ -1,0 +1,201 @@
+//! Looking, deleting, pruning.
+
+use std::time::Duration;
+
+use duroxide_core::provider::{
+    ExecutionMetadata, InstanceFilter, Provider, PruneOptions, WorkItem,
+};
+
+use crate::support::*;
+
+async fn create_child(store: &dyn Provider, child: &str, parent: &str) {
+    store
+        .enqueue_for_orchestrator(start(child), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(store).await.unwrap();
+    let metadata = ExecutionMetadata {
+        parent_instance_id: Some(parent.to_owned()),
+        ..named()
+    };
+    ack(store, &token, 1, vec![started(child)], metadata).await;
+}
+
+#[tokio::test]
+async fn times_and_results_are_real() {
+    let (store, clock) = store_with_clock().await;
+    create(&store, "a").await;
+    let born = admin(&store).get_instance_info("a").await.unwrap();
+    assert_eq!(born.created_at, 1_700_000_000_000);
+    assert_eq!(born.output, None);
+    clock.advance(Duration::from_secs(1));
+    finish(&store, "a", "Completed").await;
+    let info = admin(&store).get_instance_info("a").await.unwrap();
+    assert_eq!(info.updated_at, 1_700_000_001_000);
+    assert_eq!(
+        (info.status.as_str(), info.output.as_deref()),
+        ("Completed", Some("out"))
+    );
+    let execution = admin(&store).get_execution_info("a", 1).await.unwrap();
+    assert_eq!(execution.started_at, 1_700_000_000_000);
+    assert_eq!(execution.completed_at, Some(1_700_000_001_000));
+    assert_eq!(execution.event_count, 2);
+}
+
+#[tokio::test]
+async fn a_running_status_is_no_completion() {
+    let (store, _clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let metadata = ExecutionMetadata {
+        status: Some("Running".to_owned()),
+        ..named()
+    };
+    ack(&store, &token, 1, vec![started("a")], metadata).await;
+    let execution = admin(&store).get_execution_info("a", 1).await.unwrap();
+    assert_eq!((execution.completed_at, execution.output), (None, None));
+}
+
+#[tokio::test]
+async fn instances_are_listed_newest_first() {
+    let (store, _clock) = store_with_clock().await;
+    for id in ["m", "z", "a"] {
+        create(&store, id).await;
+    }
+    assert_eq!(
+        admin(&store).list_instances().await.unwrap(),
+        ["a", "z", "m"]
+    );
+    finish(&store, "z", "Failed").await;
+    let running = admin(&store)
+        .list_instances_by_status("Running")
+        .await
+        .unwrap();
+    assert_eq!(running, ["a", "m"]);
+}
+
+#[tokio::test]
+async fn deleting_an_unknown_instance_counts_nothing() {
+    let (store, _clock) = store_with_clock().await;
+    let gone = admin(&store)
+        .delete_instances_atomic(&["ghost".to_owned()], false)
+        .await
+        .unwrap();
+    assert_eq!(gone.instances_deleted, 0);
+    let error = admin(&store)
+        .delete_instance("ghost", true)
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("not found"));
+}
+
+#[tokio::test]
+async fn bulk_delete_leaves_alone_what_is_alive() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "done").await;
+    create_child(&store, "done-child", "done").await;
+    finish(&store, "done-child", "Completed").await;
+    finish(&store, "done", "Completed").await;
+
+    create(&store, "parent").await;
+    create_child(&store, "running-child", "parent").await;
+    finish(&store, "parent", "Completed").await;
+
+    create(&store, "between").await;
+    finish(&store, "between", "ContinuedAsNew").await;
+    create(&store, "running").await;
+
+    let gone = admin(&store)
+        .delete_instance_bulk(InstanceFilter::default())
+        .await
+        .unwrap();
+    assert_eq!(gone.instances_deleted, 2);
+    let mut left = admin(&store).list_instances().await.unwrap();
+    left.sort();
+    assert_eq!(left, ["between", "parent", "running", "running-child"]);
+}
+
+#[tokio::test]
+async fn an_instance_between_two_executions_needs_force() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    finish(&store, "a", "ContinuedAsNew").await;
+    let error = admin(&store).delete_instance("a", false).await.unwrap_err();
+    assert!(error.message.contains("running"), "{error}");
+    admin(&store).delete_instance("a", true).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deleted_instance_takes_its_leases_and_messages_with_it() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store.enqueue_for_worker(activity("a", 2)).await.unwrap();
+    let (_, work, _) = fetch_work(&store).await.unwrap();
+    store
+        .enqueue_for_orchestrator(raised("a", "1"), None)
+        .await
+        .unwrap();
+    let (_, turn, _) = fetch(&store).await.unwrap();
+    let gone = admin(&store).delete_instance("a", true).await.unwrap();
+    assert_eq!(
+        (gone.instances_deleted, gone.queue_messages_deleted),
+        (1, 2)
+    );
+    let late = store
+        .ack_orchestration_item(&turn, 1, vec![], vec![], vec![], named(), vec![])
+        .await;
+    assert!(late.is_err());
+    let late = store.ack_work_item(&work, Some(completed("a", 2))).await;
+    assert!(!late.unwrap_err().is_retryable());
+    create(&store, "a").await;
+    assert_eq!(store.read("a").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pruning_keeps_the_current_execution_and_what_was_asked_for() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    for next in 2..=4 {
+        finish(&store, "a", "ContinuedAsNew").await;
+        store
+            .enqueue_for_orchestrator(
+                WorkItem::ContinueAsNew {
+                    instance: "a".to_owned(),
+                    orchestration: "Orch".to_owned(),
+                    input: String::new(),
+                    version: None,
+                    parent_instance: None,
+                    parent_id: None,
+                    parent_execution_id: None,
+                    carry_forward_events: vec![],
+                    initial_custom_status: None,
+                },
+                None,
+            )
+            .await
+            .unwrap();
+        let (_, token, _) = fetch(&store).await.unwrap();
+        ack(&store, &token, next, vec![started_in("a", next)], named()).await;
+    }
+    let options = PruneOptions {
+        keep_last: Some(2),
+        completed_before: None,
+    };
+    let pruned = admin(&store).prune_executions("a", options).await.unwrap();
+    assert_eq!((pruned.executions_deleted, pruned.events_deleted), (2, 4));
+    assert_eq!(admin(&store).list_executions("a").await.unwrap(), [3, 4]);
+    let all = admin(&store)
+        .prune_executions_bulk(InstanceFilter::default(), PruneOptions::default())
+        .await
+        .unwrap();
+    assert_eq!((all.instances_processed, all.executions_deleted), (1, 1));
+    assert!(
+        admin(&store)
+            .prune_executions("ghost", PruneOptions::default())
+            .await
+            .is_err()
+    );
+}

@@ -1,0 +1,149 @@
+//! Disks and neighbours that misbehave: a clear error, nothing lost, and on it goes once the cause is gone.
+
+use std::process::Command;
+use std::time::Duration;
+
+use duroxide_core::provider::Provider;
+use duroxide_sqlite::SqliteProvider;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_lock_held_by_another_program_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    let blocker = shell(&path);
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        blocker.execute_batch("COMMIT").unwrap();
+    });
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    release.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_held_for_too_long_is_an_error_to_try_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "a").await;
+    let blocker = shell(&path);
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store
+        .enqueue_for_orchestrator(start("b"), None)
+        .await
+        .unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(
+        error.message.contains("locked by another program"),
+        "{error}"
+    );
+    assert_eq!(store.read("a").await.unwrap().len(), 1, "reads go on");
+    blocker.execute_batch("COMMIT").unwrap();
+    store
+        .enqueue_for_orchestrator(start("b"), None)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_file_removed_while_open_is_reported_and_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "a").await;
+    let aside = folder.path().join("elsewhere.db");
+    std::fs::rename(&path, &aside).unwrap();
+    let error = store
+        .enqueue_for_orchestrator(start("b"), None)
+        .await
+        .unwrap_err();
+    assert!(error.is_retryable());
+    assert!(error.message.contains("removed or replaced"), "{error}");
+    assert!(!path.exists(), "no empty database in its place");
+    std::fs::rename(&aside, &path).unwrap();
+    store
+        .enqueue_for_orchestrator(start("b"), None)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let locked = folder.path().join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let path = locked.join("a.db");
+    if std::fs::write(locked.join("probe"), "x").is_ok() {
+        eprintln!("SKIPPED: this user may write everywhere, permissions cannot be tested");
+        return;
+    }
+    let error = SqliteProvider::new(&url(&path), None).await.unwrap_err();
+    assert!(error.to_string().contains("permissions"), "{error}");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_an_error_to_try_again_and_space_cures_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+        .arg(folder.path())
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !mounted {
+        eprintln!("SKIPPED: a small file system cannot be mounted here");
+        return;
+    }
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "a").await;
+    let ballast = folder.path().join("ballast");
+    let mut error = None;
+    for size in [600_000, 100_000, 20_000, 4_000] {
+        // Whatever does not fit is cut off; the point is that the disk is full.
+        let old = std::fs::read(&ballast).map_or(0, |bytes| bytes.len());
+        let _ = std::fs::write(&ballast, vec![0; old + size]);
+        let big = raised("a", &"x".repeat(300_000));
+        error = error.or(store.enqueue_for_orchestrator(big, None).await.err());
+    }
+    let error = error.expect("the disk is full");
+    assert!(error.is_retryable(), "{error}");
+    assert_eq!(store.read("a").await.unwrap().len(), 1, "reads go on");
+    std::fs::remove_file(&ballast).unwrap();
+    store
+        .enqueue_for_orchestrator(raised("a", "after"), None)
+        .await
+        .unwrap();
+    drop(store);
+    let check: String = shell(&path)
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(check, "ok");
+    assert!(
+        Command::new("umount")
+            .arg(folder.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[tokio::test]
+async fn a_huge_value_round_trips() {
+    let store = SqliteProvider::new_in_memory().await.unwrap();
+    create(&store, "a").await;
+    let huge = "ü".repeat(4 * 1024 * 1024);
+    store
+        .enqueue_for_orchestrator(raised("a", &huge), None)
+        .await
+        .unwrap();
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", &huge)]);
+}

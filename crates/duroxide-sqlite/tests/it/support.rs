@@ -1,0 +1,229 @@
+//! What the tests share: stores, a clock that is set by hand, and the few steps every flow begins with.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use duroxide_core::clock::Clock;
+use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::{
+    ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, TagFilter, WorkItem,
+};
+use duroxide_sqlite::{Durability, SqliteOptions, SqliteProvider};
+
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+pub(crate) const NO_WAIT: Duration = Duration::ZERO;
+
+/// A clock that stands still until it is moved.
+#[derive(Debug)]
+pub(crate) struct HandClock(AtomicU64);
+
+impl HandClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_700_000_000_000)))
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0
+            .fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A store in memory whose time is moved by hand.
+pub(crate) async fn store_with_clock() -> (SqliteProvider, Arc<HandClock>) {
+    let clock = HandClock::new();
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteProvider::new_in_memory_with_options(Some(options))
+        .await
+        .unwrap();
+    (store, clock)
+}
+
+/// A store in a file; relaxed, because what is tested is not the disk.
+pub(crate) async fn file_store(path: &Path) -> SqliteProvider {
+    let options = SqliteOptions {
+        durability: Durability::Relaxed,
+        ..SqliteOptions::default()
+    };
+    SqliteProvider::new(&url(path), Some(options))
+        .await
+        .unwrap()
+}
+
+pub(crate) fn url(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+/// A second look at the file, as a person with a shell has.
+pub(crate) fn shell(path: &Path) -> rusqlite::Connection {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    conn.busy_timeout(Duration::from_secs(5)).unwrap();
+    conn
+}
+
+pub(crate) fn admin(store: &SqliteProvider) -> &dyn ProviderAdmin {
+    store.as_management_capability().unwrap()
+}
+
+pub(crate) fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Orch".to_owned(),
+        input: "{}".to_owned(),
+        version: Some("1.0.0".to_owned()),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+pub(crate) fn raised(instance: &str, data: &str) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.to_owned(),
+        name: "go".to_owned(),
+        data: data.to_owned(),
+    }
+}
+
+pub(crate) fn activity(instance: &str, id: u64) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        name: "Act".to_owned(),
+        input: "{}".to_owned(),
+        session_id: None,
+        tag: None,
+    }
+}
+
+pub(crate) fn completed(instance: &str, id: u64) -> WorkItem {
+    WorkItem::ActivityCompleted {
+        instance: instance.to_owned(),
+        execution_id: 1,
+        id,
+        result: "done".to_owned(),
+    }
+}
+
+pub(crate) fn started(instance: &str) -> Event {
+    started_in(instance, 1)
+}
+
+pub(crate) fn started_in(instance: &str, execution_id: u64) -> Event {
+    event(
+        instance,
+        execution_id,
+        1,
+        EventKind::OrchestrationStarted {
+            name: "Orch".to_owned(),
+            version: "1.0.0".to_owned(),
+            input: "{}".to_owned(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        },
+    )
+}
+
+pub(crate) fn event(instance: &str, execution_id: u64, event_id: u64, kind: EventKind) -> Event {
+    Event::with_event_id(event_id, instance, execution_id, None, kind)
+}
+
+pub(crate) fn named() -> ExecutionMetadata {
+    ExecutionMetadata {
+        orchestration_name: Some("Orch".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+pub(crate) fn ended(status: &str, output: &str) -> ExecutionMetadata {
+    ExecutionMetadata {
+        status: Some(status.to_owned()),
+        output: Some(output.to_owned()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+pub(crate) async fn fetch(store: &dyn Provider) -> Option<(OrchestrationItem, String, u32)> {
+    store
+        .fetch_orchestration_item(LEASE, NO_WAIT, None)
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn fetch_work(store: &dyn Provider) -> Option<(WorkItem, String, u32)> {
+    store
+        .fetch_work_item(LEASE, NO_WAIT, None, &TagFilter::DefaultOnly)
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn ack(
+    store: &dyn Provider,
+    token: &str,
+    execution_id: u64,
+    events: Vec<Event>,
+    metadata: ExecutionMetadata,
+) {
+    store
+        .ack_orchestration_item(
+            token,
+            execution_id,
+            events,
+            vec![],
+            vec![],
+            metadata,
+            vec![],
+        )
+        .await
+        .unwrap();
+}
+
+/// Starts an instance and commits its first turn.
+pub(crate) async fn create(store: &dyn Provider, instance: &str) {
+    store
+        .enqueue_for_orchestrator(start(instance), None)
+        .await
+        .unwrap();
+    let (item, token, _) = fetch(store).await.unwrap();
+    assert_eq!(item.instance, instance);
+    ack(store, &token, 1, vec![started(instance)], named()).await;
+}
+
+/// Ends the current execution of an instance.
+pub(crate) async fn finish(store: &dyn Provider, instance: &str, status: &str) {
+    store
+        .enqueue_for_orchestrator(raised(instance, "end"), None)
+        .await
+        .unwrap();
+    let (item, token, _) = fetch(store).await.unwrap();
+    assert_eq!(item.instance, instance);
+    let kind = EventKind::OrchestrationCompleted {
+        output: "out".to_owned(),
+    };
+    let last = item.history.last().map_or(0, Event::event_id);
+    let end = event(instance, item.execution_id, last + 1, kind);
+    ack(
+        store,
+        &token,
+        item.execution_id,
+        vec![end],
+        ended(status, "out"),
+    )
+    .await;
+}

@@ -1,0 +1,364 @@
+//! Claiming, committing and abandoning turns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::event::{ErrorDetails, EventKind};
+use duroxide_core::provider::{
+    CachedHistories, CachedHistory, OutcomeStatus, Provider, TurnClaim, TurnHistory, WorkItem,
+};
+use duroxide_sqlite::SqliteProvider;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_turn_is_claimed_committed_and_read_back() {
+    let (store, _clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (item, token, attempts) = fetch(&store).await.unwrap();
+    assert_eq!((item.execution_id, attempts), (1, 1));
+    assert_eq!(item.orchestration_name, "Orch");
+    assert!(fetch(&store).await.is_none(), "leased");
+
+    let event = started("a");
+    ack(&store, &token, 1, vec![event.clone()], named()).await;
+    assert_eq!(store.read("a").await.unwrap(), vec![event]);
+    assert!(fetch(&store).await.is_none(), "nothing left");
+}
+
+#[tokio::test]
+async fn a_lost_lock_cannot_commit() {
+    let (store, clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, old, _) = fetch(&store).await.unwrap();
+    clock.advance(LEASE);
+    let late = store
+        .ack_orchestration_item(&old, 1, vec![started("a")], vec![], vec![], named(), vec![])
+        .await
+        .unwrap_err();
+    assert!(!late.is_retryable());
+    assert_eq!(late.operation, "ack_orchestration_item");
+    assert!(late.message.contains("expired"), "{late}");
+
+    let (_, new, attempts) = fetch(&store).await.unwrap();
+    assert_eq!(attempts, 2);
+    let overtaken = store
+        .ack_orchestration_item(&old, 1, vec![started("a")], vec![], vec![], named(), vec![])
+        .await
+        .unwrap_err();
+    assert!(overtaken.message.contains("Invalid lock token"));
+    ack(&store, &new, 1, vec![started("a")], named()).await;
+}
+
+#[tokio::test]
+async fn a_duplicate_event_undoes_the_whole_commit_and_keeps_the_lease() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "1"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let error = store
+        .ack_orchestration_item(
+            &token,
+            1,
+            vec![started("a")],
+            vec![activity("a", 9)],
+            vec![],
+            ended("Failed", "x"),
+            vec![],
+        )
+        .await
+        .unwrap_err();
+    assert!(!error.is_retryable());
+    assert!(fetch_work(&store).await.is_none());
+    assert!(fetch(&store).await.is_none(), "still leased");
+    assert_eq!(
+        admin(&store).get_instance_info("a").await.unwrap().status,
+        "Running"
+    );
+    ack(&store, &token, 1, vec![], Default::default()).await;
+}
+
+#[tokio::test]
+async fn messages_that_arrive_during_a_turn_survive_its_commit() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    for data in ["1", "2"] {
+        store
+            .enqueue_for_orchestrator(raised("a", data), None)
+            .await
+            .unwrap();
+    }
+    let (item, token, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", "1"), raised("a", "2")]);
+    store
+        .enqueue_for_orchestrator(raised("a", "3"), None)
+        .await
+        .unwrap();
+    ack(&store, &token, 1, vec![], Default::default()).await;
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", "3")]);
+}
+
+#[tokio::test]
+async fn a_delayed_abandon_hides_only_what_was_claimed() {
+    let (store, clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "1"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    store
+        .enqueue_for_orchestrator(raised("a", "2"), None)
+        .await
+        .unwrap();
+    store
+        .abandon_orchestration_item(&token, Some(Duration::from_secs(60)), true)
+        .await
+        .unwrap();
+    let (item, token, attempts) = fetch(&store).await.unwrap();
+    assert_eq!((item.messages, attempts), (vec![raised("a", "2")], 1));
+    store
+        .abandon_orchestration_item(&token, None, false)
+        .await
+        .unwrap();
+    clock.advance(Duration::from_secs(60));
+    let (item, _, attempts) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", "1"), raised("a", "2")]);
+    assert_eq!(attempts, 2);
+    let twice = store.abandon_orchestration_item(&token, None, false).await;
+    assert!(twice.is_err());
+}
+
+#[tokio::test]
+async fn an_abandoned_message_counts_as_waiting_again() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "1"), None)
+        .await
+        .unwrap();
+    let depth = async || {
+        let depths = admin(&store).get_queue_depths().await.unwrap();
+        depths.orchestrator_queue
+    };
+    assert_eq!(depth().await, 1);
+    let (_, token, _) = fetch(&store).await.unwrap();
+    assert_eq!(depth().await, 0);
+    store
+        .abandon_orchestration_item(&token, None, false)
+        .await
+        .unwrap();
+    assert_eq!(depth().await, 1);
+}
+
+#[tokio::test]
+async fn many_instances_are_claimed_in_one_step() {
+    let (store, _clock) = store_with_clock().await;
+    for n in 0..5 {
+        store
+            .enqueue_for_orchestrator(start(&format!("i{n}")), None)
+            .await
+            .unwrap();
+    }
+    let first = store.claim_turns(claim(3)).await.unwrap();
+    let rest = store.claim_turns(claim(9)).await.unwrap();
+    assert_eq!((first.len(), rest.len()), (3, 2));
+    assert_eq!(first[0].message_attempts, vec![1]);
+}
+
+#[tokio::test]
+async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
+    struct Held(CachedHistory);
+    impl CachedHistories for Held {
+        fn cached(&self, _instance: &str) -> Option<CachedHistory> {
+            Some(self.0)
+        }
+    }
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    for (last_event_id, expected, events) in
+        [(1, TurnHistory::Unchanged, 0), (7, TurnHistory::Loaded, 1)]
+    {
+        store
+            .enqueue_for_orchestrator(raised("a", "x"), None)
+            .await
+            .unwrap();
+        let held = Held(CachedHistory {
+            execution_id: 1,
+            last_event_id,
+        });
+        let turns = store
+            .claim_turns(TurnClaim {
+                cached: Some(Arc::new(held)),
+                ..claim(1)
+            })
+            .await
+            .unwrap();
+        assert_eq!(turns[0].history, expected);
+        assert_eq!(turns[0].item.history.len(), events);
+        ack(&store, &turns[0].lock_token, 1, vec![], Default::default()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
+    struct Broken;
+    impl CachedHistories for Broken {
+        fn cached(&self, _instance: &str) -> Option<CachedHistory> {
+            panic!("not today");
+        }
+    }
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let error = store
+        .claim_turns(TurnClaim {
+            cached: Some(Arc::new(Broken)),
+            ..claim(1)
+        })
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("not today"), "{error}");
+    let (_, _, attempts) = fetch(&store).await.expect("undone and claimable");
+    assert_eq!(attempts, 1);
+}
+
+#[tokio::test]
+async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count() {
+    let (store, clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let timer = |id, fire_at_ms| WorkItem::TimerFired {
+        instance: "a".to_owned(),
+        execution_id: 1,
+        id,
+        fire_at_ms,
+    };
+    let soon = 1_700_000_000_000 + 10_000;
+    store
+        .ack_orchestration_item(
+            &token,
+            1,
+            vec![started("a")],
+            vec![],
+            vec![timer(2, soon), timer(3, u64::MAX)],
+            named(),
+            vec![],
+        )
+        .await
+        .unwrap();
+    assert!(fetch(&store).await.is_none());
+    let depths = admin(&store).get_queue_depths().await.unwrap();
+    assert_eq!((depths.orchestrator_queue, depths.timer_queue), (0, 2));
+    clock.advance(Duration::from_secs(10));
+    let (item, token, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![timer(2, soon)]);
+
+    // The execution ends: the timer that is left would fire for nobody.
+    ack(&store, &token, 1, vec![], ended("Completed", "")).await;
+    let depths = admin(&store).get_queue_depths().await.unwrap();
+    assert_eq!(depths.timer_queue, 0);
+}
+
+#[tokio::test]
+async fn an_outcome_is_read_without_the_history() {
+    let (store, _clock) = store_with_clock().await;
+    assert_eq!(store.read_outcome("a").await.unwrap(), None);
+    create(&store, "a").await;
+    let outcome = store.read_outcome("a").await.unwrap().unwrap();
+    assert_eq!(outcome.status, OutcomeStatus::Running);
+    assert_eq!(
+        store.execution_handler("a", 1).await.unwrap(),
+        Some(("Orch".to_owned(), "1.0.0".to_owned()))
+    );
+
+    store
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let details = ErrorDetails::cancelled("asked");
+    let failed = event(
+        "a",
+        1,
+        2,
+        EventKind::OrchestrationFailed {
+            details: details.clone(),
+        },
+    );
+    ack(
+        &store,
+        &token,
+        1,
+        vec![failed],
+        ended("Failed", "canceled: asked"),
+    )
+    .await;
+    let outcome = store.read_outcome("a").await.unwrap().unwrap();
+    assert_eq!(outcome.status, OutcomeStatus::Failed { details });
+}
+
+#[tokio::test]
+async fn hostile_ids_and_payloads_come_back_byte_for_byte() {
+    let store = SqliteProvider::new_in_memory().await.unwrap();
+    let ids = [
+        "a\0b",
+        "'; DROP TABLE history; --",
+        "",
+        "日本語 \u{202e}",
+        "%_*",
+        "\n\t\u{1b}[31m",
+    ];
+    for id in ids {
+        create(&store, id).await;
+        store
+            .enqueue_for_orchestrator(raised(id, "x\0y"), None)
+            .await
+            .unwrap();
+        let (item, token, _) = fetch(&store).await.unwrap();
+        assert_eq!(item.instance, id);
+        assert_eq!(item.messages, vec![raised(id, "x\0y")]);
+        let set = event(
+            id,
+            1,
+            2,
+            EventKind::KeyValueSet {
+                key: "k\0".to_owned(),
+                value: "v\0w".to_owned(),
+                last_updated_at_ms: 3,
+            },
+        );
+        ack(&store, &token, 1, vec![set], Default::default()).await;
+        let value = store.get_kv_value(id, "k\0").await.unwrap();
+        assert_eq!(value.as_deref(), Some("v\0w"));
+    }
+    let mut listed = admin(&store).list_instances().await.unwrap();
+    listed.reverse();
+    assert_eq!(listed, ids);
+}
+
+fn claim(max: usize) -> TurnClaim {
+    TurnClaim {
+        max,
+        lock_timeout: LEASE,
+        poll_timeout: NO_WAIT,
+        filter: None,
+        cached: None,
+    }
+}

@@ -1,0 +1,6 @@
+//! End to end, by flow.
+
+mod histories;
+mod recorded_handlers;
+mod smoke;
+mod support;
