@@ -86,9 +86,9 @@ impl Store {
         let mut threads = vec![writer];
         let to_readers = match file {
             Some(database) => {
-                let (sender, readers) = readers::start(database, &clock).map_err(no_thread)?;
-                threads.extend(readers);
-                Some(sender)
+                let readers = readers::start(database, &clock).map_err(no_thread)?;
+                threads.extend(readers.threads);
+                Some(readers.inbox)
             }
             None => None,
         };

@@ -80,14 +80,6 @@ impl Commit {
             Some("Completed" | "Failed" | "ContinuedAsNew")
         )
     }
-
-    /// Whether a client that follows the instance could see the difference.
-    fn is_visible_to_clients(&self) -> bool {
-        self.named.is_some()
-            || self.execution.status.is_some()
-            || self.custom_status.is_some()
-            || !self.kv.is_empty()
-    }
 }
 
 pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
@@ -121,9 +113,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
-    if commit.is_visible_to_clients() {
-        tx.effects.instance_changed(instance);
-    }
+    tx.effects.instance_changed(instance);
     Ok(())
 }
 
