@@ -42,7 +42,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
         move_message(tx, instance, *id, reason, None)?;
     }
     if orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?.is_empty() {
-        instance_locks::release(tx, instance, token)?;
+        instance_locks::release(tx, instance)?;
         if orchestrator_queue::has_visible(tx, instance)? {
             tx.effects.turn_claimable_at(tx.now);
         }
