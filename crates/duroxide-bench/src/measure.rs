@@ -53,6 +53,12 @@ impl Sample {
         }
     }
 
+    /// The same measurement with latencies taken otherwise.
+    pub(crate) fn with_latencies(mut self, latencies: Latencies) -> Self {
+        self.latencies = latencies;
+        self
+    }
+
     pub(crate) fn finish(mut self, latencies: Latencies) -> Self {
         self.seconds = self.started.elapsed().as_secs_f64();
         self.cpu_seconds = cpu_seconds() - self.cpu_before;

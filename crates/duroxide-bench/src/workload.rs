@@ -31,6 +31,8 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
+    /// How many orchestrations run at once.
+    #[allow(dead_code, reason = "only the published crate's half is tuned by it")]
     pub(crate) fn in_flight(self) -> usize {
         match self {
             Self::Loop { in_flight, .. } => in_flight,
@@ -207,10 +209,7 @@ async fn idle<S: System>(system: &Arc<S>, parked: u32, time: Duration) -> Sample
         system.result(&id).await;
         seen.push(started.elapsed().as_secs_f64());
     }
-    Sample {
-        latencies: Latencies::of(seen),
-        ..quiet
-    }
+    quiet.with_latencies(Latencies::of(seen))
 }
 
 /// Runs a workload on a system and shuts it down.
