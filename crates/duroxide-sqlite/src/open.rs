@@ -40,7 +40,7 @@ impl Database {
         let conn = self.connect(self.access)?;
         match self.access {
             Access::ReadOnly => migrate::check(&conn, &self.path),
-            Access::ReadWrite | Access::ReadWriteCreate => migrate::run(&conn, &self.path),
+            Access::Existing | Access::Create => migrate::run(&conn, &self.path),
         }
     }
 
@@ -81,7 +81,7 @@ impl Database {
         if self.path.exists() {
             return Ok(());
         }
-        if self.access != Access::ReadWriteCreate {
+        if self.access != Access::Create {
             return Err(SqliteError::MissingFile {
                 path: self.path.clone(),
             });
@@ -101,7 +101,7 @@ impl Database {
 
     fn connect(&self, access: Access) -> Result<Connection> {
         let mode = match access {
-            Access::ReadWriteCreate | Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Create | Access::Existing => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
         // Each connection belongs to one thread, so SQLite's own mutexes are not needed. The file was created

@@ -18,11 +18,14 @@ const THREADS: usize = 2;
 
 type Inbox = Arc<Mutex<Receiver<Box<dyn Job>>>>;
 
-/// Starts the reading threads; they end when the sender is dropped.
-pub(crate) fn start(
-    database: &Database,
-    clock: &ClockRef,
-) -> std::io::Result<(Sender<Box<dyn Job>>, Vec<JoinHandle<()>>)> {
+/// The running threads; they end when the sender is dropped.
+pub(crate) struct Readers {
+    pub(crate) inbox: Sender<Box<dyn Job>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the reading threads.
+pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Readers> {
     let (sender, inbox) = mpsc::channel();
     let inbox: Inbox = Arc::new(Mutex::new(inbox));
     let mut threads = Vec::with_capacity(THREADS);
@@ -38,7 +41,10 @@ pub(crate) fn start(
             .spawn(move || reader.run())?;
         threads.push(thread);
     }
-    Ok((sender, threads))
+    Ok(Readers {
+        inbox: sender,
+        threads,
+    })
 }
 
 struct Reader {

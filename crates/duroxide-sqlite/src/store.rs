@@ -55,7 +55,8 @@ impl Store {
             Place::Memory => Self::start(Source::Memory(open::open_memory()?), None, options),
             Place::File { path, access } => {
                 let database = Database {
-                    path,
+                    // The file is looked at again before each commit; it must not follow the working directory.
+                    path: std::path::absolute(&path).unwrap_or(path),
                     access,
                     durability: target.durability.unwrap_or(options.durability),
                 };
@@ -86,9 +87,9 @@ impl Store {
         let mut threads = vec![writer];
         let to_readers = match file {
             Some(database) => {
-                let (sender, readers) = readers::start(database, &clock).map_err(no_thread)?;
-                threads.extend(readers);
-                Some(sender)
+                let readers = readers::start(database, &clock).map_err(no_thread)?;
+                threads.extend(readers.threads);
+                Some(readers.inbox)
             }
             None => None,
         };

@@ -15,7 +15,8 @@ pub(crate) fn run(
 ) -> Result<()> {
     let instance = token::instance_of(token)?;
     let claimed_at =
-        instance_locks::release(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+        instance_locks::last_granted_at(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+    instance_locks::release(tx, instance)?;
     let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(
         tx,

@@ -8,9 +8,10 @@ use crate::tx::{Result, Tx};
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
     let id = token::work_of(token)?;
-    let Some(session) = worker_queue::delete_held(tx, id, token)? else {
+    let Some(session) = worker_queue::session_of_held(tx, id, token)? else {
         return Err(why_not_held(tx, id, token)?);
     };
+    worker_queue::delete(tx, id)?;
     if let Some(session) = session {
         sessions::touch(tx, &session)?;
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CachedHistories, CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, KvEntry,
-    OrchestrationItem, SemverRange, TurnClaim, TurnHistory, WorkItem,
+    OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
 use semver::Version;
 
@@ -29,17 +29,9 @@ use crate::tx::{Result, Tx};
 pub(crate) struct Ask {
     max: usize,
     lock_timeout: Duration,
-    versions: Versions,
+    filter: Option<DispatcherCapabilityFilter>,
     cached: Option<Arc<dyn CachedHistories>>,
     grace: Duration,
-}
-
-/// Which engine versions the caller can replay.
-enum Versions {
-    All,
-    None,
-    /// The contract asks for the first range of a filter only.
-    Within(SemverRange),
 }
 
 impl Ask {
@@ -47,27 +39,24 @@ impl Ask {
         Self {
             max: claim.max.max(1),
             lock_timeout: claim.lock_timeout,
-            versions: Versions::of(claim.filter.as_ref()),
+            filter: claim.filter.clone(),
             cached: claim.cached.clone(),
             grace,
         }
     }
-}
 
-impl Versions {
-    fn of(filter: Option<&DispatcherCapabilityFilter>) -> Self {
-        match filter.map(|filter| filter.supported_duroxide_versions.first()) {
-            None => Self::All,
-            Some(None) => Self::None,
-            Some(Some(range)) => Self::Within(range.clone()),
-        }
+    /// Whether no execution can ever match.
+    fn wants_nothing(&self) -> bool {
+        self.filter
+            .as_ref()
+            .is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
     }
 
-    fn accept(&self, pinned: Option<&Version>) -> bool {
-        match (self, pinned) {
-            (Self::All, _) | (Self::Within(_), None) => true,
-            (Self::Within(range), Some(pinned)) => range.contains(pinned),
-            (Self::None, _) => false,
+    /// Whether the caller can replay an execution begun by this engine version.
+    fn accepts(&self, pinned: Option<&Version>) -> bool {
+        match (&self.filter, pinned) {
+            (Some(filter), Some(pinned)) => filter.is_compatible(pinned),
+            (None, _) | (_, None) => true,
         }
     }
 }
@@ -128,7 +117,7 @@ pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<Claim
 }
 
 fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
-    if matches!(ask.versions, Versions::None) {
+    if ask.wants_nothing() {
         return Ok(Tried {
             found: Vec::new(),
             due: None,
@@ -166,7 +155,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
         seen.insert(instance.to_owned());
         match instances::handler(tx, instance)? {
             Some(handler) => {
-                if ask.versions.accept(handler.pinned.as_ref()) {
+                if ask.accepts(handler.pinned.as_ref()) {
                     candidates.push(Candidate {
                         instance: instance.to_owned(),
                         execution_id: handler.execution_id,
@@ -179,7 +168,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
                 None => {
                     let latest = executions::latest(tx, instance)?;
                     let (execution_id, pinned) = latest.unwrap_or((1, None));
-                    if ask.versions.accept(pinned.as_ref()) {
+                    if ask.accepts(pinned.as_ref()) {
                         candidates.push(Candidate {
                             instance: instance.to_owned(),
                             handler: None,

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::tables::dead_letters::NewLetter;
 use crate::tables::{dead_letters, executions, history, orchestrator_queue};
 use crate::tx::{Result, Tx, duration_ms};
 
@@ -46,8 +47,14 @@ pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Resul
     }
     for id in orchestrator_queue::overdue_ids(tx, instance, tx.earlier(grace))? {
         if let Some(payload) = orchestrator_queue::take(tx, id)? {
-            let reason = "the instance is unknown and was not started in time";
-            dead_letters::push(tx, "orchestrator", instance, &payload, reason)?;
+            let letter = NewLetter {
+                queue: "orchestrator",
+                instance,
+                payload: &payload,
+                reason: "the instance is unknown and was not started in time",
+                claimed: None,
+            };
+            dead_letters::push(tx, &letter)?;
         }
     }
     orchestrator_queue::await_start(tx, instance, duration_ms(grace))

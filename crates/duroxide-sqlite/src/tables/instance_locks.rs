@@ -13,22 +13,13 @@ pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
     Ok(())
 }
 
-/// Ends a valid lease; returns when it was granted.
-pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3 RETURNING locked_at",
-        (instance, token, tx.now),
-        |row| row.get(0),
-    )
-}
-
-/// Ends a lease that nobody took over, expired or not; returns when it was granted.
-pub(crate) fn release(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 RETURNING locked_at",
-        (instance, token),
-        |row| row.get(0),
-    )
+/// Ends the lease of an instance.
+pub(crate) fn release(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1",
+        [instance],
+    )?;
+    Ok(())
 }
 
 /// Extends a valid lease.
@@ -49,14 +40,13 @@ pub(crate) fn granted_at(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Opt
     )
 }
 
-/// Whether the token is the last one granted, valid or not.
-pub(crate) fn is_known(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
-    let known = tx.first(
-        "SELECT 1 FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
+/// When the last lease was granted, valid or not, if this is its token.
+pub(crate) fn last_granted_at(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
+    tx.first(
+        "SELECT locked_at FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
         (instance, token),
-        |_| Ok(()),
-    )?;
-    Ok(known.is_some())
+        |row| row.get(0),
+    )
 }
 
 /// When the next lease runs out. The table holds only instances being worked on, so it is simply read through.
@@ -66,12 +56,4 @@ pub(crate) fn next_expiry(tx: &Tx<'_>) -> Result<Option<i64>> {
         [tx.now],
         |row| row.get(0),
     )
-}
-
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<()> {
-    tx.execute(
-        "DELETE FROM instance_locks WHERE instance_id = ?1",
-        [instance],
-    )?;
-    Ok(())
 }

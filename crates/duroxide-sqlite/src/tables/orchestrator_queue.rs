@@ -59,11 +59,17 @@ pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
 
 /// The start has come: what waited for it can be claimed with it.
 pub(crate) fn end_wait_for_start(tx: &mut Tx<'_>, instance: &str) -> Result<()> {
-    let freed = tx.execute(
-        "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = NULL WHERE instance_id = ?1 AND lock_token = ?3",
-        (instance, tx.now, AWAITING_START),
+    // Asked first, because it is nearly always in vain: the update would set up a temporary table each time.
+    let waiting = tx.first(
+        "SELECT 1 FROM orchestrator_queue WHERE instance_id = ?1 AND lock_token = ?2 LIMIT 1",
+        (instance, AWAITING_START),
+        |_| Ok(()),
     )?;
-    if freed > 0 {
+    if waiting.is_some() {
+        tx.execute(
+            "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = NULL WHERE instance_id = ?1 AND lock_token = ?3",
+            (instance, tx.now, AWAITING_START),
+        )?;
         tx.effects.turn_claimable_at(tx.now);
     }
     Ok(())
@@ -105,11 +111,11 @@ pub(crate) fn walk_claimable(
 }
 
 /// Tags every visible message of the instance and counts the attempt; returns them in the order they were enqueued.
+/// Read first and tagged after: a RETURNING clause would set up a temporary table for each claim.
 pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Message>> {
     let mut messages = tx.all(
-        "UPDATE orchestrator_queue SET lock_token = ?3, attempt_count = attempt_count + 1
-         WHERE instance_id = ?1 AND visible_at <= ?2 RETURNING id, work_item, attempt_count",
-        (instance, tx.now, token),
+        "SELECT id, work_item, attempt_count + 1 FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2",
+        (instance, tx.now),
         |row| {
             Ok(Message {
                 id: row.get(0)?,
@@ -117,6 +123,11 @@ pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Mess
                 attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
             })
         },
+    )?;
+    tx.execute(
+        "UPDATE orchestrator_queue SET lock_token = ?3, attempt_count = attempt_count + 1
+         WHERE instance_id = ?1 AND visible_at <= ?2",
+        (instance, tx.now, token),
     )?;
     messages.sort_unstable_by_key(|message| message.id);
     Ok(messages)

@@ -41,11 +41,20 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
 }
 
 /// Frees items whose lease ran out. The token stays: its holder may still hand the item back.
-pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<usize> {
-    tx.execute(
-        "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
+pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<()> {
+    // Asked first, because it is nearly always in vain: the update would set up a temporary table each time.
+    let expired = tx.first(
+        "SELECT 1 FROM worker_queue WHERE locked_until <= ?1 LIMIT 1",
         [tx.now],
-    )
+        |_| Ok(()),
+    )?;
+    if expired.is_some() {
+        tx.execute(
+            "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
+            [tx.now],
+        )?;
+    }
+    Ok(())
 }
 
 /// Tags that free items have, other than none.
@@ -119,43 +128,48 @@ pub(crate) fn free_ids(
     )
 }
 
-/// Leases one item and counts the attempt.
+/// Leases one item and counts the attempt. Here and below, rows are read first and changed after: a RETURNING clause
+/// would set up a temporary table for each.
 pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<Claimed> {
-    tx.one(
-        "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1
-         WHERE id = ?1 RETURNING work_item, attempt_count",
-        (id, token, until),
+    let claimed = tx.one(
+        "SELECT work_item, attempt_count + 1 FROM worker_queue WHERE id = ?1",
+        [id],
         |row| {
             Ok(Claimed {
                 json: payload(row, 0)?,
                 attempts: row.get::<_, i64>(1)?.try_into().unwrap_or(u32::MAX),
             })
         },
-    )
+    )?;
+    tx.execute(
+        "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1 WHERE id = ?1",
+        (id, token, until),
+    )?;
+    Ok(claimed)
 }
 
-/// Deletes an item under its valid lease; returns the session it is bound to.
-pub(crate) fn delete_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Option<String>>> {
+/// The session an item under a valid lease is bound to; `None` if the lease is not valid.
+pub(crate) fn session_of_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Option<String>>> {
     tx.first(
-        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3 RETURNING session_id",
+        "SELECT session_id FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
         (id, token, tx.now),
         |row| row.get(0),
     )
 }
 
-/// Extends a valid lease; returns the session the item is bound to.
-pub(crate) fn renew(
-    tx: &Tx<'_>,
-    id: i64,
-    token: &str,
-    until: i64,
-) -> Result<Option<Option<String>>> {
-    tx.first(
-        "UPDATE worker_queue SET locked_until = ?4 WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3
-         RETURNING session_id",
-        (id, token, tx.now, until),
-        |row| row.get(0),
-    )
+/// Deletes one item.
+pub(crate) fn delete(tx: &Tx<'_>, id: i64) -> Result<()> {
+    tx.execute("DELETE FROM worker_queue WHERE id = ?1", [id])?;
+    Ok(())
+}
+
+/// Moves the end of a lease.
+pub(crate) fn renew(tx: &Tx<'_>, id: i64, until: i64) -> Result<()> {
+    tx.execute(
+        "UPDATE worker_queue SET locked_until = ?2 WHERE id = ?1",
+        (id, until),
+    )?;
+    Ok(())
 }
 
 /// Whether the token is the last one granted for the item, valid or not.
@@ -166,16 +180,6 @@ pub(crate) fn is_known(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
         |_| Ok(()),
     )?;
     Ok(known.is_some())
-}
-
-/// Whether the lease is valid.
-pub(crate) fn is_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
-    let held = tx.first(
-        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
-        (id, token, tx.now),
-        |_| Ok(()),
-    )?;
-    Ok(held.is_some())
 }
 
 /// Gives an item back.
