@@ -242,6 +242,19 @@ fn an_empty_join_is_ready_and_an_empty_fan_out_records_nothing() {
 }
 
 #[test]
+fn messages_that_were_there_first_reach_readers_inside_every_combinator() {
+    let mut world = World::of(|ctx, _| async move {
+        let readers = || (0..40).map(|_| ctx.dequeue_event("q"));
+        let ours = ctx.join(readers().collect()).await;
+        let theirs = join_all(readers()).await;
+        let loose: Vec<String> = readers().collect::<FuturesUnordered<_>>().collect().await;
+        Ok((ours.len() + theirs.len() + loose.len()).to_string())
+    });
+    let letters = (0..120).map(|n| letter("q", &n.to_string()));
+    assert_eq!(output(&world.turn(letters.collect())), "120");
+}
+
+#[test]
 fn ten_thousand_queue_messages_are_drained_in_one_turn() {
     let mut world = World::of(|ctx, _| async move {
         for n in 0..10_000 {

@@ -168,6 +168,10 @@ fn check_prefixes(
         if ask_host && asks_host(prefix) || host_answers && !only_host_answers(prefix, rest) {
             continue;
         }
+        if !committed && ask_host && broke_limit(&history[until - 1]) {
+            // What the host answered was taken back with the decisions, so it cannot be the same again.
+            continue;
+        }
         let now = history[until - 1].timestamp_ms;
         let turn = run_turn(
             &mut execution,
@@ -218,6 +222,11 @@ fn check_forced_end(
     assert_well_formed(&whole);
 }
 
+fn broke_limit(event: &Event) -> bool {
+    matches!(&event.kind, EventKind::OrchestrationFailed { details }
+        if details.display_message().contains("exceeds limit"))
+}
+
 /// Whether all arrivals of the rest of a turn answer questions to the host that are asked in that rest.
 fn only_host_answers(prefix: &[Event], rest: &[Event]) -> bool {
     rest.iter().filter(|e| is_arrival(&e.kind)).all(|e| {
@@ -239,6 +248,11 @@ fn check_program(program: Vec<Step>, seed: u64, ask_host: bool) {
     check("replayed before every turn", &|_| true);
     for only in 1..turns.min(12) {
         check("replayed before one turn", &|turn| turn == only);
+    }
+    if turns <= 6 {
+        for pattern in 0..1u32 << turns {
+            check("replayed in every way", &|turn| pattern >> turn & 1 == 1);
+        }
     }
     for pattern in 0..4u64 {
         let bits = seed.rotate_left(pattern as u32 * 16);

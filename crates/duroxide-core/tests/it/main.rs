@@ -18,6 +18,7 @@ mod hostile;
 mod limits;
 mod misuse;
 mod mutations;
+mod recut;
 mod retries;
 mod stored_format;
 mod values;

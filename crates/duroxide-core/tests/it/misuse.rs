@@ -89,6 +89,22 @@ fn waiting_for_something_that_is_not_durable_is_diagnosed() {
 }
 
 #[test]
+fn operations_that_were_dropped_or_answered_are_nothing_to_wait_for() {
+    let mut world = World::of(|ctx, _| async move {
+        drop(ctx.schedule_activity("dropped at once", ""));
+        let later = ctx.schedule_activity("dropped later", "");
+        let answered = ctx.schedule_wait("s");
+        ctx.schedule_wait("go").await;
+        drop(later);
+        let _held = answered;
+        std::future::pending().await
+    });
+    assert_eq!(world.turn(vec![]).outcome, Outcome::Waiting);
+    let turn = world.replayed_turn(vec![signal("s", "v"), signal("go", "")]);
+    assert!(failure(&turn).contains("not durable"));
+}
+
+#[test]
 fn waiting_for_a_wait_beside_something_that_is_not_durable_is_no_error() {
     let mut world = World::of(|ctx, _| async move {
         let foreign = std::future::pending::<String>();
