@@ -120,7 +120,6 @@ impl Database {
             }
         })?;
         conn.busy_handler(Some(wait_for_lock))?;
-        conn.set_prepared_statement_cache_capacity(256);
         Ok(conn)
     }
 
@@ -150,7 +149,6 @@ impl Database {
 /// A private database in memory. It has one connection: reads and writes pass through the writer.
 pub(crate) fn open_memory() -> Result<Connection> {
     let conn = Connection::open_in_memory()?;
-    conn.set_prepared_statement_cache_capacity(256);
     migrate::run(&conn, Path::new(":memory:"))?;
     Ok(conn)
 }

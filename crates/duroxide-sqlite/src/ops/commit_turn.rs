@@ -14,7 +14,7 @@ use crate::tables::worker_queue::NewWork;
 use crate::tables::{
     executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
-use crate::token;
+use crate::token::{self, Turn};
 use crate::tx::{Result, Tx};
 
 /// Everything one turn writes.
@@ -42,7 +42,7 @@ impl Commit {
         metadata: ExecutionMetadata,
         cancelled: Vec<ScheduledActivityIdentifier>,
     ) -> Result<Self> {
-        let instance = token::instance_of(token)?;
+        let instance = token::turn(token)?.instance;
         Ok(Self {
             token: token.to_owned(),
             execution_id,
@@ -83,12 +83,15 @@ impl Commit {
 }
 
 pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
-    let instance = token::instance_of(&commit.token)?;
-    // The lease is checked inside the transaction that stores the turn: a holder that was overtaken changes nothing.
-    let Some(claimed_at) = instance_locks::granted_at(tx, instance, &commit.token)? else {
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(&commit.token)?;
+    // The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that
+    // was overtaken changes nothing.
+    if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
-    };
-    instance_locks::release(tx, instance)?;
+    }
     orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)?;
     write_instance(tx, instance, commit)?;
     for event in &commit.events {
@@ -141,8 +144,7 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
 
 /// Why a token no longer holds its instance.
 pub(crate) fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<SqliteError> {
-    let known = instance_locks::last_granted_at(tx, instance, token)?;
-    Ok(if known.is_some() {
+    Ok(if instance_locks::is_known(tx, instance, token)? {
         SqliteError::LockExpired {
             instance: instance.to_owned(),
         }

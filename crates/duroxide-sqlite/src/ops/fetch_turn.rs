@@ -16,7 +16,7 @@ use duroxide_core::provider::{
 use semver::Version;
 
 use crate::codec;
-use crate::ops::orphans::{self, Orphan};
+use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::ops::set_aside;
 use crate::store::{Store, Tried};
 use crate::tables::instances::Handler;
@@ -67,6 +67,10 @@ struct Candidate {
     /// `None`: no row yet; the name is found in the history or in the batch.
     handler: Option<Handler>,
     execution_id: u64,
+    /// Whether anything was ever committed for it.
+    has_execution: bool,
+    /// Messages that came before the start wait to be claimed with it.
+    somebody_awaits: bool,
 }
 
 /// A claimed turn as the transaction left it.
@@ -91,7 +95,7 @@ enum RawHistory {
 pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedTurn>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
+        let tried = store.claim_step(move |tx| claim(tx, &step)).await?;
         let nothing_there = tried.found.is_empty();
         let mut found = Vec::with_capacity(tried.found.len());
         for raw in tried.found {
@@ -160,23 +164,29 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
                         instance: instance.to_owned(),
                         execution_id: handler.execution_id,
                         handler: Some(handler),
+                        has_execution: true,
+                        somebody_awaits: false,
                     });
                 }
             }
-            None => match orphans::examine(tx, instance)? {
-                Some(stray) => strays.push(stray),
-                None => {
-                    let latest = executions::latest(tx, instance)?;
-                    let (execution_id, pinned) = latest.unwrap_or((1, None));
-                    if ask.accepts(pinned.as_ref()) {
+            None => {
+                let latest = executions::latest(tx, instance)?;
+                let has_execution = latest.is_some();
+                let (execution_id, pinned) = latest.unwrap_or((1, None));
+                match orphans::examine(tx, instance, execution_id)? {
+                    Unnamed::Unknown(stray) => strays.push(stray),
+                    Unnamed::Known { somebody_awaits } if ask.accepts(pinned.as_ref()) => {
                         candidates.push(Candidate {
                             instance: instance.to_owned(),
                             handler: None,
                             execution_id,
+                            has_execution,
+                            somebody_awaits,
                         });
                     }
+                    Unnamed::Known { .. } => {}
                 }
-            },
+            }
         }
         Ok(candidates.len() < ask.max)
     })?;
@@ -188,8 +198,13 @@ fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
         instance,
         handler,
         execution_id,
+        has_execution,
+        somebody_awaits,
     } = candidate;
-    let token = token::for_instance(&instance);
+    if somebody_awaits {
+        orchestrator_queue::end_wait_for_start(tx, &instance)?;
+    }
+    let token = token::for_turn(&instance, tx.now);
     instance_locks::grant(tx, &instance, &token, tx.later(ask.lock_timeout))?;
     let messages = orchestrator_queue::claim(tx, &instance, &token)?;
     let history = if handler.is_some() && caller_is_current(tx, ask, &instance, execution_id)? {
@@ -197,7 +212,10 @@ fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
     } else {
         RawHistory::Loaded {
             events: history::load(tx, &instance, execution_id)?,
-            kv: kv::base(tx, &instance)?,
+            kv: match has_execution {
+                true => kv::base(tx, &instance)?,
+                false => HashMap::new(),
+            },
         }
     };
     Ok(RawTurn {

@@ -8,7 +8,7 @@ use crate::token;
 use crate::tx::{Result, Tx};
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
-    let instance = token::instance_of(token)?;
+    let instance = token::turn(token)?.instance;
     if instance_locks::renew(tx, instance, token, tx.later(extend_for))? {
         return Ok(());
     }

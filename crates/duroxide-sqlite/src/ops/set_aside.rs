@@ -3,7 +3,7 @@
 use crate::error::SqliteError;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
-use crate::token;
+use crate::token::{self, Turn};
 use crate::tx::{Result, Tx};
 
 /// Messages by their position in the batch as it was claimed, those already set aside counted. The lease stays, also
@@ -14,9 +14,13 @@ pub(crate) fn by_position(
     positions: &[usize],
     reason: &str,
 ) -> Result<()> {
-    let instance = token::instance_of(token)?;
-    let claimed_at =
-        instance_locks::granted_at(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(token)?;
+    if !instance_locks::is_valid(tx, instance, token)? {
+        return Err(SqliteError::InvalidToken);
+    }
     let mut ids = orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?;
     ids.extend(dead_letters::ids_of_claim(tx, token)?);
     ids.sort_unstable();
@@ -32,17 +36,20 @@ pub(crate) fn by_position(
 
 /// Messages that did not decode. If nothing is left of the batch the lease ends: there is no turn to run.
 pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
-    let instance = token::instance_of(token)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(token)?;
     // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
-    let Some(claimed_at) = instance_locks::granted_at(tx, instance, token)? else {
+    if !instance_locks::is_valid(tx, instance, token)? {
         return Ok(());
-    };
+    }
     for (id, reason) in broken {
         // Not part of the batch that is handed out, so not counted among its positions.
         move_message(tx, instance, *id, reason, None)?;
     }
     if orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?.is_empty() {
-        instance_locks::release(tx, instance)?;
+        instance_locks::release(tx, instance, token)?;
         if orchestrator_queue::has_visible(tx, instance)? {
             tx.effects.turn_claimable_at(tx.now);
         }
@@ -52,7 +59,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
 
 /// An activity that did not decode.
 pub(crate) fn undecodable_work(tx: &Tx<'_>, token: &str, reason: &str) -> Result<()> {
-    let id = token::work_of(token)?;
+    let id = token::work(token)?.id;
     if let Some((instance, payload)) = worker_queue::take(tx, id, token)? {
         let letter = NewLetter {
             queue: "worker",

@@ -13,8 +13,26 @@ pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
     Ok(())
 }
 
-/// Ends the lease of an instance.
-pub(crate) fn release(tx: &Tx<'_>, instance: &str) -> Result<()> {
+/// Ends a valid lease; `false` if the token does not hold one.
+pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let ended = tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (instance, token, tx.now),
+    )?;
+    Ok(ended == 1)
+}
+
+/// Ends a lease that nobody took over, expired or not.
+pub(crate) fn release(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let ended = tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
+        (instance, token),
+    )?;
+    Ok(ended == 1)
+}
+
+/// Ends whatever lease there is.
+pub(crate) fn revoke(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute(
         "DELETE FROM instance_locks WHERE instance_id = ?1",
         [instance],
@@ -31,22 +49,24 @@ pub(crate) fn renew(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
     Ok(renewed == 1)
 }
 
-/// When a valid lease was granted.
-pub(crate) fn granted_at(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "SELECT locked_at FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+/// Whether the token holds a valid lease.
+pub(crate) fn is_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let valid = tx.first(
+        "SELECT 1 FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
         (instance, token, tx.now),
-        |row| row.get(0),
-    )
+        |_| Ok(()),
+    )?;
+    Ok(valid.is_some())
 }
 
-/// When the last lease was granted, valid or not, if this is its token.
-pub(crate) fn last_granted_at(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "SELECT locked_at FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
+/// Whether the token is the last one granted, valid or not.
+pub(crate) fn is_known(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let known = tx.first(
+        "SELECT 1 FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
         (instance, token),
-        |row| row.get(0),
-    )
+        |_| Ok(()),
+    )?;
+    Ok(known.is_some())
 }
 
 /// When the next lease runs out. The table holds only instances being worked on, so it is simply read through.

@@ -14,10 +14,13 @@ pub(crate) struct NewWork {
     pub(crate) json: String,
 }
 
-/// A claimed activity.
+/// An activity that can be claimed.
 #[derive(Debug)]
-pub(crate) struct Claimed {
+pub(crate) struct Free {
+    pub(crate) id: i64,
+    pub(crate) session: Option<String>,
     pub(crate) json: Vec<u8>,
+    /// This claim included.
     pub(crate) attempts: u32,
 }
 
@@ -114,62 +117,72 @@ fn distinct(
 }
 
 /// Free and visible items with exactly this tag and session, oldest first.
-pub(crate) fn free_ids(
+pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
     session: Option<&str>,
     limit: usize,
-) -> Result<Vec<i64>> {
+) -> Result<Vec<Free>> {
     tx.all(
-        "SELECT id FROM worker_queue INDEXED BY idx_worker_available
+        "SELECT id, work_item, attempt_count + 1 FROM worker_queue INDEXED BY idx_worker_available
          WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND visible_at <= ?3 ORDER BY id LIMIT ?4",
         (tag, session, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
-        |row| row.get(0),
+        |row| {
+            Ok(Free {
+                id: row.get(0)?,
+                session: session.map(str::to_owned),
+                json: payload(row, 1)?,
+                attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
+            })
+        },
     )
 }
 
-/// Leases one item and counts the attempt. Here and below, rows are read first and changed after: a RETURNING clause
-/// would set up a temporary table for each.
-pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<Claimed> {
-    let claimed = tx.one(
-        "SELECT work_item, attempt_count + 1 FROM worker_queue WHERE id = ?1",
-        [id],
-        |row| {
-            Ok(Claimed {
-                json: payload(row, 0)?,
-                attempts: row.get::<_, i64>(1)?.try_into().unwrap_or(u32::MAX),
-            })
-        },
-    )?;
+/// Leases one item and counts the attempt.
+pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<()> {
     tx.execute(
         "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1 WHERE id = ?1",
         (id, token, until),
     )?;
-    Ok(claimed)
+    Ok(())
 }
 
-/// The session an item under a valid lease is bound to; `None` if the lease is not valid.
-pub(crate) fn session_of_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Option<String>>> {
-    tx.first(
-        "SELECT session_id FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+/// Deletes an item under its valid lease; `false` if the token does not hold one.
+pub(crate) fn delete_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let deleted = tx.execute(
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
         (id, token, tx.now),
-        |row| row.get(0),
-    )
-}
-
-/// Deletes one item.
-pub(crate) fn delete(tx: &Tx<'_>, id: i64) -> Result<()> {
-    tx.execute("DELETE FROM worker_queue WHERE id = ?1", [id])?;
-    Ok(())
-}
-
-/// Moves the end of a lease.
-pub(crate) fn renew(tx: &Tx<'_>, id: i64, until: i64) -> Result<()> {
-    tx.execute(
-        "UPDATE worker_queue SET locked_until = ?2 WHERE id = ?1",
-        (id, until),
     )?;
-    Ok(())
+    Ok(deleted == 1)
+}
+
+/// Extends a valid lease; `false` if the token does not hold one.
+pub(crate) fn renew(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<bool> {
+    let renewed = tx.execute(
+        "UPDATE worker_queue SET locked_until = ?4 WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (id, token, tx.now, until),
+    )?;
+    Ok(renewed == 1)
+}
+
+/// The session an item is bound to.
+pub(crate) fn session_of(tx: &Tx<'_>, id: i64) -> Result<Option<String>> {
+    let found = tx.first(
+        "SELECT session_id FROM worker_queue WHERE id = ?1",
+        [id],
+        |row| row.get(0),
+    )?;
+    Ok(found.flatten())
+}
+
+/// Whether the lease is valid.
+pub(crate) fn is_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let held = tx.first(
+        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (id, token, tx.now),
+        |_| Ok(()),
+    )?;
+    Ok(held.is_some())
 }
 
 /// Whether the token is the last one granted for the item, valid or not.
