@@ -1,5 +1,10 @@
 //! End to end, by flow.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it stands"
+)]
+
 mod faulty;
 mod histories;
 #[allow(
