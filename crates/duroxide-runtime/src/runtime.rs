@@ -112,6 +112,7 @@ impl Runtime {
         let engine = Arc::new(Engine {
             store: Arc::new(measured),
             limits: options.turn_limits(),
+            filter: options.capability_filter(),
             orchestrations,
             activities: worker::with_built_ins(&activities, &clock),
             sticky: Arc::new(StickyCache::new(
@@ -258,10 +259,7 @@ fn announce(engine: &Engine) {
         "duroxide runtime ({}) starting with provider {} ({})",
         duroxide_core::BUILD_VERSION, engine.store.name(), engine.store.version()
     );
-    let range = &engine
-        .options
-        .capability_filter()
-        .supported_duroxide_versions[0];
+    let range = &engine.filter.supported_duroxide_versions[0];
     tracing::info!(
         target: "duroxide::runtime",
         supported_range = %format!(">={}, <={}", range.min, range.max),

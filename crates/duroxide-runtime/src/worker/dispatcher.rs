@@ -126,14 +126,15 @@ async fn start(
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, work: ClaimedWork, session: Option<Admitted>) {
     let task = Arc::clone(engine);
-    engine.tasks.spawn(async move {
+    // Boxed: a task's future is moved several times, and this one is large.
+    engine.tasks.spawn(Box::pin(async move {
         let abort = task.abort.clone();
         tokio::select! {
             () = abort.cancelled() => {}
             () = execute::run(&task, work, slot.number, session) => {}
         }
         drop(slot);
-    });
+    }));
 }
 
 fn session_of(item: &WorkItem) -> Option<&str> {

@@ -186,7 +186,7 @@ impl Work {
         cancelled: &CancellationToken,
     ) -> Ended {
         let input = self.input.clone();
-        let task = async move { handler.invoke(ctx, input).await };
+        let task = Box::pin(async move { handler.invoke(ctx, input).await });
         let mut task = AbortOnDropHandle::new(engine.tasks.spawn(task));
         tokio::select! {
             biased;
