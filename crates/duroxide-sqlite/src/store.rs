@@ -22,7 +22,7 @@ use crate::wake::{Queue, Wake, Watch};
 use crate::writer::{Message, Source, Writer};
 
 /// How long a waiter sleeps at most when it follows the system clock: bounds the harm of a clock that is set.
-const RECHECK: Duration = Duration::from_secs(1);
+const RECHECK: Duration = Duration::from_secs(5);
 /// The same with a clock of the user's own, which may jump at any moment.
 const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
 /// Stands in for "for ever" where adding to an instant could overflow.
