@@ -3,20 +3,32 @@
 //! Events, work items, the storage contract, what authors call, and replay. No async runtime, no randomness, no I/O;
 //! time is handed in.
 
+mod action;
 pub mod clock;
+pub mod codec;
+mod context;
 pub mod event;
+mod future;
+mod handler;
 mod ids;
 pub mod limits;
 pub mod provider;
+pub mod replay;
+mod retry;
 mod version;
 mod work_item;
 
+pub use action::Action;
+pub use context::{ActivityOptions, Either2, Either3, OrchestrationContext};
 pub use event::{
     AppErrorKind, BUILD_VERSION, ConfigErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType,
 };
+pub use future::{DurableFuture, ScheduleKind};
+pub use handler::{FnOrchestration, OrchestrationHandler};
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, LockToken, SUB_ORCH_AUTO_PREFIX,
     build_child_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
 pub use provider::SystemStats;
+pub use retry::{BackoffStrategy, RetryPolicy};
 pub use work_item::WorkItem;

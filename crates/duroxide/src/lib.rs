@@ -1,1 +1,64 @@
-//! Duroxide.
+#![doc = include_str!("lib.md")]
+
+pub use duroxide_core::codec;
+pub use duroxide_core::provider::{
+    DeleteInstanceResult, DispatcherCapabilityFilter, ExecutionInfo, InstanceFilter, InstanceInfo,
+    InstanceTree, ProviderAdmin, PruneOptions, PruneResult, QueueDepths,
+    ScheduledActivityIdentifier, SemverRange, SessionFetchConfig, SystemMetrics, SystemStats,
+    TagFilter, current_build_version,
+};
+pub use duroxide_core::{
+    Action, ActivityOptions, AppErrorKind, BackoffStrategy, ConfigErrorKind, DurableFuture,
+    Either2, Either3, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
+    OrchestrationContext, PoisonMessageType, RetryPolicy, SUB_ORCH_AUTO_PREFIX, ScheduleKind,
+    build_child_instance_id, is_auto_generated_sub_orch_id,
+};
+pub use duroxide_runtime as runtime;
+pub use duroxide_runtime::client;
+pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
+pub use duroxide_runtime::{
+    ActivityContext, Client, ClientError, OnDivergence, OrchestrationDescriptor,
+    OrchestrationHandler, OrchestrationRegistry, OrchestrationRegistryBuilder, OrchestrationStatus,
+    Runtime, Runtime as DuroxideRuntime, RuntimeOptions,
+};
+#[cfg(feature = "testing")]
+pub use duroxide_testing as testing;
+#[cfg(feature = "provider-test")]
+pub use duroxide_validation::{provider_validation, provider_validations};
+
+/// A shared store.
+pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;
+/// A shared orchestration.
+pub type OrchestrationHandlerRef = std::sync::Arc<dyn OrchestrationHandler>;
+
+/// Level of a log line. Nothing uses it; it stays so that code naming it compiles.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Info,
+    Warn,
+    Error,
+}
+
+/// Stores, and what a store must do.
+pub mod providers {
+    pub use duroxide_core::provider::*;
+
+    /// A store that is measured.
+    pub mod instrumented {
+        pub use duroxide_runtime::observability::InstrumentedProvider;
+    }
+
+    /// A store in memory: the reference, for tests and for work that may be lost.
+    pub mod memory {
+        pub use duroxide_store::{ManualClock, MemoryProvider, TokioClock};
+    }
+
+    /// A store in one file, in pure Rust.
+    #[cfg(feature = "redb")]
+    pub use duroxide_store::redb;
+
+    /// A store in one SQLite file: the default.
+    #[cfg(feature = "sqlite")]
+    pub use duroxide_sqlite as sqlite;
+}

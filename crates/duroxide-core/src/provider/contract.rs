@@ -230,6 +230,17 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
+    /// Whether a worker ever claimed a scheduled activity; one that is no longer queued counts as claimed.
+    ///
+    /// Default: `None`, the store cannot tell.
+    async fn activity_claimed(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+    ) -> Result<Option<bool>, ProviderError> {
+        let _ = activity;
+        Ok(None)
+    }
+
     /// Sets claimed messages aside as dead letters, by their position in the claimed batch, under the same lease.
     /// The rest of the batch stays claimed.
     ///

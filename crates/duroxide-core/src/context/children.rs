@@ -1,0 +1,218 @@
+//! Other orchestrations: children that are awaited, and detached ones that are not.
+
+use std::panic::Location;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::OrchestrationContext;
+use super::activities::{decode_outcome, encoded};
+use crate::future::{DurableFuture, ScheduleKind};
+use crate::ids::{SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id, uses_reserved_marker};
+use crate::replay::{CommandKind, OperationKind, Resolution, Target};
+
+impl OrchestrationContext {
+    /// Starts a child under a generated id and awaits its result.
+    #[track_caller]
+    pub fn schedule_sub_orchestration(
+        &self,
+        name: impl Into<String>,
+        input: impl Into<String>,
+    ) -> DurableFuture<Result<String, String>> {
+        self.call_child(name.into(), None, None, input.into())
+    }
+
+    /// Starts a child under a chosen id and awaits its result.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_with_id(
+        &self,
+        name: impl Into<String>,
+        instance: impl Into<String>,
+        input: impl Into<String>,
+    ) -> DurableFuture<Result<String, String>> {
+        self.call_child(name.into(), None, Some(instance.into()), input.into())
+    }
+
+    /// Starts a child of an exact version, or of the policy's if `None`.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_versioned(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        input: impl Into<String>,
+    ) -> DurableFuture<Result<String, String>> {
+        self.call_child(name.into(), version, None, input.into())
+    }
+
+    /// Starts a child of an exact version under a chosen id.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_versioned_with_id(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        instance: impl Into<String>,
+        input: impl Into<String>,
+    ) -> DurableFuture<Result<String, String>> {
+        self.call_child(name.into(), version, Some(instance.into()), input.into())
+    }
+
+    /// Starts a child with typed input and output.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_typed<
+        In: Serialize,
+        Out: DeserializeOwned + Send + 'static,
+    >(
+        &self,
+        name: impl Into<String>,
+        input: &In,
+    ) -> DurableFuture<Result<Out, String>> {
+        self.call_child(name.into(), None, None, encoded(input))
+            .map(decode_outcome)
+    }
+
+    /// Starts a typed child under a chosen id.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_with_id_typed<
+        In: Serialize,
+        Out: DeserializeOwned + Send + 'static,
+    >(
+        &self,
+        name: impl Into<String>,
+        instance: impl Into<String>,
+        input: &In,
+    ) -> DurableFuture<Result<Out, String>> {
+        self.call_child(name.into(), None, Some(instance.into()), encoded(input))
+            .map(decode_outcome)
+    }
+
+    /// Starts a typed child of an exact version.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_versioned_typed<
+        In: Serialize,
+        Out: DeserializeOwned + Send + 'static,
+    >(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        input: &In,
+    ) -> DurableFuture<Result<Out, String>> {
+        self.call_child(name.into(), version, None, encoded(input))
+            .map(decode_outcome)
+    }
+
+    /// Starts a typed child of an exact version under a chosen id.
+    #[track_caller]
+    pub fn schedule_sub_orchestration_versioned_with_id_typed<
+        In: Serialize,
+        Out: DeserializeOwned + Send + 'static,
+    >(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        instance: impl Into<String>,
+        input: &In,
+    ) -> DurableFuture<Result<Out, String>> {
+        self.call_child(name.into(), version, Some(instance.into()), encoded(input))
+            .map(decode_outcome)
+    }
+
+    /// Starts an orchestration that nobody awaits.
+    ///
+    /// # Panics
+    ///
+    /// When the id uses the marker of generated child ids, which fails the orchestration.
+    #[track_caller]
+    pub fn schedule_orchestration(
+        &self,
+        name: impl Into<String>,
+        instance: impl Into<String>,
+        input: impl Into<String>,
+    ) {
+        self.start_detached(name.into(), None, instance.into(), input.into());
+    }
+
+    /// Starts an orchestration that nobody awaits, with typed input.
+    #[track_caller]
+    pub fn schedule_orchestration_typed<In: Serialize>(
+        &self,
+        name: impl Into<String>,
+        instance: impl Into<String>,
+        input: &In,
+    ) {
+        self.start_detached(name.into(), None, instance.into(), encoded(input));
+    }
+
+    /// Starts an orchestration of an exact version that nobody awaits.
+    #[track_caller]
+    pub fn schedule_orchestration_versioned(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        instance: impl Into<String>,
+        input: impl Into<String>,
+    ) {
+        self.start_detached(name.into(), version, instance.into(), input.into());
+    }
+
+    /// Starts an orchestration of an exact version that nobody awaits, with typed input.
+    #[track_caller]
+    pub fn schedule_orchestration_versioned_typed<In: Serialize>(
+        &self,
+        name: impl Into<String>,
+        version: Option<String>,
+        instance: impl Into<String>,
+        input: &In,
+    ) {
+        self.start_detached(name.into(), version, instance.into(), encoded(input));
+    }
+
+    #[track_caller]
+    fn call_child(
+        &self,
+        name: String,
+        version: Option<String>,
+        instance: Option<String>,
+        input: String,
+    ) -> DurableFuture<Result<String, String>> {
+        if let Some(id) = instance
+            .as_deref()
+            .filter(|id| is_auto_generated_sub_orch_id(id))
+        {
+            let refusal = format!(
+                "sub-orchestration instance id '{id}' starts with the reserved marker '{SUB_ORCH_AUTO_PREFIX}', which the runtime uses to mark auto-generated child ids; use an id that does not begin with it"
+            );
+            let kind = ScheduleKind::SubOrchestration { token: 0 };
+            return DurableFuture::known(Err(refusal), kind);
+        }
+        let operation = OperationKind::Child {
+            instance: String::new(),
+        };
+        let kind = CommandKind::Child {
+            target: Target { name, version },
+            instance,
+            input,
+        };
+        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let kind = ScheduleKind::SubOrchestration { token: slot as u64 };
+        DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_outcome)
+    }
+
+    #[track_caller]
+    fn start_detached(
+        &self,
+        name: String,
+        version: Option<String>,
+        instance: String,
+        input: String,
+    ) {
+        assert!(
+            !uses_reserved_marker(&instance),
+            "detached orchestration instance id '{instance}' uses the reserved sub-orchestration marker '{SUB_ORCH_AUTO_PREFIX}'; root instance ids must not start with it or contain '::{SUB_ORCH_AUTO_PREFIX}'"
+        );
+        let kind = CommandKind::Detached {
+            target: Target { name, version },
+            instance,
+            input,
+        };
+        self.shared.cell().tell(kind, Location::caller());
+    }
+}

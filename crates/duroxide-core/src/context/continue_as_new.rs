@@ -1,0 +1,51 @@
+//! Ending an execution and beginning the next one with a fresh history.
+
+use std::future::Pending;
+
+use serde::Serialize;
+
+use super::OrchestrationContext;
+use super::activities::encoded;
+use crate::replay::NextExecution;
+
+impl OrchestrationContext {
+    /// Ends this execution and begins another with this input. Use as `return ctx.continue_as_new(next).await;`.
+    pub fn continue_as_new(&self, input: impl Into<String>) -> Pending<Result<String, String>> {
+        self.end_with(input.into(), None)
+    }
+
+    /// Ends this execution and begins another with typed input.
+    pub fn continue_as_new_typed<In: Serialize>(
+        &self,
+        input: &In,
+    ) -> Pending<Result<String, String>> {
+        self.end_with(encoded(input), None)
+    }
+
+    /// Ends this execution and begins another with an exact version of the handler.
+    pub fn continue_as_new_versioned(
+        &self,
+        version: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Pending<Result<String, String>> {
+        self.end_with(input.into(), Some(version.into()))
+    }
+
+    /// Ends this execution and begins another with typed input and an exact version of the handler.
+    pub fn continue_as_new_versioned_typed<In: Serialize>(
+        &self,
+        version: impl Into<String>,
+        input: &In,
+    ) -> Pending<Result<String, String>> {
+        self.end_with(encoded(input), Some(version.into()))
+    }
+
+    /// The decision is taken by the call; the first one of an execution wins. The future never resolves.
+    fn end_with(&self, input: String, version: Option<String>) -> Pending<Result<String, String>> {
+        self.shared
+            .cell()
+            .next
+            .get_or_insert(NextExecution { input, version });
+        std::future::pending()
+    }
+}

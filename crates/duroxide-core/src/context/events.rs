@@ -1,0 +1,103 @@
+//! Signals and queues: what the outside world tells a running orchestration.
+
+use std::panic::Location;
+
+use serde::de::DeserializeOwned;
+
+use super::OrchestrationContext;
+use crate::codec;
+use crate::future::{DurableFuture, ScheduleKind};
+use crate::replay::{CommandKind, OperationKind, Resolution};
+
+impl OrchestrationContext {
+    /// Waits for a signal. A signal that arrives before the wait is recorded is lost; use
+    /// [`dequeue_event`](Self::dequeue_event) where that must not happen.
+    #[track_caller]
+    pub fn schedule_wait(&self, name: impl Into<String>) -> DurableFuture<String> {
+        let name = name.into();
+        let operation = OperationKind::Wait { name: name.clone() };
+        let kind = CommandKind::Wait { name: name.clone() };
+        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let kind = ScheduleKind::ExternalWait { event_name: name };
+        DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
+    }
+
+    /// Waits for a signal with a typed payload.
+    ///
+    /// # Panics
+    ///
+    /// The future panics, which fails the orchestration, when the payload does not decode. See
+    /// [`try_schedule_wait_typed`](Self::try_schedule_wait_typed).
+    #[track_caller]
+    pub fn schedule_wait_typed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        name: impl Into<String>,
+    ) -> DurableFuture<T> {
+        self.schedule_wait(name).map(decode_or_panic)
+    }
+
+    /// Waits for a signal with a typed payload; a payload that does not decode is an `Err`.
+    #[track_caller]
+    pub fn try_schedule_wait_typed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        name: impl Into<String>,
+    ) -> DurableFuture<Result<T, String>> {
+        self.schedule_wait(name).map(|data| codec::decode(&data))
+    }
+
+    /// Takes the next message of a queue. Messages wait until they are taken, also across continue-as-new.
+    #[track_caller]
+    pub fn dequeue_event(&self, queue: impl Into<String>) -> DurableFuture<String> {
+        let name = queue.into();
+        let operation = OperationKind::Dequeue { name: name.clone() };
+        let kind = CommandKind::Dequeue { name: name.clone() };
+        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let kind = ScheduleKind::QueueDequeue { event_name: name };
+        DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
+    }
+
+    /// Takes the next message of a queue, typed.
+    ///
+    /// # Panics
+    ///
+    /// The future panics, which fails the orchestration, when the payload does not decode. See
+    /// [`try_dequeue_event_typed`](Self::try_dequeue_event_typed).
+    #[track_caller]
+    pub fn dequeue_event_typed<T: DeserializeOwned>(
+        &self,
+        queue: impl Into<String>,
+    ) -> impl Future<Output = T> {
+        let message = self.dequeue_event(queue);
+        async move { decode_or_panic(message.await) }
+    }
+
+    /// Takes the next message of a queue, typed; a payload that does not decode is an `Err`.
+    #[track_caller]
+    pub fn try_dequeue_event_typed<T: DeserializeOwned + Send + 'static>(
+        &self,
+        queue: impl Into<String>,
+    ) -> DurableFuture<Result<T, String>> {
+        self.dequeue_event(queue).map(|data| codec::decode(&data))
+    }
+
+    /// The older name of [`dequeue_event`](Self::dequeue_event).
+    #[deprecated(note = "use dequeue_event")]
+    #[track_caller]
+    pub fn schedule_wait_persistent(&self, name: impl Into<String>) -> DurableFuture<String> {
+        self.dequeue_event(name)
+    }
+
+    /// The older name of [`dequeue_event_typed`](Self::dequeue_event_typed).
+    #[deprecated(note = "use dequeue_event_typed")]
+    #[track_caller]
+    pub fn schedule_wait_persistent_typed<T: DeserializeOwned>(
+        &self,
+        name: impl Into<String>,
+    ) -> impl Future<Output = T> {
+        self.dequeue_event_typed(name)
+    }
+}
+
+fn decode_or_panic<T: DeserializeOwned>(data: impl AsRef<str>) -> T {
+    codec::decode(data.as_ref()).unwrap_or_else(|e| panic!("decode: {e}"))
+}

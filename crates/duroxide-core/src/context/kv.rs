@@ -1,0 +1,116 @@
+//! Key-values of the instance. Reads are local; writes are recorded and seen by clients when the turn commits.
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::OrchestrationContext;
+use crate::provider::KvEntry;
+use crate::replay::CommandKind;
+
+impl OrchestrationContext {
+    /// Sets a key.
+    #[track_caller]
+    pub fn set_kv_value(&self, key: impl Into<String>, value: impl Into<String>) {
+        let (key, value) = (key.into(), value.into());
+        let mut cell = self.shared.cell();
+        let last_updated_at_ms = cell.next_kv_stamp();
+        let entry = KvEntry {
+            value: value.clone(),
+            last_updated_at_ms,
+        };
+        cell.kv.insert(key.clone(), entry);
+        let kind = CommandKind::SetKv {
+            key,
+            value,
+            last_updated_at_ms,
+        };
+        cell.tell(kind, Location::caller());
+    }
+
+    /// Sets a key to a value as JSON.
+    ///
+    /// # Panics
+    ///
+    /// When the value does not serialise, which fails the orchestration.
+    #[track_caller]
+    pub fn set_kv_value_typed<T: Serialize>(&self, key: impl Into<String>, value: &T) {
+        let text = serde_json::to_string(value)
+            .unwrap_or_else(|e| panic!("KV value serialization should not fail: {e}"));
+        self.set_kv_value(key, text);
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get_kv_value(&self, key: &str) -> Option<String> {
+        self.shared.cell().kv.get(key).map(|e| e.value.clone())
+    }
+
+    /// The value of a key, from JSON.
+    ///
+    /// # Errors
+    ///
+    /// When the value does not decode.
+    pub fn get_kv_value_typed<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, String> {
+        self.get_kv_value(key)
+            .map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|e| format!("KV deserialization error for key '{key}': {e}"))
+    }
+
+    /// All keys and values.
+    #[must_use]
+    pub fn get_kv_all_values(&self) -> HashMap<String, String> {
+        let cell = self.shared.cell();
+        let pairs = cell.kv.iter().map(|(k, e)| (k.clone(), e.value.clone()));
+        pairs.collect()
+    }
+
+    /// All keys, ascending.
+    #[must_use]
+    pub fn get_kv_all_keys(&self) -> Vec<String> {
+        self.shared.cell().kv.keys().cloned().collect()
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn get_kv_length(&self) -> usize {
+        self.shared.cell().kv.len()
+    }
+
+    /// Removes a key; recorded also when there is none.
+    #[track_caller]
+    pub fn clear_kv_value(&self, key: impl Into<String>) {
+        let key = key.into();
+        let mut cell = self.shared.cell();
+        cell.kv.remove(&key);
+        cell.tell(CommandKind::ClearKv { key }, Location::caller());
+    }
+
+    /// Removes all keys.
+    #[track_caller]
+    pub fn clear_all_kv_values(&self) {
+        let mut cell = self.shared.cell();
+        cell.kv.clear();
+        cell.tell(CommandKind::ClearAllKv, Location::caller());
+    }
+
+    /// Removes all keys set before a time, those of this turn included; returns how many.
+    #[track_caller]
+    pub fn prune_kv_values_updated_before(&self, updated_before_ms: u64) -> usize {
+        let location = Location::caller();
+        let mut cell = self.shared.cell();
+        let old: Vec<String> = cell
+            .kv
+            .iter()
+            .filter(|(_, entry)| entry.last_updated_at_ms < updated_before_ms)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &old {
+            cell.kv.remove(key);
+            cell.tell(CommandKind::ClearKv { key: key.clone() }, location);
+        }
+        old.len()
+    }
+}

@@ -1,0 +1,114 @@
+//! What authors call from an orchestration. One file per family of calls; every call only asks, replay decides.
+
+mod activities;
+mod attempts;
+mod children;
+mod combinators;
+mod continue_as_new;
+mod events;
+mod join_all;
+mod kv;
+mod status;
+mod system;
+mod timers;
+mod trace;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event::Event;
+use crate::provider::SystemStats;
+use crate::replay::{Cell, Identity, Shared};
+
+pub use activities::ActivityOptions;
+pub use combinators::{Either2, Either3};
+
+/// What an orchestration talks to.
+///
+/// Clones share one state. Every `schedule_*` call takes effect when it is made, in call order; awaiting only observes.
+#[derive(Clone)]
+pub struct OrchestrationContext {
+    shared: Arc<Shared>,
+}
+
+impl OrchestrationContext {
+    /// A context of its own, outside any runtime: calls are collected and nothing ever answers. For tests of helpers.
+    #[must_use]
+    pub fn new(
+        _history: Vec<Event>,
+        execution_id: u64,
+        instance_id: String,
+        orchestration_name: String,
+        orchestration_version: String,
+        _worker_id: Option<String>,
+    ) -> Self {
+        let identity = Identity {
+            instance_id,
+            execution_id,
+            name: orchestration_name,
+            version: orchestration_version,
+        };
+        let cell = Cell {
+            replaying: true,
+            ..Cell::default()
+        };
+        Self::of(Arc::new(Shared::new(identity, cell)))
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The instance.
+    #[must_use]
+    pub fn instance_id(&self) -> String {
+        self.shared.identity.instance_id.clone()
+    }
+
+    /// The execution: 1, and one more after each continue-as-new.
+    #[must_use]
+    pub fn execution_id(&self) -> u64 {
+        self.shared.identity.execution_id
+    }
+
+    /// Registered name of the handler.
+    #[must_use]
+    pub fn orchestration_name(&self) -> String {
+        self.shared.identity.name.clone()
+    }
+
+    /// Version of the handler.
+    #[must_use]
+    pub fn orchestration_version(&self) -> String {
+        self.shared.identity.version.clone()
+    }
+
+    /// Whether the code is being fed events that were recorded before this turn.
+    #[must_use]
+    pub fn is_replaying(&self) -> bool {
+        self.shared.cell().replaying
+    }
+
+    /// Whether traces are emitted at this point: not while replaying.
+    #[must_use]
+    pub fn is_logging_enabled(&self) -> bool {
+        !self.is_replaying()
+    }
+
+    /// Always `None`: sizes of a history are not the same in every replay. Ask a client instead.
+    #[must_use]
+    pub fn get_system_stats(&self) -> Option<SystemStats> {
+        None
+    }
+}
+
+impl fmt::Debug for OrchestrationContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrchestrationContext")
+            .field("instance_id", &self.shared.identity.instance_id)
+            .field("execution_id", &self.shared.identity.execution_id)
+            .field("orchestration_name", &self.shared.identity.name)
+            .field("orchestration_version", &self.shared.identity.version)
+            .finish_non_exhaustive()
+    }
+}

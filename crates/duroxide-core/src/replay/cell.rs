@@ -1,0 +1,100 @@
+//! The state that the author's context and the replay engine share during one execution.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::command::{Command, CommandKind};
+use super::operations::{OperationKind, Operations};
+use crate::provider::KvEntry;
+
+/// Who runs.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) instance_id: String,
+    pub(crate) execution_id: u64,
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+/// Identity and guarded state of one execution.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) identity: Identity,
+    cell: Mutex<Cell>,
+}
+
+impl Shared {
+    pub(crate) fn new(identity: Identity, cell: Cell) -> Self {
+        Self {
+            identity,
+            cell: Mutex::new(cell),
+        }
+    }
+
+    /// The state. A panic of the author's code while it is held leaves it usable: every method below finishes its
+    /// change before it can panic.
+    pub(crate) fn cell(&self) -> MutexGuard<'_, Cell> {
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next execution, if the code asked for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NextExecution {
+    pub(crate) input: String,
+    pub(crate) version: Option<String>,
+}
+
+/// What changes while the code runs.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    /// The turn's time.
+    pub(crate) now_ms: u64,
+    /// Whether the code is being fed events that were recorded before this turn.
+    pub(crate) replaying: bool,
+    /// The execution is over or set aside; drops no longer mean anything.
+    pub(crate) closed: bool,
+    pub(crate) operations: Operations,
+    /// Asked for, not recorded yet.
+    pub(crate) commands: VecDeque<Command>,
+    pub(crate) kv: BTreeMap<String, KvEntry>,
+    /// Stamps of recorded key-value writes that the code has not repeated yet.
+    pub(crate) recorded_kv_stamps: VecDeque<u64>,
+    pub(crate) custom_status: Option<String>,
+    pub(crate) next: Option<NextExecution>,
+    /// A misuse that was noticed where a panic would do harm.
+    pub(crate) misuse: Option<String>,
+}
+
+impl Cell {
+    /// Records a request that has an answer; returns its slot.
+    pub(crate) fn call(
+        &mut self,
+        operation: OperationKind,
+        kind: CommandKind,
+        location: &'static Location<'static>,
+    ) -> usize {
+        let slot = self.operations.issue(operation);
+        self.commands.push_back(Command {
+            operation: Some(slot),
+            kind,
+            location,
+        });
+        slot
+    }
+
+    /// Records a request without an answer.
+    pub(crate) fn tell(&mut self, kind: CommandKind, location: &'static Location<'static>) {
+        self.commands.push_back(Command {
+            operation: None,
+            kind,
+            location,
+        });
+    }
+
+    /// The stamp of the next key-value write: as recorded when the write is repeated, else the turn's time.
+    pub(crate) fn next_kv_stamp(&mut self) -> u64 {
+        self.recorded_kv_stamps.pop_front().unwrap_or(self.now_ms)
+    }
+}

@@ -1,0 +1,256 @@
+//! What the author's code asked for, before it is recorded.
+
+use std::panic::Location;
+
+use crate::action::Action;
+use crate::event::EventKind;
+use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
+
+/// One request of the author's code.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    /// The operation that waits for it; `None` for requests without an answer.
+    pub(crate) operation: Option<usize>,
+    pub(crate) kind: CommandKind,
+    /// Where the code asked.
+    pub(crate) location: &'static Location<'static>,
+}
+
+/// The closed set of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CommandKind {
+    Activity {
+        name: String,
+        input: String,
+        session_id: Option<String>,
+        tag: Option<String>,
+    },
+    Timer {
+        fire_at_ms: u64,
+    },
+    Wait {
+        name: String,
+    },
+    Dequeue {
+        name: String,
+    },
+    Child {
+        target: Target,
+        /// `None` lets the engine choose an id.
+        instance: Option<String>,
+        input: String,
+    },
+    Detached {
+        target: Target,
+        instance: String,
+        input: String,
+    },
+    SetStatus {
+        status: Option<String>,
+    },
+    SetKv {
+        key: String,
+        value: String,
+        last_updated_at_ms: u64,
+    },
+    ClearKv {
+        key: String,
+    },
+    ClearAllKv,
+}
+
+/// A handler to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+}
+
+impl Target {
+    /// The name as it is recorded: an explicit version is part of the decision, so it is part of the record.
+    fn recorded_name(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{}@{version}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Whether a recorded name is this target. A bare name is accepted for a versioned target: earlier engines did
+    /// not record versions.
+    fn matches(&self, recorded: &str) -> bool {
+        recorded == self.name || recorded == self.recorded_name()
+    }
+}
+
+impl CommandKind {
+    /// The event that records this request at position `event_id`.
+    pub(crate) fn to_event(&self, event_id: u64, execution_id: u64) -> EventKind {
+        match self.clone() {
+            Self::Activity {
+                name,
+                input,
+                session_id,
+                tag,
+            } => EventKind::ActivityScheduled {
+                name,
+                input,
+                session_id,
+                tag,
+            },
+            Self::Timer { fire_at_ms } => EventKind::TimerCreated { fire_at_ms },
+            Self::Wait { name } => EventKind::ExternalSubscribed { name },
+            Self::Dequeue { name } => EventKind::QueueSubscribed { name },
+            Self::Child {
+                target,
+                instance,
+                input,
+            } => EventKind::SubOrchestrationScheduled {
+                name: target.recorded_name(),
+                instance: instance.unwrap_or_else(|| generated_child_id(event_id, execution_id)),
+                input,
+            },
+            Self::Detached {
+                target,
+                instance,
+                input,
+            } => EventKind::OrchestrationChained {
+                name: target.recorded_name(),
+                instance,
+                input,
+            },
+            Self::SetStatus { status } => EventKind::CustomStatusUpdated { status },
+            Self::SetKv {
+                key,
+                value,
+                last_updated_at_ms,
+            } => EventKind::KeyValueSet {
+                key,
+                value,
+                last_updated_at_ms,
+            },
+            Self::ClearKv { key } => EventKind::KeyValueCleared { key },
+            Self::ClearAllKv => EventKind::KeyValuesCleared,
+        }
+    }
+
+    /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone.
+    pub(crate) fn to_action(&self, event_id: u64, event: &EventKind) -> Option<Action> {
+        match (self.clone(), event) {
+            (
+                Self::Activity {
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                },
+                _,
+            ) => Some(Action::CallActivity {
+                scheduling_event_id: event_id,
+                name,
+                input,
+                session_id,
+                tag,
+            }),
+            (Self::Timer { fire_at_ms }, _) => Some(Action::CreateTimer {
+                scheduling_event_id: event_id,
+                fire_at_ms,
+            }),
+            (
+                Self::Child { target, input, .. },
+                EventKind::SubOrchestrationScheduled { instance, .. },
+            ) => Some(Action::StartSubOrchestration {
+                scheduling_event_id: event_id,
+                name: target.name,
+                version: target.version,
+                instance: instance.clone(),
+                input,
+            }),
+            (
+                Self::Detached {
+                    target,
+                    instance,
+                    input,
+                },
+                _,
+            ) => Some(Action::StartOrchestrationDetached {
+                scheduling_event_id: event_id,
+                name: target.name,
+                version: target.version,
+                instance,
+                input,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether a recorded event is this request. Deadlines and time stamps are not compared: what is recorded governs.
+    pub(crate) fn reproduces(&self, event: &EventKind) -> bool {
+        match (self, event) {
+            (
+                Self::Activity {
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                },
+                EventKind::ActivityScheduled {
+                    name: n,
+                    input: i,
+                    session_id: s,
+                    tag: t,
+                },
+            ) => (name, input, session_id, tag) == (n, i, s, t),
+            (Self::Timer { .. }, EventKind::TimerCreated { .. })
+            | (Self::SetStatus { .. }, EventKind::CustomStatusUpdated { .. })
+            | (Self::ClearAllKv, EventKind::KeyValuesCleared) => true,
+            (Self::Wait { name }, EventKind::ExternalSubscribed { name: n })
+            | (Self::Dequeue { name }, EventKind::QueueSubscribed { name: n })
+            | (Self::ClearKv { key: name }, EventKind::KeyValueCleared { key: n }) => name == n,
+            (
+                Self::SetKv { key, value, .. },
+                EventKind::KeyValueSet {
+                    key: k, value: v, ..
+                },
+            ) => (key, value) == (k, v),
+            (
+                Self::Child {
+                    target,
+                    instance,
+                    input,
+                },
+                EventKind::SubOrchestrationScheduled {
+                    name,
+                    instance: recorded,
+                    input: i,
+                },
+            ) => {
+                let same_id = match instance {
+                    Some(chosen) => chosen == recorded,
+                    None => is_auto_generated_sub_orch_id(recorded),
+                };
+                target.matches(name) && same_id && input == i
+            }
+            (
+                Self::Detached {
+                    target,
+                    instance,
+                    input,
+                },
+                EventKind::OrchestrationChained {
+                    name,
+                    instance: i,
+                    input: n,
+                },
+            ) => target.matches(name) && (instance, input) == (i, n),
+            _ => false,
+        }
+    }
+}
+
+fn generated_child_id(event_id: u64, execution_id: u64) -> String {
+    if execution_id == INITIAL_EXECUTION_ID {
+        format!("{SUB_ORCH_AUTO_PREFIX}{event_id}")
+    } else {
+        format!("{SUB_ORCH_AUTO_PREFIX}{execution_id}_{event_id}")
+    }
+}

@@ -1,0 +1,316 @@
+//! One run of a handler, fed with events. The heart of replay: one loop, for recorded and new events alike.
+//!
+//! For each event: if the code is due a poll, poll it, then apply the event. A recorded decision consumes the oldest
+//! request of the code and must be the same; an arrival answers the operation it belongs to and makes a poll due. When
+//! recorded events and arrivals are used up, the code's own requests become the next events, one at a time, through the
+//! very same step. So a turn that continues and a turn that replays cannot differ.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::cell::{Cell, Identity, Shared};
+use super::divergence::Divergence;
+use super::handler_future::HandlerFuture;
+use crate::context::OrchestrationContext;
+use crate::event::{Event, EventKind};
+use crate::handler::OrchestrationHandler;
+use crate::provider::KvEntry;
+
+/// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
+pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+
+const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
+
+/// Reason of cancel records that stem from the code dropping a future.
+pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
+
+/// Who awaits the result of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParentLink {
+    /// The parent.
+    pub instance: String,
+    /// Its scheduling event.
+    pub id: u64,
+    /// Its execution; unknown for children begun by very old engines.
+    pub execution_id: Option<u64>,
+}
+
+/// What an execution begins with.
+#[derive(Debug, Clone, Default)]
+pub struct ExecutionStart {
+    /// The instance.
+    pub instance: String,
+    /// The execution.
+    pub execution_id: u64,
+    /// Registered name of the handler.
+    pub name: String,
+    /// The version it was resolved to.
+    pub version: String,
+    /// Input.
+    pub input: String,
+    /// Who awaits the result.
+    pub parent: Option<ParentLink>,
+    /// Unread queue messages of the previous execution.
+    pub carried: Vec<(String, String)>,
+    /// Custom status at the end of the previous execution.
+    pub custom_status: Option<String>,
+}
+
+/// Whether an event was stored before this turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Recorded,
+    New,
+}
+
+/// One run of a handler: its suspended code and everything it waits for.
+pub struct Execution {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handler: HandlerFuture,
+    /// A poll is due, because of an event of this origin.
+    pub(super) due: Option<Origin>,
+    pub(super) last_event_id: u64,
+    pub(super) parent: Option<ParentLink>,
+    /// When the execution began.
+    pub(super) started_at_ms: u64,
+    pub(super) cancel_reason: Option<String>,
+    pub(super) ended: bool,
+    pub(super) turn: super::turn::TurnState,
+}
+
+impl Execution {
+    /// An execution that begins now: its first turn records `OrchestrationStarted` and the carried messages.
+    #[must_use]
+    pub fn begin(
+        start: ExecutionStart,
+        handler: Arc<dyn OrchestrationHandler>,
+        kv: HashMap<String, KvEntry>,
+        now_ms: u64,
+    ) -> Self {
+        let carried = start.carried;
+        let kind = EventKind::OrchestrationStarted {
+            name: start.name,
+            version: start.version,
+            input: start.input,
+            parent_instance: start.parent.as_ref().map(|p| p.instance.clone()),
+            parent_id: start.parent.as_ref().map(|p| p.id),
+            parent_execution_id: start.parent.as_ref().and_then(|p| p.execution_id),
+            carry_forward_events: (!carried.is_empty()).then(|| carried.clone()),
+            initial_custom_status: start.custom_status,
+        };
+        let event = Event {
+            event_id: crate::ids::INITIAL_EVENT_ID,
+            source_event_id: None,
+            instance_id: start.instance,
+            execution_id: start.execution_id,
+            timestamp_ms: now_ms,
+            duroxide_version: crate::event::BUILD_VERSION.to_owned(),
+            kind,
+        };
+        let mut execution = Self::opened(&event, handler, kv, Origin::New)
+            .expect("the event above is an OrchestrationStarted");
+        execution.turn.now_ms = now_ms;
+        execution.shared.cell().now_ms = now_ms;
+        execution.turn.events.push(event);
+        for (name, data) in carried {
+            execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
+        }
+        execution
+    }
+
+    /// An execution brought to where its history ends.
+    ///
+    /// # Errors
+    ///
+    /// When the code decides something else than what is recorded.
+    pub fn load(
+        history: &[Event],
+        handler: Arc<dyn OrchestrationHandler>,
+        kv: HashMap<String, KvEntry>,
+    ) -> Result<Self, Divergence> {
+        let Some((first, rest)) = history.split_first() else {
+            return Err(Divergence::new("corrupted history: empty"));
+        };
+        if first.event_id > LAST_EVENT_ID {
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
+        }
+        let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
+        execution.expect_kv_stamps(rest);
+        for event in rest {
+            execution.replay(event)?;
+            if execution.ended {
+                return Ok(execution);
+            }
+        }
+        execution.poll_if_due();
+        Ok(execution)
+    }
+
+    fn opened(
+        first: &Event,
+        handler: Arc<dyn OrchestrationHandler>,
+        kv: HashMap<String, KvEntry>,
+        origin: Origin,
+    ) -> Result<Self, Divergence> {
+        let EventKind::OrchestrationStarted {
+            name,
+            version,
+            input,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            initial_custom_status,
+            ..
+        } = &first.kind
+        else {
+            return Err(Divergence::new(
+                "corrupted history: first event must be OrchestrationStarted",
+            ));
+        };
+        let identity = Identity {
+            instance_id: first.instance_id.clone(),
+            execution_id: first.execution_id,
+            name: name.clone(),
+            version: version.clone(),
+        };
+        let cell = Cell {
+            now_ms: first.timestamp_ms,
+            kv: kv.into_iter().collect(),
+            custom_status: initial_custom_status.clone(),
+            ..Cell::default()
+        };
+        let shared = Arc::new(Shared::new(identity, cell));
+        let ctx = OrchestrationContext::of(Arc::clone(&shared));
+        let parent = parent_instance.as_ref().map(|instance| ParentLink {
+            instance: instance.clone(),
+            id: parent_id.unwrap_or_default(),
+            execution_id: *parent_execution_id,
+        });
+        Ok(Self {
+            shared,
+            handler: HandlerFuture::new(handler, ctx, input.clone()),
+            due: Some(origin),
+            last_event_id: first.event_id,
+            parent,
+            started_at_ms: first.timestamp_ms,
+            cancel_reason: None,
+            ended: false,
+            turn: super::turn::TurnState::default(),
+        })
+    }
+
+    /// The instance.
+    #[must_use]
+    pub fn instance_id(&self) -> &str {
+        &self.shared.identity.instance_id
+    }
+
+    /// The execution's number.
+    #[must_use]
+    pub fn execution_id(&self) -> u64 {
+        self.shared.identity.execution_id
+    }
+
+    /// Registered name of the handler.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.identity.name
+    }
+
+    /// Version of the handler.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.shared.identity.version
+    }
+
+    /// Who awaits the result.
+    #[must_use]
+    pub fn parent(&self) -> Option<&ParentLink> {
+        self.parent.as_ref()
+    }
+
+    /// The last event applied.
+    #[must_use]
+    pub fn last_event_id(&self) -> u64 {
+        self.last_event_id
+    }
+
+    /// Whether its terminal event is recorded or decided; such an execution takes no further turn.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// When the execution began, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn started_at_ms(&self) -> u64 {
+        self.started_at_ms
+    }
+
+    fn expect_kv_stamps(&mut self, history: &[Event]) {
+        self.shared.cell().recorded_kv_stamps = history
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::KeyValueSet {
+                    last_updated_at_ms, ..
+                } => Some(last_updated_at_ms),
+                _ => None,
+            })
+            .collect();
+    }
+
+    /// A recorded event. The code sees the time that the event was recorded at.
+    fn replay(&mut self, event: &Event) -> Result<(), Divergence> {
+        if event.event_id <= self.last_event_id || event.event_id > LAST_EVENT_ID {
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(event));
+        }
+        self.step(event, Origin::Recorded)?;
+        self.shared.cell().now_ms = event.timestamp_ms;
+        Ok(())
+    }
+
+    /// The one step of replay: give the code its poll, then apply the event.
+    pub(super) fn step(&mut self, event: &Event, origin: Origin) -> Result<(), Divergence> {
+        self.poll_if_due();
+        self.apply(event, origin)?;
+        self.last_event_id = self.last_event_id.max(event.event_id);
+        Ok(())
+    }
+
+    pub(super) fn poll_if_due(&mut self) {
+        let Some(origin) = self.due.take() else {
+            return;
+        };
+        if !self.handler.is_suspended() || self.turn.abort.is_some() {
+            return;
+        }
+        let commands_before = {
+            let mut cell = self.shared.cell();
+            cell.replaying = origin == Origin::Recorded;
+            cell.commands.len()
+        };
+        self.handler.poll();
+        if matches!(self.handler, HandlerFuture::Panicked(_)) {
+            // A poll that panics decides nothing.
+            self.shared.cell().commands.truncate(commands_before);
+        }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        // The code's locals are dropped with it; that is not the code's decision.
+        self.shared.cell().closed = true;
+        self.handler.discard();
+    }
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution")
+            .field("identity", &self.shared.identity)
+            .field("last_event_id", &self.last_event_id)
+            .finish_non_exhaustive()
+    }
+}

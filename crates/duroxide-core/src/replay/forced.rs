@@ -1,0 +1,196 @@
+//! Ending an execution without running its code: poison, histories that do not fit, commits that cannot succeed.
+//!
+//! What is open is read off the history, so this way to end cancels and records like every other one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::execution::LAST_EVENT_ID;
+use super::turn::{ChildCancel, Outcome, Turn};
+use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
+
+/// The turn that fails an execution with this history. The history may be empty; the first event then gets id 1.
+#[must_use]
+pub fn fail_without_replay(
+    instance_id: &str,
+    execution_id: u64,
+    history: &[Event],
+    details: ErrorDetails,
+    now_ms: u64,
+) -> Turn {
+    let mut ending = Ending {
+        instance_id,
+        execution_id,
+        now_ms,
+        next_id: last_event_id(history) + 1,
+        events: Vec::new(),
+    };
+    let mut activities = Vec::new();
+    let mut children = Vec::new();
+    for (id, open) in open_operations(history) {
+        let reason = "orchestration_terminal_failed".to_owned();
+        match open {
+            Open::Wait(_) => ending.record(
+                Some(id),
+                EventKind::ExternalSubscribedCancelled {
+                    reason: "orchestration_terminal".to_owned(),
+                },
+            ),
+            Open::Dequeue(_) => ending.record(
+                Some(id),
+                EventKind::QueueSubscriptionCancelled {
+                    reason: "orchestration_terminal".to_owned(),
+                },
+            ),
+            Open::Activity => {
+                ending.record(Some(id), EventKind::ActivityCancelRequested { reason });
+                activities.push(id);
+            }
+            Open::Child(instance) => {
+                ending.record(
+                    Some(id),
+                    EventKind::SubOrchestrationCancelRequested { reason },
+                );
+                children.push(ChildCancel {
+                    instance,
+                    reason: "parent failed".to_owned(),
+                });
+            }
+        }
+    }
+    ending.record(
+        None,
+        EventKind::OrchestrationFailed {
+            details: details.clone(),
+        },
+    );
+    Turn {
+        events: ending.events,
+        actions: Vec::new(),
+        cancelled_activities: activities,
+        cancelled_children: children,
+        unanswered: Vec::new(),
+        outcome: Outcome::Failed { details },
+    }
+}
+
+/// The last id that a store can hold; ids beyond it are why such a history is ended here.
+fn last_event_id(history: &[Event]) -> u64 {
+    let ids = history.iter().map(|e| e.event_id);
+    ids.filter(|id| *id <= LAST_EVENT_ID).max().unwrap_or(0)
+}
+
+struct Ending<'a> {
+    instance_id: &'a str,
+    execution_id: u64,
+    now_ms: u64,
+    next_id: u64,
+    events: Vec<Event>,
+}
+
+impl Ending<'_> {
+    fn record(&mut self, source_event_id: Option<u64>, kind: EventKind) {
+        self.events.push(Event {
+            event_id: self.next_id,
+            source_event_id,
+            instance_id: self.instance_id.to_owned(),
+            execution_id: self.execution_id,
+            timestamp_ms: self.now_ms,
+            duroxide_version: BUILD_VERSION.to_owned(),
+            kind,
+        });
+        self.next_id += 1;
+    }
+}
+
+/// An operation that was scheduled and neither answered nor cancelled.
+enum Open {
+    Activity,
+    Child(String),
+    Wait(String),
+    Dequeue(String),
+}
+
+fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
+    let mut open = BTreeMap::new();
+    let mut letters: HashMap<&str, u64> = HashMap::new();
+    for event in history {
+        match &event.kind {
+            EventKind::ActivityScheduled { .. } => {
+                open.insert(event.event_id, Open::Activity);
+            }
+            EventKind::SubOrchestrationScheduled { instance, .. } => {
+                open.insert(event.event_id, Open::Child(instance.clone()));
+            }
+            EventKind::ExternalSubscribed { name } => {
+                open.insert(event.event_id, Open::Wait(name.clone()));
+            }
+            EventKind::ExternalEvent { name, .. } => {
+                close_oldest(&mut open, |o| matches!(o, Open::Wait(n) if n == name));
+            }
+            EventKind::QueueSubscribed { name } => match letters.get_mut(name.as_str()) {
+                Some(unread) if *unread > 0 => *unread -= 1,
+                _ => {
+                    open.insert(event.event_id, Open::Dequeue(name.clone()));
+                }
+            },
+            EventKind::QueueEventDelivered { name, .. } => {
+                if !close_oldest(&mut open, |o| matches!(o, Open::Dequeue(n) if n == name)) {
+                    *letters.entry(name).or_default() += 1;
+                }
+            }
+            _ => {
+                if let Some(source) = event.source_event_id {
+                    open.remove(&source);
+                }
+            }
+        }
+    }
+    open
+}
+
+/// Signals and letters name no schedule: they answer the oldest one of their name.
+fn close_oldest(open: &mut BTreeMap<u64, Open>, answers: impl Fn(&Open) -> bool) -> bool {
+    let oldest = open.iter().find(|(_, o)| answers(o)).map(|(id, _)| *id);
+    oldest.is_some_and(|id| open.remove(&id).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_without_replay_cancels_exactly_what_is_open() {
+        let event = |id, source, kind| Event::with_event_id(id, "i", 1, source, kind);
+        let activity = || EventKind::ActivityScheduled {
+            name: "a".into(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        let history = [
+            event(2, None, activity()),
+            event(3, None, activity()),
+            event(
+                4,
+                Some(2),
+                EventKind::ActivityCompleted {
+                    result: String::new(),
+                },
+            ),
+            event(
+                5,
+                None,
+                EventKind::SubOrchestrationScheduled {
+                    name: "c".into(),
+                    instance: "sub::5".into(),
+                    input: String::new(),
+                },
+            ),
+        ];
+        let turn = fail_without_replay("i", 1, &history, ErrorDetails::panicked("x"), 0);
+        assert_eq!(turn.cancelled_activities, [3]);
+        assert_eq!(turn.cancelled_children[0].instance, "sub::5");
+        assert_eq!(turn.events.last().map(|e| e.event_id), Some(8));
+        assert!(turn.events.last().is_some_and(Event::is_terminal));
+    }
+}

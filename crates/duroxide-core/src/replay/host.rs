@@ -1,0 +1,100 @@
+//! Questions that only the world outside can answer: an id, the time, another instance's key-values.
+//!
+//! They are recorded like activities, so that histories keep their published shape, but the runtime answers them within
+//! the turn instead of sending them to a worker.
+
+use serde::Deserialize;
+
+use crate::event::EventKind;
+
+/// What activity names of the engine itself begin with.
+pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
+/// A fresh random id.
+pub const SYSCALL_NEW_GUID: &str = "__duroxide_syscall:new_guid";
+/// The current time in milliseconds since the Unix epoch.
+pub const SYSCALL_UTC_NOW_MS: &str = "__duroxide_syscall:utc_now_ms";
+/// A key-value of another instance.
+pub const SYSCALL_GET_KV_VALUE: &str = "__duroxide_syscall:get_kv_value";
+/// Whether a worker ever claimed an activity of this execution.
+pub const SYSCALL_ACTIVITY_CLAIMED: &str = "__duroxide_syscall:activity_claimed";
+
+/// A recorded question that waits for its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCall {
+    /// The event that recorded it.
+    pub activity_id: u64,
+    /// The question.
+    pub request: HostRequest,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostRequest {
+    /// A fresh random id.
+    NewGuid,
+    /// The current time in milliseconds since the Unix epoch.
+    UtcNowMs,
+    /// A key-value of an instance; the answer is JSON: `null` or a string.
+    ReadKv {
+        /// Which instance.
+        instance_id: String,
+        /// Which key.
+        key: String,
+    },
+    /// Whether a worker ever claimed an activity; the answer is `true` or `false`.
+    ActivityClaimed {
+        /// Its scheduling event.
+        activity_id: u64,
+    },
+    /// A question that cannot be understood; the answer is this error.
+    Malformed {
+        /// Why.
+        error: String,
+    },
+}
+
+impl HostRequest {
+    /// The question behind an activity name and input; `None` for an ordinary activity.
+    #[must_use]
+    pub fn parse(name: &str, input: &str) -> Option<Self> {
+        match name {
+            SYSCALL_NEW_GUID => Some(Self::NewGuid),
+            SYSCALL_UTC_NOW_MS => Some(Self::UtcNowMs),
+            SYSCALL_GET_KV_VALUE => Some(parse_kv(input)),
+            SYSCALL_ACTIVITY_CLAIMED => Some(match input.parse() {
+                Ok(activity_id) => Self::ActivityClaimed { activity_id },
+                Err(e) => Self::Malformed {
+                    error: format!("activity_claimed: invalid input: {e}"),
+                },
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn of_event(kind: &EventKind) -> Option<Self> {
+        match kind {
+            EventKind::ActivityScheduled { name, input, .. } => Self::parse(name, input),
+            _ => None,
+        }
+    }
+}
+
+fn parse_kv(input: &str) -> HostRequest {
+    #[derive(Deserialize)]
+    struct Input {
+        instance_id: Option<String>,
+        key: Option<String>,
+    }
+    let malformed = |error: String| HostRequest::Malformed { error };
+    match serde_json::from_str::<Input>(input) {
+        Err(e) => malformed(format!("get_kv_value: invalid input: {e}")),
+        Ok(Input {
+            instance_id: None, ..
+        }) => malformed("get_kv_value: missing instance_id".to_owned()),
+        Ok(Input { key: None, .. }) => malformed("get_kv_value: missing key".to_owned()),
+        Ok(Input {
+            instance_id: Some(instance_id),
+            key: Some(key),
+        }) => HostRequest::ReadKv { instance_id, key },
+    }
+}

@@ -1,0 +1,104 @@
+//! One FIFO queue of an execution: letters that arrived, and readers that wait in the order they asked.
+//!
+//! The n-th waiting reader is offered the n-th unread letter, and both leave together when the code takes it. A reader
+//! that is dropped leaves alone, so its letter goes to the next one; nothing is read twice and nothing is skipped.
+
+use std::collections::VecDeque;
+
+/// A letter and its place in the arrival order over all queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) arrival: u64,
+    pub(crate) data: String,
+}
+
+/// Unread letters and waiting readers of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    unread: VecDeque<Letter>,
+    readers: Vec<usize>,
+}
+
+impl Mailbox {
+    /// A letter arrived; returns the reader it makes ready.
+    pub(crate) fn deliver(&mut self, letter: Letter) -> Option<usize> {
+        self.unread.push_back(letter);
+        self.readers.get(self.unread.len() - 1).copied()
+    }
+
+    /// A reader was recorded; returns whether a letter waits for it.
+    pub(crate) fn subscribe(&mut self, reader: usize) -> bool {
+        self.readers.push(reader);
+        self.readers.len() <= self.unread.len()
+    }
+
+    /// The code looks for the letter of its reader.
+    pub(crate) fn take(&mut self, reader: usize) -> Option<String> {
+        let place = self.readers.iter().position(|r| *r == reader)?;
+        let letter = self.unread.remove(place)?;
+        self.readers.remove(place);
+        Some(letter.data)
+    }
+
+    /// A reader was dropped; returns the one that became ready through it, if any.
+    pub(crate) fn unsubscribe(&mut self, reader: usize) -> Option<usize> {
+        let place = self.readers.iter().position(|r| *r == reader)?;
+        self.readers.remove(place);
+        // Every later reader moves up one letter; the last one with a letter may have had none before.
+        let last_served = self.unread.len().checked_sub(1)?;
+        (place <= last_served)
+            .then(|| self.readers.get(last_served).copied())
+            .flatten()
+    }
+
+    /// Letters nobody took.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &Letter> {
+        self.unread.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(arrival: u64) -> Letter {
+        Letter {
+            arrival,
+            data: format!("m{arrival}"),
+        }
+    }
+
+    #[test]
+    fn dropping_an_older_reader_after_a_newer_one_read_skips_nothing() {
+        let mut mailbox = Mailbox::default();
+        for arrival in 0..3 {
+            mailbox.deliver(letter(arrival));
+        }
+        mailbox.subscribe(1);
+        mailbox.subscribe(2);
+        assert_eq!(mailbox.take(2).as_deref(), Some("m1"));
+        mailbox.unsubscribe(1);
+        mailbox.subscribe(3);
+        assert_eq!(mailbox.take(3).as_deref(), Some("m0"));
+        mailbox.subscribe(4);
+        assert_eq!(mailbox.take(4).as_deref(), Some("m2"));
+    }
+
+    #[test]
+    fn a_letter_of_a_dropped_reader_goes_to_the_next() {
+        let mut mailbox = Mailbox::default();
+        mailbox.subscribe(1);
+        mailbox.subscribe(2);
+        assert_eq!(mailbox.deliver(letter(0)), Some(1));
+        assert_eq!(mailbox.unsubscribe(1), Some(2));
+        assert_eq!(mailbox.take(2).as_deref(), Some("m0"));
+    }
+
+    #[test]
+    fn a_reader_without_a_letter_waits() {
+        let mut mailbox = Mailbox::default();
+        assert!(!mailbox.subscribe(1));
+        assert_eq!(mailbox.take(1), None);
+        assert_eq!(mailbox.deliver(letter(0)), Some(1));
+    }
+}

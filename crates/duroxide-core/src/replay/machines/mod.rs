@@ -1,0 +1,9 @@
+//! One small state machine per durable operation. In: commands and events. Out: what the author's future resolves to.
+
+mod call;
+mod mailbox;
+mod signals;
+
+pub(crate) use call::{Call, Resolution};
+pub(crate) use mailbox::{Letter, Mailbox};
+pub(crate) use signals::Signals;

@@ -1,0 +1,34 @@
+//! Positional signals: which wait gets the next signal of a name.
+//!
+//! A signal goes to the oldest recorded wait of its name that has no value yet. Without one it is lost, which is what
+//! "positional" means; queues are for messages that must not be lost.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Recorded waits without a value, by name, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    waiting: HashMap<String, VecDeque<usize>>,
+}
+
+impl Signals {
+    /// A wait was recorded.
+    pub(crate) fn subscribe(&mut self, name: &str, wait: usize) {
+        self.waiting
+            .entry(name.to_owned())
+            .or_default()
+            .push_back(wait);
+    }
+
+    /// A signal arrived; returns the wait it resolves.
+    pub(crate) fn accept(&mut self, name: &str) -> Option<usize> {
+        self.waiting.get_mut(name)?.pop_front()
+    }
+
+    /// A wait was dropped; its slot is free for the next signal.
+    pub(crate) fn unsubscribe(&mut self, name: &str, wait: usize) {
+        if let Some(waits) = self.waiting.get_mut(name) {
+            waits.retain(|w| *w != wait);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Replay: history in, decisions out. Never performs one, never waits, never asks a clock.
+//!
+//! An [`Execution`] is one run of a handler. It is loaded from history or begun afresh, then driven turn by turn. A turn
+//! that finds its execution in memory continues it; a turn that does not replays it first. Both go through the same
+//! steps in the same order (`execution.rs`), which is why both record the same events.
+
+mod admission;
+mod cell;
+mod command;
+mod divergence;
+mod ending;
+mod execution;
+mod forced;
+mod handler_future;
+mod host;
+mod journal;
+mod limits;
+mod machines;
+mod operations;
+mod turn;
+
+pub use divergence::Divergence;
+pub use execution::{Execution, ExecutionStart, ParentLink};
+pub use forced::fail_without_replay;
+pub use host::{
+    HostCall, HostRequest, SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,
+    SYSCALL_PREFIX, SYSCALL_UTC_NOW_MS,
+};
+pub use limits::TurnLimits;
+pub use turn::{ChildCancel, Outcome, Progress, Turn};
+
+pub(crate) use cell::{Cell, Identity, NextExecution, Shared};
+pub(crate) use command::{CommandKind, Target};
+pub(crate) use machines::Resolution;
+pub(crate) use operations::OperationKind;

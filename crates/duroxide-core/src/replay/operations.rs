@@ -1,0 +1,290 @@
+//! All durable operations of one execution. In: commands, recorded events, drops. Out: answers for the code's futures.
+//!
+//! Every operation has a slot for the whole execution; nothing here walks all slots in a turn that goes on, so the cost
+//! of a turn does not grow with the history.
+
+use std::collections::{BTreeMap, HashMap};
+use std::task::Waker;
+
+use super::machines::{Call, Letter, Mailbox, Resolution, Signals};
+
+/// What an operation waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OperationKind {
+    Activity,
+    Timer,
+    Wait {
+        name: String,
+    },
+    Dequeue {
+        name: String,
+    },
+    /// The recorded, short id of the child; empty until it is recorded.
+    Child {
+        instance: String,
+    },
+}
+
+impl OperationKind {
+    /// The word for a completion of this kind.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Self::Activity => "activity",
+            Self::Timer => "timer",
+            Self::Wait { .. } => "external wait",
+            Self::Dequeue { .. } => "dequeue",
+            Self::Child { .. } => "suborchestration",
+        }
+    }
+}
+
+/// One durable operation.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) kind: OperationKind,
+    pub(crate) call: Call,
+    /// A cancel record exists, so none is written again.
+    pub(crate) cancel_recorded: bool,
+    /// Failures that would end the orchestration are handed to the code instead.
+    pub(crate) surfaces_failures: bool,
+    waker: Option<Waker>,
+}
+
+impl Operation {
+    /// Whether the code still holds the future and has no answer.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.call, Call::Issued | Call::Open { .. })
+    }
+
+    /// The event that scheduled it, once it is recorded.
+    pub(crate) fn event_id(&self) -> Option<u64> {
+        match self.call {
+            Call::Issued | Call::DroppedIssued => None,
+            Call::Open { id }
+            | Call::Answered { id, .. }
+            | Call::Taken { id }
+            | Call::Dropped { id, .. } => Some(id),
+        }
+    }
+}
+
+/// The slots, and who waits where.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    slots: Vec<Operation>,
+    by_event: HashMap<u64, usize>,
+    signals: Signals,
+    mailboxes: BTreeMap<String, Mailbox>,
+    letters: u64,
+    /// Dropped and recorded since the last turn ended.
+    dropped: Vec<usize>,
+    /// Operations the code still holds and that are not answered.
+    waiting: usize,
+}
+
+impl Operations {
+    /// The code asked for something; returns its slot.
+    pub(crate) fn issue(&mut self, kind: OperationKind) -> usize {
+        self.slots.push(Operation {
+            kind,
+            call: Call::Issued,
+            cancel_recorded: false,
+            surfaces_failures: false,
+            waker: None,
+        });
+        self.waiting += 1;
+        self.slots.len() - 1
+    }
+
+    /// Its schedule event was recorded.
+    pub(crate) fn recorded(&mut self, slot: usize, event_id: u64) {
+        self.by_event.insert(event_id, slot);
+        let operation = &mut self.slots[slot];
+        operation.call = std::mem::replace(&mut operation.call, Call::Issued).recorded(event_id);
+        if matches!(operation.call, Call::Dropped { .. }) {
+            self.dropped.push(slot);
+            return;
+        }
+        match &operation.kind {
+            OperationKind::Wait { name } => self.signals.subscribe(name, slot),
+            OperationKind::Dequeue { name } => {
+                let ready = self
+                    .mailboxes
+                    .entry(name.clone())
+                    .or_default()
+                    .subscribe(slot);
+                if ready {
+                    self.wake(slot);
+                }
+            }
+            OperationKind::Activity | OperationKind::Timer | OperationKind::Child { .. } => {}
+        }
+    }
+
+    /// The recorded id of a child became known.
+    pub(crate) fn name_child(&mut self, slot: usize, recorded: &str) {
+        if let OperationKind::Child { instance } = &mut self.slots[slot].kind {
+            recorded.clone_into(instance);
+        }
+    }
+
+    /// The operation scheduled by an event.
+    pub(crate) fn by_event(&self, event_id: u64) -> Option<&Operation> {
+        self.by_event.get(&event_id).map(|slot| &self.slots[*slot])
+    }
+
+    /// The operation in a slot.
+    pub(crate) fn get_mut(&mut self, slot: usize) -> &mut Operation {
+        &mut self.slots[slot]
+    }
+
+    /// The operation in a slot.
+    pub(crate) fn get(&self, slot: usize) -> &Operation {
+        &self.slots[slot]
+    }
+
+    /// An answer arrived for the operation scheduled by an event; false if that operation waits for none.
+    pub(crate) fn answer(&mut self, event_id: u64, with: Resolution) -> bool {
+        match self.by_event.get(&event_id) {
+            Some(&slot) => self.answer_slot(slot, with),
+            None => false,
+        }
+    }
+
+    fn answer_slot(&mut self, slot: usize, with: Resolution) -> bool {
+        let operation = &mut self.slots[slot];
+        if !operation.call.awaits_answer() {
+            return false;
+        }
+        let held = matches!(operation.call, Call::Open { .. });
+        let call = std::mem::replace(&mut operation.call, Call::Issued);
+        match call.answered(with) {
+            Ok(next) => operation.call = next,
+            Err(_) => return false,
+        }
+        if held {
+            self.waiting -= 1;
+            self.wake(slot);
+        }
+        true
+    }
+
+    /// A signal arrived; false if nobody waits for it.
+    pub(crate) fn signal(&mut self, name: &str, data: &str) -> bool {
+        match self.signals.accept(name) {
+            Some(slot) => self.answer_slot(slot, Resolution::Data(data.to_owned())),
+            None => false,
+        }
+    }
+
+    /// A queue message arrived.
+    pub(crate) fn deliver(&mut self, queue: &str, data: &str) {
+        let letter = Letter {
+            arrival: self.letters,
+            data: data.to_owned(),
+        };
+        self.letters += 1;
+        let reader = self
+            .mailboxes
+            .entry(queue.to_owned())
+            .or_default()
+            .deliver(letter);
+        if let Some(reader) = reader {
+            self.wake(reader);
+        }
+    }
+
+    /// The code polls a future.
+    pub(crate) fn poll(&mut self, slot: usize, waker: &Waker) -> Option<Resolution> {
+        let operation = &mut self.slots[slot];
+        let taken = match (&operation.kind, &operation.call) {
+            (OperationKind::Dequeue { name }, &Call::Open { id }) => {
+                let letter = self.mailboxes.get_mut(name).and_then(|m| m.take(slot));
+                if letter.is_some() {
+                    operation.call = Call::Taken { id };
+                    self.waiting -= 1;
+                }
+                letter.map(Resolution::Data)
+            }
+            _ => {
+                let call = std::mem::replace(&mut operation.call, Call::Issued);
+                let (next, taken) = call.take();
+                operation.call = next;
+                taken
+            }
+        };
+        if taken.is_none() {
+            operation.waker = Some(waker.clone());
+        }
+        taken
+    }
+
+    /// The code dropped a future before it resolved.
+    pub(crate) fn drop_future(&mut self, slot: usize) {
+        let operation = &mut self.slots[slot];
+        let held = matches!(operation.call, Call::Issued | Call::Open { .. });
+        operation.waker = None;
+        operation.call = std::mem::replace(&mut operation.call, Call::Issued).dropped();
+        if held {
+            self.waiting -= 1;
+        }
+        if matches!(operation.call, Call::Dropped { .. }) {
+            self.dropped.push(slot);
+        }
+        match operation.kind.clone() {
+            OperationKind::Wait { name } => self.signals.unsubscribe(&name, slot),
+            OperationKind::Dequeue { name } => {
+                let next = self
+                    .mailboxes
+                    .get_mut(&name)
+                    .and_then(|m| m.unsubscribe(slot));
+                if let Some(next) = next {
+                    self.wake(next);
+                }
+            }
+            OperationKind::Activity | OperationKind::Timer | OperationKind::Child { .. } => {}
+        }
+    }
+
+    fn wake(&mut self, slot: usize) {
+        if let Some(waker) = self.slots[slot].waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether the code waits for anything that can still be recorded.
+    pub(crate) fn anything_open(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// A cancel record exists for the operation scheduled by an event.
+    pub(crate) fn mark_cancel_recorded(&mut self, event_id: u64) {
+        if let Some(&slot) = self.by_event.get(&event_id) {
+            self.slots[slot].cancel_recorded = true;
+        }
+    }
+
+    /// Operations that were dropped since this was last asked, those with a cancel record included.
+    pub(crate) fn take_dropped(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// All operations, in the order they were issued.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Operation)> {
+        self.slots.iter().enumerate()
+    }
+
+    /// Queue messages nobody took, in the order they arrived.
+    pub(crate) fn unread(&self) -> Vec<(String, String)> {
+        let mut letters: Vec<_> = self
+            .mailboxes
+            .iter()
+            .flat_map(|(queue, mailbox)| mailbox.unread().map(move |letter| (queue, letter)))
+            .collect();
+        letters.sort_by_key(|(_, letter)| letter.arrival);
+        letters
+            .into_iter()
+            .map(|(queue, letter)| (queue.clone(), letter.data.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! One turn: arrivals in, events and actions out. Ends when the code waits, returns, or asks the host something.
+
+use super::ending;
+use super::execution::{Execution, Origin};
+use super::handler_future::HandlerFuture;
+use super::host::{HostCall, HostRequest};
+use super::limits::TurnLimits;
+use crate::action::Action;
+use crate::event::{ErrorDetails, Event, EventKind};
+use crate::work_item::WorkItem;
+
+/// What a turn has collected so far.
+#[derive(Debug, Default)]
+pub(super) struct TurnState {
+    pub(super) now_ms: u64,
+    /// The history delta.
+    pub(super) events: Vec<Event>,
+    /// The last event before this turn.
+    pub(super) base_event_id: u64,
+    /// How many events of the delta came in from outside; the code's decisions follow them.
+    pub(super) arrivals: usize,
+    /// How many of the delta's events have been applied.
+    pub(super) applied: usize,
+    /// What the recorded decisions ask the runtime to do.
+    pub(super) actions: Vec<Action>,
+    pub(super) host_calls: Vec<HostCall>,
+    /// A failure that ends the execution whatever the code does.
+    pub(super) abort: Option<ErrorDetails>,
+    /// The first message that fits no schedule, and how many events of the delta came in before it.
+    pub(super) rejected: Option<(usize, ErrorDetails)>,
+    /// Completions of this batch, so that a second one is recognised.
+    pub(super) answered: std::collections::HashSet<u64>,
+}
+
+/// How far a turn got.
+#[derive(Debug)]
+pub enum Progress {
+    /// The code waits for answers that the host can give at once; see [`Execution::answer_host`].
+    NeedsHost(Vec<HostCall>),
+    /// The turn is over.
+    Done(Box<Turn>),
+}
+
+/// What a turn decided. All of it is committed together or none of it.
+#[derive(Debug)]
+pub struct Turn {
+    /// What to append to the history.
+    pub events: Vec<Event>,
+    /// What to do: activities, timers, children and detached orchestrations to start.
+    pub actions: Vec<Action>,
+    /// Activities that are no longer wanted, by scheduling event.
+    pub cancelled_activities: Vec<u64>,
+    /// Children that are no longer wanted.
+    pub cancelled_children: Vec<ChildCancel>,
+    /// Questions to the host that this turn left open; their answers must be sent as completions.
+    pub unanswered: Vec<HostCall>,
+    /// Where the execution stands.
+    pub outcome: Outcome,
+}
+
+impl Turn {
+    fn nothing() -> Self {
+        Self {
+            events: Vec::new(),
+            actions: Vec::new(),
+            cancelled_activities: Vec::new(),
+            cancelled_children: Vec::new(),
+            unanswered: Vec::new(),
+            outcome: Outcome::Waiting,
+        }
+    }
+}
+
+/// A child that is no longer wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildCancel {
+    /// Its recorded, short id.
+    pub instance: String,
+    /// What it is told.
+    pub reason: String,
+}
+
+/// Where an execution stands after a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It waits.
+    Waiting,
+    /// It returned a value.
+    Completed {
+        /// The value.
+        output: String,
+    },
+    /// It ended without a value.
+    Failed {
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// It asked for another execution.
+    ContinuedAsNew {
+        /// Input of the next one.
+        input: String,
+        /// Exact version, or `None` for the policy.
+        version: Option<String>,
+        /// Unread queue messages, oldest first.
+        carried: Vec<(String, String)>,
+        /// Custom status to begin with.
+        custom_status: Option<String>,
+    },
+}
+
+impl Execution {
+    /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all
+    /// of them when it has ended.
+    pub fn start_turn(&mut self, now_ms: u64, messages: Vec<WorkItem>) {
+        if self.ended {
+            return;
+        }
+        self.turn.now_ms = now_ms;
+        self.shared.cell().now_ms = now_ms;
+        if self.turn.events.is_empty() {
+            self.turn.base_event_id = self.last_event_id;
+        }
+        for message in messages {
+            self.admit(message);
+        }
+        self.turn.arrivals = self.turn.events.len();
+    }
+
+    /// Runs the code as far as it gets. With `ask_host` false, questions to the host are left unanswered. An execution
+    /// that has ended decides nothing.
+    pub fn advance(&mut self, limits: &TurnLimits, ask_host: bool) -> Progress {
+        if self.ended {
+            return Progress::Done(Box::new(Turn::nothing()));
+        }
+        if let Err(divergence) = self.run() {
+            self.turn.abort = Some(divergence.to_details());
+        }
+        let open = self.open_host_calls();
+        if ask_host && !open.is_empty() && !self.is_over() {
+            return Progress::NeedsHost(open);
+        }
+        self.turn.host_calls = open;
+        Progress::Done(Box::new(ending::finish(self, limits)))
+    }
+
+    /// Records the host's answer to one question.
+    pub fn answer_host(&mut self, call: &HostCall, answer: Result<String, String>) {
+        let kind = match answer {
+            Ok(result) => EventKind::ActivityCompleted { result },
+            Err(message) => EventKind::ActivityFailed {
+                details: ErrorDetails::activity_failed(message),
+            },
+        };
+        self.turn
+            .host_calls
+            .retain(|open| open.activity_id != call.activity_id);
+        self.arrive(kind, Some(call.activity_id));
+    }
+
+    /// Ends the execution, unless its end is decided already. Later arrivals are recorded, but the code runs no more.
+    pub(super) fn abort(&mut self, details: ErrorDetails) {
+        if self.is_undecided() && self.cancel_reason.is_none() {
+            self.turn.abort.get_or_insert(details);
+        }
+    }
+
+    /// Whether nothing the host says can matter any more.
+    fn is_over(&self) -> bool {
+        self.turn.abort.is_some() || self.cancel_reason.is_some() || !self.is_undecided()
+    }
+
+    /// Whether the code has neither returned, nor panicked, nor asked for another execution.
+    fn is_undecided(&self) -> bool {
+        self.handler.is_suspended() && self.shared.cell().next.is_none()
+    }
+
+    fn open_host_calls(&mut self) -> Vec<HostCall> {
+        let calls = std::mem::take(&mut self.turn.host_calls);
+        let cell = self.shared.cell();
+        calls
+            .into_iter()
+            .filter(|call| {
+                cell.operations
+                    .by_event(call.activity_id)
+                    .is_some_and(super::operations::Operation::is_held)
+            })
+            .collect()
+    }
+
+    /// Feeds arrivals, then turns the code's requests into events, until nothing is left to do.
+    fn run(&mut self) -> Result<(), super::Divergence> {
+        loop {
+            self.meet_rejected();
+            if let Some(event) = self.turn.events.get(self.turn.applied).cloned() {
+                self.turn.applied += 1;
+                if !matches!(event.kind, EventKind::OrchestrationStarted { .. }) {
+                    self.step(&event, Origin::New)?;
+                }
+                continue;
+            }
+            self.poll_if_due();
+            if self.turn.abort.is_some() || !self.record_next_command() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A message that fits no schedule ends the execution at its place among the arrivals: what came before it counts.
+    fn meet_rejected(&mut self) {
+        let Some((place, details)) = self.turn.rejected.take() else {
+            return;
+        };
+        if self.turn.applied < place {
+            self.turn.rejected = Some((place, details));
+            return;
+        }
+        self.poll_if_due();
+        self.abort(details);
+    }
+
+    /// Turns the oldest request into an event; false if there is none.
+    fn record_next_command(&mut self) -> bool {
+        let execution_id = self.execution_id();
+        let Some(kind) = self.shared.cell().commands.front().map(|c| c.kind.clone()) else {
+            return false;
+        };
+        let event_id = self.next_event_id();
+        let event = kind.to_event(event_id, execution_id);
+        if let Some(request) = HostRequest::of_event(&event) {
+            self.turn.host_calls.push(HostCall {
+                activity_id: event_id,
+                request,
+            });
+        } else {
+            self.turn.actions.extend(kind.to_action(event_id, &event));
+        }
+        self.arrive(event, None);
+        true
+    }
+
+    /// Adds a new event to the delta, to be applied by the next step.
+    pub(super) fn arrive(&mut self, kind: EventKind, source_event_id: Option<u64>) {
+        let event = self.new_event(kind, source_event_id);
+        self.turn.events.push(event);
+    }
+
+    pub(super) fn new_event(&self, kind: EventKind, source_event_id: Option<u64>) -> Event {
+        Event {
+            event_id: self.next_event_id(),
+            source_event_id,
+            instance_id: self.instance_id().to_owned(),
+            execution_id: self.execution_id(),
+            timestamp_ms: self.turn.now_ms,
+            duroxide_version: crate::event::BUILD_VERSION.to_owned(),
+            kind,
+        }
+    }
+
+    fn next_event_id(&self) -> u64 {
+        self.turn
+            .events
+            .last()
+            .map_or(self.last_event_id, |e| e.event_id.max(self.last_event_id))
+            + 1
+    }
+
+    /// How the code stands, leaving aside cancellation and limits.
+    pub(super) fn handler_outcome(&mut self) -> Outcome {
+        if let Some(details) = self.turn.abort.clone() {
+            return Outcome::Failed { details };
+        }
+        if let HandlerFuture::Panicked(message) = &self.handler {
+            return Outcome::Failed {
+                details: ErrorDetails::panicked(message.clone()),
+            };
+        }
+        let cell = self.shared.cell();
+        if let Some(misuse) = &cell.misuse {
+            return Outcome::Failed {
+                details: ErrorDetails::panicked(misuse.clone()),
+            };
+        }
+        if let Some(next) = &cell.next {
+            return Outcome::ContinuedAsNew {
+                input: next.input.clone(),
+                version: next.version.clone(),
+                carried: cell.operations.unread(),
+                custom_status: cell.custom_status.clone(),
+            };
+        }
+        match &self.handler {
+            HandlerFuture::Returned(Ok(output)) => Outcome::Completed {
+                output: output.clone(),
+            },
+            HandlerFuture::Returned(Err(error)) => Outcome::Failed {
+                details: ErrorDetails::orchestration_failed(error.clone()),
+            },
+            HandlerFuture::Suspended { .. } | HandlerFuture::Panicked(_) => {
+                if cell.operations.anything_open() {
+                    Outcome::Waiting
+                } else {
+                    Outcome::Failed {
+                        details: ErrorDetails::nondeterminism(NOT_DURABLE),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What an author reads whose orchestration waits for something the engine cannot see.
+const NOT_DURABLE: &str = "the orchestration waits for something that is not durable (for example a tokio timer, a channel or I/O); nothing can ever wake it: use an activity, ctx.schedule_timer or an event instead";

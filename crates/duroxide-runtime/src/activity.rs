@@ -1,0 +1,214 @@
+//! What an activity talks to, and how it is called.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use duroxide_core::provider::Provider;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Client;
+
+/// An activity: real work, run at least once.
+#[async_trait]
+pub trait ActivityHandler: Send + Sync {
+    /// Runs the activity.
+    async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String>;
+}
+
+/// An async function as an [`ActivityHandler`].
+#[derive(Debug, Clone)]
+pub struct FnActivity<F, Fut>(pub F)
+where
+    F: Fn(ActivityContext, String) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String, String>> + Send + 'static;
+
+#[async_trait]
+impl<F, Fut> ActivityHandler for FnActivity<F, Fut>
+where
+    F: Fn(ActivityContext, String) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String, String>> + Send + 'static,
+{
+    async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String> {
+        (self.0)(ctx, input).await
+    }
+}
+
+/// Who an activity runs for.
+#[derive(Debug, Clone)]
+pub(crate) struct ActivityIdentity {
+    pub(crate) instance_id: String,
+    pub(crate) execution_id: u64,
+    pub(crate) orchestration_name: String,
+    pub(crate) orchestration_version: String,
+    pub(crate) activity_name: String,
+    pub(crate) activity_id: u64,
+    pub(crate) attempt: u32,
+    pub(crate) worker_id: String,
+    pub(crate) session_id: Option<String>,
+    pub(crate) tag: Option<String>,
+}
+
+/// What an activity knows about itself, and how it learns that it is no longer wanted.
+#[derive(Clone)]
+pub struct ActivityContext {
+    identity: Arc<ActivityIdentity>,
+    cancelled: CancellationToken,
+    shutdown: CancellationToken,
+    store: Arc<dyn Provider>,
+}
+
+impl ActivityContext {
+    pub(crate) fn new(
+        identity: ActivityIdentity,
+        cancelled: CancellationToken,
+        shutdown: CancellationToken,
+        store: Arc<dyn Provider>,
+    ) -> Self {
+        Self {
+            identity: Arc::new(identity),
+            cancelled,
+            shutdown,
+            store,
+        }
+    }
+
+    /// The instance that scheduled the activity.
+    #[must_use]
+    pub fn instance_id(&self) -> &str {
+        &self.identity.instance_id
+    }
+
+    /// Its execution.
+    #[must_use]
+    pub fn execution_id(&self) -> u64 {
+        self.identity.execution_id
+    }
+
+    /// Name of the orchestration; `"unknown"` if the store no longer knows it.
+    #[must_use]
+    pub fn orchestration_name(&self) -> &str {
+        &self.identity.orchestration_name
+    }
+
+    /// Version of the orchestration; `"unknown"` if the store no longer knows it.
+    #[must_use]
+    pub fn orchestration_version(&self) -> &str {
+        &self.identity.orchestration_version
+    }
+
+    /// Registered name of the activity.
+    #[must_use]
+    pub fn activity_name(&self) -> &str {
+        &self.identity.activity_name
+    }
+
+    /// Number of the activity within its execution. With the instance and the execution it names this piece of work
+    /// for ever, which makes it a good idempotency key.
+    #[must_use]
+    pub fn activity_id(&self) -> u64 {
+        self.identity.activity_id
+    }
+
+    /// How often this activity was taken by a worker, this time included.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.identity.attempt
+    }
+
+    /// The worker slot it runs on.
+    #[must_use]
+    pub fn worker_id(&self) -> &str {
+        &self.identity.worker_id
+    }
+
+    /// The session it is bound to.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.identity.session_id.as_deref()
+    }
+
+    /// The tag it was routed by.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.identity.tag.as_deref()
+    }
+
+    /// Whether the result is no longer wanted.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    /// Resolves when the result is no longer wanted.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// The same notice as a token, for tasks the activity starts.
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.cancelled.clone()
+    }
+
+    /// A token that fires when the runtime begins to shut down. An activity that does not finish within the grace
+    /// period is aborted and runs again later.
+    #[must_use]
+    pub fn shutdown_token(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+
+    /// A client on the same store.
+    #[must_use]
+    pub fn get_client(&self) -> Client {
+        Client::new(Arc::clone(&self.store))
+    }
+
+    /// Logs at INFO.
+    pub fn trace_info(&self, message: impl Into<String>) {
+        emit!(info, self, message);
+    }
+
+    /// Logs at WARN.
+    pub fn trace_warn(&self, message: impl Into<String>) {
+        emit!(warn, self, message);
+    }
+
+    /// Logs at ERROR.
+    pub fn trace_error(&self, message: impl Into<String>) {
+        emit!(error, self, message);
+    }
+
+    /// Logs at DEBUG.
+    pub fn trace_debug(&self, message: impl Into<String>) {
+        emit!(debug, self, message);
+    }
+}
+
+macro_rules! emit {
+    ($level:ident, $ctx:expr, $message:expr) => {{
+        let identity = &$ctx.identity;
+        tracing::$level!(
+            target: "duroxide::activity",
+            instance_id = %identity.instance_id,
+            execution_id = identity.execution_id,
+            orchestration_name = %identity.orchestration_name,
+            orchestration_version = %identity.orchestration_version,
+            activity_name = %identity.activity_name,
+            activity_id = identity.activity_id,
+            worker_id = %identity.worker_id,
+            "{}",
+            $message.into()
+        );
+    }};
+}
+use emit;
+
+impl fmt::Debug for ActivityContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActivityContext")
+            .field("identity", &self.identity)
+            .field("store", &"<Provider>")
+            .finish_non_exhaustive()
+    }
+}

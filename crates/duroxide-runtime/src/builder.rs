@@ -1,0 +1,92 @@
+//! Putting a runtime together, with mistakes returned instead of panicking later.
+
+use std::fmt;
+use std::sync::Arc;
+
+use duroxide_core::clock::ClockRef;
+use duroxide_core::provider::Provider;
+
+use crate::options::{InvalidOptions, RuntimeOptions};
+use crate::registry::{ActivityRegistry, OrchestrationRegistry};
+use crate::runtime::Runtime;
+
+/// Why a runtime could not be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// No store was given.
+    #[error("a runtime needs a provider: call with_provider")]
+    NoProvider,
+    /// The options cannot work.
+    #[error(transparent)]
+    Options(#[from] InvalidOptions),
+}
+
+/// Collects what a [`Runtime`] needs.
+#[derive(Default)]
+#[must_use]
+pub struct RuntimeBuilder {
+    store: Option<Arc<dyn Provider>>,
+    activities: ActivityRegistry,
+    orchestrations: OrchestrationRegistry,
+    options: RuntimeOptions,
+    clock: Option<ClockRef>,
+}
+
+impl RuntimeBuilder {
+    /// The store to work on.
+    pub fn with_provider(mut self, store: Arc<dyn Provider>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The activities to run.
+    pub fn with_activities(mut self, activities: ActivityRegistry) -> Self {
+        self.activities = activities;
+        self
+    }
+
+    /// The orchestrations to run.
+    pub fn with_orchestrations(mut self, orchestrations: OrchestrationRegistry) -> Self {
+        self.orchestrations = orchestrations;
+        self
+    }
+
+    /// How to behave.
+    pub fn with_options(mut self, options: RuntimeOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The clock that events are stamped by and timers are computed from. It must agree with the store's clock.
+    pub fn with_clock(mut self, clock: ClockRef) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Without a store, or with options that cannot work.
+    pub async fn build(self) -> Result<Arc<Runtime>, BuildError> {
+        let store = self.store.ok_or(BuildError::NoProvider)?;
+        Ok(Runtime::try_start(
+            store,
+            self.activities,
+            self.orchestrations,
+            self.options,
+            self.clock,
+        )?)
+    }
+}
+
+impl fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuntimeBuilder")
+            .field("store", &self.store.as_ref().map(|s| s.name().to_owned()))
+            .field("activities", &self.activities)
+            .field("orchestrations", &self.orchestrations)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

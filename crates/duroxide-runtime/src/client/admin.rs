@@ -1,0 +1,234 @@
+//! Looking after a store: list, inspect, delete, prune.
+
+use duroxide_core::Event;
+use duroxide_core::provider::{
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    SystemStats,
+};
+
+use super::{Client, ClientError};
+
+impl Client {
+    /// Whether the store can be administered.
+    #[must_use]
+    pub fn has_management_capability(&self) -> bool {
+        self.store.as_management_capability().is_some()
+    }
+
+    fn admin(&self) -> Result<&dyn ProviderAdmin, ClientError> {
+        self.store
+            .as_management_capability()
+            .ok_or(ClientError::ManagementNotAvailable)
+    }
+
+    /// All instances, newest first.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_all_instances(&self) -> Result<Vec<String>, ClientError> {
+        Ok(self.admin()?.list_instances().await?)
+    }
+
+    /// Instances whose current execution is `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ClientError> {
+        Ok(self.admin()?.list_instances_by_status(status).await?)
+    }
+
+    /// One instance.
+    ///
+    /// # Errors
+    ///
+    /// `InstanceNotFound`, `ManagementNotAvailable`, or what the store says.
+    pub async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ClientError> {
+        self.admin()?
+            .get_instance_info(instance)
+            .await
+            .map_err(|e| of_instance(e, instance))
+    }
+
+    /// One execution.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ClientError> {
+        Ok(self
+            .admin()?
+            .get_execution_info(instance, execution_id)
+            .await?)
+    }
+
+    /// Executions of an instance, ascending.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ClientError> {
+        Ok(self.admin()?.list_executions(instance).await?)
+    }
+
+    /// History of one execution.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn read_execution_history(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ClientError> {
+        Ok(self
+            .admin()?
+            .read_history_with_execution_id(instance, execution_id)
+            .await?)
+    }
+
+    /// Totals over the store.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn get_system_metrics(&self) -> Result<SystemMetrics, ClientError> {
+        Ok(self.admin()?.get_system_metrics().await?)
+    }
+
+    /// What waits in the queues.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn get_queue_depths(&self) -> Result<QueueDepths, ClientError> {
+        Ok(self.admin()?.get_queue_depths().await?)
+    }
+
+    /// An instance with all its descendants.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree, ClientError> {
+        Ok(self.admin()?.get_instance_tree(instance_id).await?)
+    }
+
+    /// Sizes of one instance; `None` if it is unknown.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub async fn get_orchestration_stats(
+        &self,
+        instance: &str,
+    ) -> Result<Option<SystemStats>, ClientError> {
+        Ok(self.store.get_instance_stats(instance).await?)
+    }
+
+    /// Messages that were set aside because they could not be understood or were tried too often.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, ClientError> {
+        Ok(self.admin()?.list_dead_letters(limit).await?)
+    }
+
+    /// Forgets one dead letter; returns whether it existed.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn delete_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
+        Ok(self.admin()?.delete_dead_letter(id).await?)
+    }
+
+    /// Deletes a root instance with its descendants. `force` deletes running ones too; it does not stop running code.
+    ///
+    /// # Errors
+    ///
+    /// `InstanceNotFound`, `InstanceStillRunning`, `CannotDeleteSubOrchestration`, or what the store says.
+    pub async fn delete_instance(
+        &self,
+        instance_id: &str,
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ClientError> {
+        let deleted = self
+            .admin()?
+            .delete_instance(instance_id, force)
+            .await
+            .map_err(|e| of_instance(e, instance_id))?;
+        tracing::info!(target: "duroxide::runtime", instance_id, ?deleted, "deleted instance");
+        Ok(deleted)
+    }
+
+    /// Deletes finished root instances with their descendants.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ClientError> {
+        let deleted = self.admin()?.delete_instance_bulk(filter).await?;
+        tracing::info!(target: "duroxide::runtime", ?deleted, "deleted instances");
+        Ok(deleted)
+    }
+
+    /// Deletes old executions of one instance.
+    ///
+    /// # Errors
+    ///
+    /// `InstanceNotFound`, `ManagementNotAvailable`, or what the store says.
+    pub async fn prune_executions(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ClientError> {
+        let pruned = self
+            .admin()?
+            .prune_executions(instance_id, options)
+            .await
+            .map_err(|e| of_instance(e, instance_id))?;
+        tracing::info!(target: "duroxide::runtime", instance_id, ?pruned, "pruned executions");
+        Ok(pruned)
+    }
+
+    /// Deletes old executions of all instances that match.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ClientError> {
+        let pruned = self.admin()?.prune_executions_bulk(filter, options).await?;
+        tracing::info!(target: "duroxide::runtime", ?pruned, "pruned executions");
+        Ok(pruned)
+    }
+}
+
+/// A store can only say why in words; the words of the contract are told apart here.
+fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
+    let text = error.message.to_lowercase();
+    let instance_id = instance_id.to_owned();
+    if text.contains("sub-orchestration") || text.contains("delete the root") {
+        ClientError::CannotDeleteSubOrchestration { instance_id }
+    } else if text.contains("running") {
+        ClientError::InstanceStillRunning { instance_id }
+    } else if text.contains("not found") {
+        ClientError::InstanceNotFound { instance_id }
+    } else {
+        ClientError::Provider(error)
+    }
+}

@@ -1,0 +1,65 @@
+//! What a client call can answer instead of a result.
+
+use duroxide_core::provider::ProviderError;
+
+/// A client call that did not work.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// The store said no.
+    #[error("{0}")]
+    Provider(#[from] ProviderError),
+    /// The store has no administrative half.
+    #[error("Management features not available - provider doesn't implement ProviderAdmin")]
+    ManagementNotAvailable,
+    /// The caller's mistake.
+    #[error("Invalid input: {message}")]
+    InvalidInput {
+        /// What is wrong.
+        message: String,
+    },
+    /// The deadline passed.
+    #[error("Operation timed out")]
+    Timeout,
+    /// It runs; deleting it needs force.
+    #[error("Instance {instance_id} is still running. Use force=true or cancel first.")]
+    InstanceStillRunning {
+        /// Which.
+        instance_id: String,
+    },
+    /// It is a child; only whole trees are deleted.
+    #[error(
+        "Cannot delete sub-orchestration {instance_id} directly. Delete the root orchestration instead."
+    )]
+    CannotDeleteSubOrchestration {
+        /// Which.
+        instance_id: String,
+    },
+    /// Nobody knows it.
+    #[error("Instance {instance_id} not found")]
+    InstanceNotFound {
+        /// Which.
+        instance_id: String,
+    },
+}
+
+impl ClientError {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::InvalidInput {
+            message: message.into(),
+        }
+    }
+
+    /// Whether the same call may work later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Provider(error) => error.is_retryable(),
+            Self::Timeout => true,
+            Self::ManagementNotAvailable
+            | Self::InvalidInput { .. }
+            | Self::InstanceStillRunning { .. }
+            | Self::CannotDeleteSubOrchestration { .. }
+            | Self::InstanceNotFound { .. } => false,
+        }
+    }
+}

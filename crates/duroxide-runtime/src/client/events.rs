@@ -1,0 +1,111 @@
+//! Telling a running orchestration something: signals, queue messages, cancellation.
+
+use duroxide_core::WorkItem;
+use serde::Serialize;
+
+use super::start::encode;
+use super::{Client, ClientError};
+
+impl Client {
+    /// Raises a positional signal. It reaches a wait that is already recorded; otherwise it is kept in the history and
+    /// delivered to nobody. Use [`enqueue_event`](Self::enqueue_event) for messages that must not be lost.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a payload that is too large, else what the store says.
+    pub async fn raise_event(
+        &self,
+        instance: impl Into<String>,
+        event_name: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let (instance, name, data) = (instance.into(), event_name.into(), data.into());
+        self.check_payload("event data", &data)?;
+        self.send(WorkItem::ExternalRaised {
+            instance,
+            name,
+            data,
+        })
+        .await
+    }
+
+    /// Raises a positional signal with a typed payload.
+    ///
+    /// # Errors
+    ///
+    /// As [`raise_event`](Self::raise_event), or when the payload does not serialise.
+    pub async fn raise_event_typed<T: Serialize>(
+        &self,
+        instance: impl Into<String>,
+        event_name: impl Into<String>,
+        data: &T,
+    ) -> Result<(), ClientError> {
+        self.raise_event(instance, event_name, encode(data)?).await
+    }
+
+    /// Puts a message into a queue of an orchestration, where it waits until it is taken.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a payload that is too large, else what the store says.
+    pub async fn enqueue_event(
+        &self,
+        instance: impl Into<String>,
+        queue: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let (instance, name, data) = (instance.into(), queue.into(), data.into());
+        self.check_payload("event data", &data)?;
+        self.send(WorkItem::QueueMessage {
+            instance,
+            name,
+            data,
+        })
+        .await
+    }
+
+    /// Puts a typed message into a queue of an orchestration.
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue_event`](Self::enqueue_event), or when the payload does not serialise.
+    pub async fn enqueue_event_typed<T: Serialize>(
+        &self,
+        instance: impl Into<String>,
+        queue: impl Into<String>,
+        data: &T,
+    ) -> Result<(), ClientError> {
+        self.enqueue_event(instance, queue, encode(data)?).await
+    }
+
+    /// The older name of [`enqueue_event`](Self::enqueue_event).
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue_event`](Self::enqueue_event).
+    #[deprecated(note = "use enqueue_event")]
+    pub async fn raise_event_persistent(
+        &self,
+        instance: impl Into<String>,
+        event_name: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        self.enqueue_event(instance, event_name, data).await
+    }
+
+    /// Asks an orchestration to end. Its open activities and children are cancelled with it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a reason that is too large, else what the store says.
+    pub async fn cancel_instance(
+        &self,
+        instance: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let (instance, reason) = (instance.into(), reason.into());
+        self.check_payload("cancel reason", &reason)?;
+        self.send(WorkItem::CancelInstance { instance, reason })
+            .await
+    }
+}

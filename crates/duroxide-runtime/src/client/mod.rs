@@ -1,0 +1,69 @@
+//! The door for everybody outside an orchestration. Talks to the store and to nothing else.
+
+mod admin;
+mod error;
+mod events;
+mod kv;
+mod start;
+mod wait;
+
+use std::fmt;
+use std::sync::Arc;
+
+use duroxide_core::WorkItem;
+use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
+use duroxide_core::provider::Provider;
+
+pub use error::ClientError;
+
+/// Longest instance id a client may choose, in bytes: what every store can index.
+pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
+
+/// Starts, informs, cancels and watches orchestrations, and administers the store.
+#[derive(Clone)]
+pub struct Client {
+    store: Arc<dyn Provider>,
+    payload_bytes_max: usize,
+}
+
+impl Client {
+    /// A client on a store. No runtime needs to run in this process.
+    #[must_use]
+    pub fn new(store: Arc<dyn Provider>) -> Self {
+        Self {
+            store,
+            payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
+        }
+    }
+
+    /// Changes the largest payload this client sends, in bytes.
+    #[must_use]
+    pub fn with_payload_limit(mut self, bytes_max: usize) -> Self {
+        self.payload_bytes_max = bytes_max;
+        self
+    }
+
+    async fn send(&self, item: WorkItem) -> Result<(), ClientError> {
+        Ok(self.store.enqueue_for_orchestrator(item, None).await?)
+    }
+
+    /// Refuses a payload before anything is stored.
+    fn check_payload(&self, what: &str, payload: &str) -> Result<(), ClientError> {
+        if payload.len() > self.payload_bytes_max {
+            return Err(ClientError::invalid(format!(
+                "{what} size ({} bytes) exceeds limit ({} bytes)",
+                payload.len(),
+                self.payload_bytes_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("store", &self.store.name())
+            .finish_non_exhaustive()
+    }
+}

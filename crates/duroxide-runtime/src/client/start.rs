@@ -1,0 +1,141 @@
+//! Starting orchestrations.
+
+use duroxide_core::{
+    INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, WorkItem, codec, uses_reserved_marker,
+};
+use serde::Serialize;
+
+use super::{Client, ClientError, MAX_INSTANCE_ID_BYTES};
+
+impl Client {
+    /// Starts an orchestration. `Ok` means the start is durably queued; a start for an id that exists is ignored.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an id or input that cannot be used, else what the store says.
+    pub async fn start_orchestration(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        self.start(instance.into(), orchestration.into(), None, input.into())
+            .await
+    }
+
+    /// Starts exactly this version.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration`](Self::start_orchestration).
+    pub async fn start_orchestration_versioned(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        version: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let version = Some(version.into());
+        self.start(instance.into(), orchestration.into(), version, input.into())
+            .await
+    }
+
+    /// Starts an orchestration with typed input.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration`](Self::start_orchestration), or when the input does not serialise.
+    pub async fn start_orchestration_typed<In: Serialize>(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        input: In,
+    ) -> Result<(), ClientError> {
+        let input = encode(&input)?;
+        self.start(instance.into(), orchestration.into(), None, input)
+            .await
+    }
+
+    /// Starts exactly this version with typed input.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration_typed`](Self::start_orchestration_typed).
+    pub async fn start_orchestration_versioned_typed<In: Serialize>(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        version: impl Into<String>,
+        input: In,
+    ) -> Result<(), ClientError> {
+        let input = encode(&input)?;
+        let version = Some(version.into());
+        self.start(instance.into(), orchestration.into(), version, input)
+            .await
+    }
+
+    /// Starts an orchestration unless the store already knows the id; returns whether it was unknown. Two callers at
+    /// the same moment may both hear `true`; one start wins all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration`](Self::start_orchestration).
+    pub async fn start_orchestration_if_absent(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Result<bool, ClientError> {
+        let instance = instance.into();
+        if self.store.read_outcome(&instance).await?.is_some() {
+            return Ok(false);
+        }
+        self.start(instance, orchestration.into(), None, input.into())
+            .await?;
+        Ok(true)
+    }
+
+    async fn start(
+        &self,
+        instance: String,
+        orchestration: String,
+        version: Option<String>,
+        input: String,
+    ) -> Result<(), ClientError> {
+        check_id(&instance)?;
+        self.check_payload("orchestration input", &input)?;
+        self.send(WorkItem::StartOrchestration {
+            instance,
+            orchestration,
+            input,
+            version,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: INITIAL_EXECUTION_ID,
+        })
+        .await
+    }
+}
+
+fn check_id(instance: &str) -> Result<(), ClientError> {
+    if instance.is_empty() {
+        return Err(ClientError::invalid("instance id must not be empty"));
+    }
+    if instance.len() > MAX_INSTANCE_ID_BYTES {
+        return Err(ClientError::invalid(format!(
+            "instance id size ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes)",
+            instance.len()
+        )));
+    }
+    if uses_reserved_marker(instance) {
+        return Err(ClientError::invalid(format!(
+            "instance id '{instance}' uses the reserved sub-orchestration marker '{SUB_ORCH_AUTO_PREFIX}'"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn encode<T: Serialize>(value: &T) -> Result<String, ClientError> {
+    codec::encode(value).map_err(|e| ClientError::invalid(format!("encode: {e}")))
+}

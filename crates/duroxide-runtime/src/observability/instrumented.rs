@@ -1,0 +1,50 @@
+//! A store that is measured: every call is timed and every error counted, then passed on as it is.
+
+use std::sync::Arc;
+
+use duroxide_core::provider::{Provider, ProviderError};
+use tokio::time::Instant;
+
+use super::{Layer, Layered, MetricsProvider};
+
+/// A store that is measured.
+pub type InstrumentedProvider = Layered<Measure>;
+
+/// The layer that measures.
+#[derive(Debug)]
+pub struct Measure {
+    metrics: Option<Arc<MetricsProvider>>,
+}
+
+impl Layered<Measure> {
+    /// Measures a store; without metrics it only passes calls on.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Provider>, metrics: Option<Arc<MetricsProvider>>) -> Self {
+        Self::around(inner, Measure { metrics })
+    }
+}
+
+impl Layer for Measure {
+    async fn around<T: Send>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>> + Send,
+    ) -> Result<T, ProviderError> {
+        let Some(metrics) = &self.metrics else {
+            return call.await;
+        };
+        let started = Instant::now();
+        let result = call.await;
+        let status = if result.is_ok() { "success" } else { "error" };
+        metrics.record_provider_operation(operation, started.elapsed().as_secs_f64(), status);
+        if let Err(error) = &result {
+            let class = if error.is_retryable() {
+                "retryable"
+            } else {
+                "permanent"
+            };
+            metrics.record_provider_error(operation, class);
+        }
+        result
+    }
+}

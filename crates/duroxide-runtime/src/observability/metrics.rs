@@ -1,0 +1,351 @@
+//! Counters and gauges: one increment per fact, one label set per name.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use ::metrics::{counter, gauge, histogram};
+use duroxide_core::{AppErrorKind, ErrorDetails};
+
+use super::ObservabilityConfig;
+
+/// The counters as they were at one moment.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct MetricsSnapshot {
+    pub orch_starts: u64,
+    pub orch_completions: u64,
+    pub orch_failures: u64,
+    pub orch_application_errors: u64,
+    pub orch_infrastructure_errors: u64,
+    pub orch_configuration_errors: u64,
+    pub orch_poison: u64,
+    pub activity_success: u64,
+    pub activity_app_errors: u64,
+    pub activity_infra_errors: u64,
+    pub activity_config_errors: u64,
+    pub activity_poison: u64,
+    pub orch_dispatcher_items_fetched: u64,
+    pub worker_dispatcher_items_fetched: u64,
+    pub orch_continue_as_new: u64,
+    pub suborchestration_calls: u64,
+    pub provider_errors: u64,
+    pub sticky_hits: u64,
+    pub sticky_misses: u64,
+    pub sticky_evictions: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    orch_starts: AtomicU64,
+    orch_completions: AtomicU64,
+    orch_failures: AtomicU64,
+    orch_application_errors: AtomicU64,
+    orch_infrastructure_errors: AtomicU64,
+    orch_configuration_errors: AtomicU64,
+    orch_poison: AtomicU64,
+    activity_success: AtomicU64,
+    activity_app_errors: AtomicU64,
+    activity_infra_errors: AtomicU64,
+    activity_config_errors: AtomicU64,
+    activity_poison: AtomicU64,
+    orch_items: AtomicU64,
+    worker_items: AtomicU64,
+    continue_as_new: AtomicU64,
+    children: AtomicU64,
+    provider_errors: AtomicU64,
+    sticky_hits: AtomicU64,
+    sticky_misses: AtomicU64,
+    sticky_evictions: AtomicU64,
+}
+
+/// Records what a runtime does, for the `metrics` facade and for [`MetricsSnapshot`].
+#[derive(Debug, Default)]
+pub struct MetricsProvider {
+    counts: Counts,
+    active: AtomicI64,
+    orchestrator_depth: AtomicU64,
+    worker_depth: AtomicU64,
+}
+
+fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl MetricsProvider {
+    /// Fresh counters.
+    ///
+    /// # Errors
+    ///
+    /// Never; kept for the published signature.
+    pub fn new(_config: &ObservabilityConfig) -> Result<Self, String> {
+        Ok(Self::default())
+    }
+
+    /// Ends recording.
+    pub async fn shutdown(self) {}
+
+    /// An execution began.
+    pub fn record_orchestration_start(&self, name: &str, version: &str, initiated_by: &str) {
+        bump(&self.counts.orch_starts);
+        counter!("duroxide_orchestration_starts_total",
+            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+            "initiated_by" => initiated_by.to_owned())
+        .increment(1);
+    }
+
+    /// An execution ended: `success`, `failed`, `cancelled`, `poison` or `continuedAsNew`.
+    pub fn record_orchestration_completion(
+        &self,
+        name: &str,
+        version: &str,
+        status: &str,
+        duration_seconds: f64,
+        history_events: u64,
+    ) {
+        if status == "success" {
+            bump(&self.counts.orch_completions);
+        }
+        let (name, version, status) = (name.to_owned(), version.to_owned(), status.to_owned());
+        counter!("duroxide_orchestration_completions_total",
+            "orchestration_name" => name.clone(), "version" => version.clone(),
+            "status" => status.clone())
+        .increment(1);
+        histogram!("duroxide_orchestration_duration_seconds",
+            "orchestration_name" => name.clone(), "version" => version, "status" => status)
+        .record(duration_seconds);
+        histogram!("duroxide_orchestration_history_size", "orchestration_name" => name)
+            .record(history_events as f64);
+    }
+
+    /// An execution failed.
+    pub fn record_orchestration_failure(&self, name: &str, version: &str, details: &ErrorDetails) {
+        bump(&self.counts.orch_failures);
+        let error_type = match details {
+            ErrorDetails::Application { kind, .. } => {
+                bump(&self.counts.orch_application_errors);
+                match kind {
+                    AppErrorKind::Cancelled { .. } => "cancelled",
+                    AppErrorKind::ActivityFailed
+                    | AppErrorKind::OrchestrationFailed
+                    | AppErrorKind::Panicked => "app_error",
+                }
+            }
+            ErrorDetails::Infrastructure { .. } => {
+                bump(&self.counts.orch_infrastructure_errors);
+                counter!("duroxide_orchestration_infrastructure_errors_total",
+                    "orchestration_name" => name.to_owned())
+                .increment(1);
+                "infrastructure_error"
+            }
+            ErrorDetails::Configuration { .. } => {
+                bump(&self.counts.orch_configuration_errors);
+                counter!("duroxide_orchestration_configuration_errors_total",
+                    "orchestration_name" => name.to_owned())
+                .increment(1);
+                "config_error"
+            }
+            ErrorDetails::Poison { .. } => {
+                bump(&self.counts.orch_poison);
+                counter!("duroxide_orchestration_poison_total").increment(1);
+                "poison"
+            }
+        };
+        counter!("duroxide_orchestration_failures_total",
+            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+            "error_type" => error_type, "error_category" => details.category())
+        .increment(1);
+    }
+
+    /// An execution was followed by another.
+    pub fn record_continue_as_new(&self, name: &str) {
+        bump(&self.counts.continue_as_new);
+        counter!("duroxide_orchestration_continue_as_new_total", "orchestration_name" => name.to_owned())
+            .increment(1);
+    }
+
+    /// An activity ended: `success`, `app_error` or `cancelled`.
+    pub fn record_activity(
+        &self,
+        name: &str,
+        outcome: &'static str,
+        attempt: u32,
+        tag: Option<&str>,
+        seconds: f64,
+    ) {
+        match outcome {
+            "success" => bump(&self.counts.activity_success),
+            "app_error" => bump(&self.counts.activity_app_errors),
+            _ => {}
+        }
+        let tag = tag.unwrap_or("default").to_owned();
+        counter!("duroxide_activity_executions_total",
+            "activity_name" => name.to_owned(), "outcome" => outcome,
+            "retry_attempt" => attempt.saturating_sub(1).min(10).to_string(), "tag" => tag.clone())
+        .increment(1);
+        histogram!("duroxide_activity_duration_seconds",
+            "activity_name" => name.to_owned(), "outcome" => outcome, "tag" => tag)
+        .record(seconds);
+    }
+
+    /// An activity's result could not be stored.
+    pub fn record_activity_infra_error(&self, name: &str) {
+        bump(&self.counts.activity_infra_errors);
+        counter!("duroxide_activity_infrastructure_errors_total", "activity_name" => name.to_owned())
+            .increment(1);
+    }
+
+    /// An activity is not registered here.
+    pub fn record_activity_config_error(&self, name: &str) {
+        bump(&self.counts.activity_config_errors);
+        counter!("duroxide_activity_configuration_errors_total", "activity_name" => name.to_owned())
+            .increment(1);
+    }
+
+    /// An activity was tried too often.
+    pub fn record_activity_poison(&self) {
+        bump(&self.counts.activity_poison);
+        counter!("duroxide_activity_poison_total").increment(1);
+    }
+
+    /// A child was started.
+    pub fn record_suborchestration_call(&self, parent: &str, child: &str) {
+        bump(&self.counts.children);
+        counter!("duroxide_suborchestration_calls_total",
+            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned())
+        .increment(1);
+    }
+
+    /// A store call ended: `success` or `error`.
+    pub fn record_provider_operation(
+        &self,
+        operation: &'static str,
+        seconds: f64,
+        status: &'static str,
+    ) {
+        histogram!("duroxide_provider_operation_duration_seconds",
+            "operation" => operation, "status" => status)
+        .record(seconds);
+    }
+
+    /// A store call failed: `retryable` or `permanent`.
+    pub fn record_provider_error(&self, operation: &'static str, error_type: &'static str) {
+        bump(&self.counts.provider_errors);
+        counter!("duroxide_provider_errors_total",
+            "operation" => operation, "error_type" => error_type)
+        .increment(1);
+    }
+
+    /// Turns were claimed.
+    pub fn record_turns_claimed(&self, count: u64) {
+        self.counts.orch_items.fetch_add(count, Ordering::Relaxed);
+        counter!("duroxide_orchestration_dispatcher_items_fetched").increment(count);
+    }
+
+    /// Activities were claimed.
+    pub fn record_work_claimed(&self, count: u64) {
+        self.counts.worker_items.fetch_add(count, Ordering::Relaxed);
+        counter!("duroxide_worker_dispatcher_items_fetched").increment(count);
+    }
+
+    /// A turn was processed.
+    pub fn record_turn_duration(&self, milliseconds: f64) {
+        histogram!("duroxide_orchestration_dispatcher_processing_duration_ms").record(milliseconds);
+    }
+
+    /// An activity was processed, its acknowledgement included.
+    pub fn record_work_duration(&self, milliseconds: f64) {
+        histogram!("duroxide_worker_dispatcher_execution_duration_ms").record(milliseconds);
+    }
+
+    /// A turn found its orchestration in memory, or not.
+    pub fn record_sticky(&self, hit: bool) {
+        if hit {
+            bump(&self.counts.sticky_hits);
+            counter!("duroxide_sticky_hits_total").increment(1);
+        } else {
+            bump(&self.counts.sticky_misses);
+            counter!("duroxide_sticky_misses_total").increment(1);
+        }
+    }
+
+    /// A suspended orchestration had to leave memory.
+    pub fn record_sticky_eviction(&self) {
+        bump(&self.counts.sticky_evictions);
+        counter!("duroxide_sticky_evictions_total").increment(1);
+    }
+
+    /// Sets both queue gauges.
+    pub fn update_queue_depths(&self, orchestrator: u64, worker: u64) {
+        self.orchestrator_depth
+            .store(orchestrator, Ordering::Relaxed);
+        self.worker_depth.store(worker, Ordering::Relaxed);
+        gauge!("duroxide_orchestrator_queue_depth").set(orchestrator as f64);
+        gauge!("duroxide_worker_queue_depth").set(worker as f64);
+    }
+
+    /// Both queue gauges.
+    #[must_use]
+    pub fn get_queue_depths(&self) -> (u64, u64) {
+        (
+            self.orchestrator_depth.load(Ordering::Relaxed),
+            self.worker_depth.load(Ordering::Relaxed),
+        )
+    }
+
+    /// One more running orchestration.
+    pub fn increment_active_orchestrations(&self) {
+        let now = self.active.fetch_add(1, Ordering::Relaxed) + 1;
+        gauge!("duroxide_active_orchestrations").set(now as f64);
+    }
+
+    /// One running orchestration less; never below zero.
+    pub fn decrement_active_orchestrations(&self) {
+        let decremented = self
+            .active
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+                Some((n - 1).max(0))
+            });
+        let now = decremented.map_or(0, |before| (before - 1).max(0));
+        gauge!("duroxide_active_orchestrations").set(now as f64);
+    }
+
+    /// Sets the running orchestrations, as the store counts them.
+    pub fn set_active_orchestrations(&self, count: i64) {
+        self.active.store(count, Ordering::Relaxed);
+        gauge!("duroxide_active_orchestrations").set(count as f64);
+    }
+
+    /// Running orchestrations.
+    #[must_use]
+    pub fn get_active_orchestrations(&self) -> i64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The counters as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> MetricsSnapshot {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let c = &self.counts;
+        MetricsSnapshot {
+            orch_starts: read(&c.orch_starts),
+            orch_completions: read(&c.orch_completions),
+            orch_failures: read(&c.orch_failures),
+            orch_application_errors: read(&c.orch_application_errors),
+            orch_infrastructure_errors: read(&c.orch_infrastructure_errors),
+            orch_configuration_errors: read(&c.orch_configuration_errors),
+            orch_poison: read(&c.orch_poison),
+            activity_success: read(&c.activity_success),
+            activity_app_errors: read(&c.activity_app_errors),
+            activity_infra_errors: read(&c.activity_infra_errors),
+            activity_config_errors: read(&c.activity_config_errors),
+            activity_poison: read(&c.activity_poison),
+            orch_dispatcher_items_fetched: read(&c.orch_items),
+            worker_dispatcher_items_fetched: read(&c.worker_items),
+            orch_continue_as_new: read(&c.continue_as_new),
+            suborchestration_calls: read(&c.children),
+            provider_errors: read(&c.provider_errors),
+            sticky_hits: read(&c.sticky_hits),
+            sticky_misses: read(&c.sticky_misses),
+            sticky_evictions: read(&c.sticky_evictions),
+        }
+    }
+}

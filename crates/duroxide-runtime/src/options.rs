@@ -1,0 +1,246 @@
+//! How a runtime behaves. Every field has a default; `validate` says what cannot work before anything starts.
+
+use std::time::Duration;
+
+use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
+use duroxide_core::provider::{DispatcherCapabilityFilter, SemverRange, TagFilter};
+use duroxide_core::replay::TurnLimits;
+
+use crate::observability::ObservabilityConfig;
+
+/// What to do with an orchestration whose code no longer fits its history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDivergence {
+    /// Fail it.
+    #[default]
+    Fail,
+    /// Leave it as it is and try again later, until code that fits is deployed. See
+    /// [`Runtime::blocked_instances`](crate::Runtime::blocked_instances).
+    Block,
+}
+
+/// How long to wait before a handler that is not registered here is looked for again.
+#[derive(Debug, Clone)]
+pub struct UnregisteredBackoffConfig {
+    /// First wait.
+    pub base_delay: Duration,
+    /// Longest wait.
+    pub max_delay: Duration,
+}
+
+impl Default for UnregisteredBackoffConfig {
+    fn default() -> Self {
+        Self {
+            base_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+        }
+    }
+}
+
+impl UnregisteredBackoffConfig {
+    /// The wait after this many attempts: doubles six times, then stays.
+    #[must_use]
+    pub fn delay(&self, attempt_count: u32) -> Duration {
+        let doublings = attempt_count.saturating_sub(1).min(6);
+        self.base_delay
+            .saturating_mul(1 << doublings)
+            .min(self.max_delay)
+    }
+}
+
+/// How a [`Runtime`](crate::Runtime) behaves.
+#[derive(Debug, Clone)]
+pub struct RuntimeOptions {
+    /// Shortest time between two fetches that found nothing, for stores that answer without waiting.
+    pub dispatcher_min_poll_interval: Duration,
+    /// How long a fetch may wait for work, for stores that can wait.
+    pub dispatcher_long_poll_timeout: Duration,
+    /// Turns that run at once; 0 runs no orchestrations.
+    pub orchestration_concurrency: usize,
+    /// Activities that run at once; 0 runs no activities.
+    pub worker_concurrency: usize,
+    /// Lease of a claimed instance.
+    pub orchestrator_lock_timeout: Duration,
+    /// How long before its end a lease of 15 s or more is renewed.
+    pub orchestrator_lock_renewal_buffer: Duration,
+    /// Lease of a claimed activity.
+    pub worker_lock_timeout: Duration,
+    /// How long before its end a lease of 15 s or more is renewed.
+    pub worker_lock_renewal_buffer: Duration,
+    /// Logging and gauges.
+    pub observability: ObservabilityConfig,
+    /// Waits for handlers that are not registered here.
+    pub unregistered_backoff: UnregisteredBackoffConfig,
+    /// How often a message may be tried.
+    pub max_attempts: u32,
+    /// How long a cancelled activity may take to end by itself.
+    pub activity_cancellation_grace_period: Duration,
+    /// Engine versions whose histories this runtime replays; `None` for everything up to this build.
+    pub supported_replay_versions: Option<SemverRange>,
+    /// Lease of a session.
+    pub session_lock_timeout: Duration,
+    /// How long before its end a lease of 15 s or more is renewed.
+    pub session_lock_renewal_buffer: Duration,
+    /// A session without activities for this long is given up.
+    pub session_idle_timeout: Duration,
+    /// How often orphaned sessions are swept.
+    pub session_cleanup_interval: Duration,
+    /// Sessions with running activities at once.
+    pub max_sessions_per_runtime: usize,
+    /// A stable owner of sessions, kept over restarts; `None` for one per runtime.
+    pub worker_node_id: Option<String>,
+    /// Which activities this runtime runs.
+    pub worker_tag_filter: TagFilter,
+    /// What to do when code no longer fits a history.
+    pub on_divergence: OnDivergence,
+    /// Suspended orchestrations kept in memory, so that their next turn need not replay; 0 keeps none.
+    pub sticky_instances_max: usize,
+    /// How often running activities are checked for cancellation by other processes, for stores that can tell.
+    pub activity_cancellation_check_interval: Duration,
+    /// Largest input, output or payload, in bytes.
+    pub payload_bytes_max: usize,
+    /// Longest history of one execution, in events; `None` for no limit.
+    pub history_events_max: Option<u64>,
+}
+
+impl Default for RuntimeOptions {
+    fn default() -> Self {
+        Self {
+            dispatcher_min_poll_interval: Duration::from_millis(100),
+            dispatcher_long_poll_timeout: Duration::from_secs(30),
+            orchestration_concurrency: 64,
+            worker_concurrency: 64,
+            orchestrator_lock_timeout: Duration::from_secs(5),
+            orchestrator_lock_renewal_buffer: Duration::from_secs(2),
+            worker_lock_timeout: Duration::from_secs(30),
+            worker_lock_renewal_buffer: Duration::from_secs(5),
+            observability: ObservabilityConfig::default(),
+            unregistered_backoff: UnregisteredBackoffConfig::default(),
+            max_attempts: 10,
+            activity_cancellation_grace_period: Duration::from_secs(10),
+            supported_replay_versions: None,
+            session_lock_timeout: Duration::from_secs(30),
+            session_lock_renewal_buffer: Duration::from_secs(5),
+            session_idle_timeout: Duration::from_secs(300),
+            session_cleanup_interval: Duration::from_secs(300),
+            max_sessions_per_runtime: 10,
+            worker_node_id: None,
+            worker_tag_filter: TagFilter::DefaultOnly,
+            on_divergence: OnDivergence::Fail,
+            sticky_instances_max: 1024,
+            activity_cancellation_check_interval: Duration::from_secs(1),
+            payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
+            history_events_max: None,
+        }
+    }
+}
+
+/// Options that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid runtime options: {0}")]
+pub struct InvalidOptions(pub String);
+
+impl RuntimeOptions {
+    /// Checks that the options can work together.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that cannot work, in words.
+    pub fn validate(&self) -> Result<(), InvalidOptions> {
+        let positive = [
+            (
+                "dispatcher_long_poll_timeout",
+                self.dispatcher_long_poll_timeout,
+            ),
+            ("orchestrator_lock_timeout", self.orchestrator_lock_timeout),
+            ("worker_lock_timeout", self.worker_lock_timeout),
+            ("session_lock_timeout", self.session_lock_timeout),
+            ("session_cleanup_interval", self.session_cleanup_interval),
+            (
+                "activity_cancellation_check_interval",
+                self.activity_cancellation_check_interval,
+            ),
+        ];
+        if let Some((name, _)) = positive.iter().find(|(_, value)| value.is_zero()) {
+            return Err(InvalidOptions(format!("{name} must be greater than zero")));
+        }
+        if self.max_attempts == 0 {
+            return Err(InvalidOptions("max_attempts must be at least 1".to_owned()));
+        }
+        if let TagFilter::Tags(tags) | TagFilter::DefaultAnd(tags) = &self.worker_tag_filter
+            && (tags.is_empty() || tags.len() > duroxide_core::limits::MAX_WORKER_TAGS)
+        {
+            return Err(InvalidOptions(format!(
+                "worker_tag_filter needs 1 to {} tags, got {}",
+                duroxide_core::limits::MAX_WORKER_TAGS,
+                tags.len()
+            )));
+        }
+        let renewal = renewal_interval(self.worker_lock_timeout, self.worker_lock_renewal_buffer);
+        if self.session_idle_timeout <= renewal {
+            return Err(InvalidOptions(format!(
+                "session_idle_timeout ({}s) must be greater than worker lock renewal interval ({}s). Sessions would unpin during long-running activity execution. Increase session_idle_timeout or decrease worker_lock_timeout.",
+                self.session_idle_timeout.as_secs_f64(),
+                renewal.as_secs_f64()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn capability_filter(&self) -> DispatcherCapabilityFilter {
+        match &self.supported_replay_versions {
+            Some(range) => DispatcherCapabilityFilter {
+                supported_duroxide_versions: vec![range.clone()],
+            },
+            None => DispatcherCapabilityFilter::default_for_current_build(),
+        }
+    }
+
+    pub(crate) fn turn_limits(&self) -> TurnLimits {
+        TurnLimits {
+            payload_bytes_max: self.payload_bytes_max,
+            history_events_max: self.history_events_max,
+        }
+    }
+}
+
+/// How long after a claim or renewal the lease is renewed: the buffer before its end, or half-way for short leases.
+pub(crate) fn renewal_interval(timeout: Duration, buffer: Duration) -> Duration {
+    const SHORT: Duration = Duration::from_secs(15);
+    if timeout >= SHORT {
+        timeout.saturating_sub(buffer).max(Duration::from_secs(1))
+    } else {
+        timeout / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_always_renewed_before_it_ends() {
+        for ms in [1, 50, 900, 1_000, 5_000, 15_000, 30_000] {
+            let timeout = Duration::from_millis(ms);
+            assert!(renewal_interval(timeout, Duration::from_secs(5)) < timeout);
+        }
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused_with_words() {
+        let options = RuntimeOptions {
+            session_cleanup_interval: Duration::ZERO,
+            ..RuntimeOptions::default()
+        };
+        let error = options.validate().unwrap_err();
+        assert!(error.to_string().contains("session_cleanup_interval"));
+        assert!(RuntimeOptions::default().validate().is_ok());
+    }
+
+    #[test]
+    fn unregistered_backoff_doubles_and_stops() {
+        let backoff = UnregisteredBackoffConfig::default();
+        let seconds: Vec<u64> = (1..=8).map(|n| backoff.delay(n).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+}

@@ -1,0 +1,206 @@
+//! Sorting the messages of one claim: what begins an execution, what is fed to it, what must be refused.
+
+use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::replay::ParentLink;
+use duroxide_core::{ErrorDetails, Event, EventKind, WorkItem};
+
+/// Where the instance stands according to its history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has no history.
+    Unborn,
+    Running,
+    /// Its execution ended and asked for another one.
+    BetweenExecutions,
+    Ended,
+}
+
+impl Standing {
+    /// Reads it off a loaded history. A failure counts even after continue-as-new: a poisoned successor that could not
+    /// be written elsewhere ends there.
+    pub(super) fn of(history: &[Event]) -> Self {
+        let mut standing = if history.is_empty() {
+            Self::Unborn
+        } else {
+            Self::Running
+        };
+        for event in history {
+            match event.kind {
+                EventKind::OrchestrationCompleted { .. }
+                | EventKind::OrchestrationFailed { .. } => {
+                    return Self::Ended;
+                }
+                EventKind::OrchestrationContinuedAsNew { .. } => standing = Self::BetweenExecutions,
+                _ => {}
+            }
+        }
+        standing
+    }
+}
+
+/// The beginning of an execution.
+#[derive(Debug, Clone)]
+pub(super) struct Beginning {
+    pub(super) execution_id: u64,
+    pub(super) name: String,
+    pub(super) version: Option<String>,
+    pub(super) input: String,
+    pub(super) parent: Option<ParentLink>,
+    pub(super) carried: Vec<(String, String)>,
+    pub(super) custom_status: Option<String>,
+    pub(super) continues: bool,
+}
+
+/// The messages of one claim, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) beginning: Option<Beginning>,
+    /// What the execution is fed.
+    pub(super) messages: Vec<WorkItem>,
+    /// Starts that came too late, as answers to whoever asked for a child.
+    pub(super) refusals: Vec<WorkItem>,
+}
+
+impl Batch {
+    pub(super) fn sort(
+        item: &mut OrchestrationItem,
+        standing: Standing,
+        parent: Option<&ParentLink>,
+    ) -> Self {
+        let mut batch = Self::default();
+        for message in std::mem::take(&mut item.messages) {
+            match message {
+                WorkItem::StartOrchestration { .. } => batch.start(item, standing, parent, message),
+                WorkItem::ContinueAsNew { .. } => batch.continue_as_new(item, standing, message),
+                other => batch.messages.push(other),
+            }
+        }
+        batch
+    }
+
+    fn start(
+        &mut self,
+        item: &OrchestrationItem,
+        standing: Standing,
+        parent: Option<&ParentLink>,
+        message: WorkItem,
+    ) {
+        let WorkItem::StartOrchestration {
+            instance,
+            orchestration,
+            input,
+            version,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            ..
+        } = message
+        else {
+            return;
+        };
+        let asking = parent_instance.map(|instance| ParentLink {
+            instance,
+            id: parent_id.unwrap_or_default(),
+            execution_id: parent_execution_id,
+        });
+        if standing == Standing::Unborn && self.beginning.is_none() {
+            self.beginning = Some(Beginning {
+                execution_id: item.execution_id,
+                name: orchestration,
+                version,
+                input,
+                parent: asking,
+                carried: Vec::new(),
+                custom_status: None,
+                continues: false,
+            });
+            return;
+        }
+        let holder = match &self.beginning {
+            Some(beginning) if standing == Standing::Unborn => beginning.parent.as_ref(),
+            _ => parent,
+        };
+        match asking {
+            Some(asking) if standing == Standing::Ended || !is_same_parent(holder, &asking) => {
+                self.refusals.push(refusal(&instance, standing, asking));
+            }
+            _ => tracing::warn!(
+                target: "duroxide::runtime",
+                instance_id = %instance,
+                "Ignoring duplicate StartOrchestration for an existing instance"
+            ),
+        }
+    }
+
+    fn continue_as_new(&mut self, item: &OrchestrationItem, standing: Standing, message: WorkItem) {
+        let WorkItem::ContinueAsNew {
+            instance,
+            orchestration,
+            input,
+            version,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            carry_forward_events,
+            initial_custom_status,
+        } = message
+        else {
+            return;
+        };
+        let execution_id = match standing {
+            Standing::Unborn => item.execution_id,
+            Standing::BetweenExecutions => item.execution_id + 1,
+            Standing::Running | Standing::Ended => {
+                tracing::warn!(
+                    target: "duroxide::runtime",
+                    instance_id = %instance,
+                    "Ignoring a continue-as-new for an execution that has begun already"
+                );
+                return;
+            }
+        };
+        if self.beginning.is_some() {
+            return;
+        }
+        self.beginning = Some(Beginning {
+            execution_id,
+            name: orchestration,
+            version,
+            input,
+            parent: parent_instance.map(|instance| ParentLink {
+                instance,
+                id: parent_id.unwrap_or_default(),
+                execution_id: parent_execution_id,
+            }),
+            carried: carry_forward_events,
+            custom_status: initial_custom_status,
+            continues: true,
+        });
+    }
+}
+
+fn is_same_parent(recorded: Option<&ParentLink>, asking: &ParentLink) -> bool {
+    recorded.is_some_and(|recorded| {
+        recorded.instance == asking.instance
+            && recorded.id == asking.id
+            && (recorded.execution_id.is_none()
+                || asking.execution_id.is_none()
+                || recorded.execution_id == asking.execution_id)
+    })
+}
+
+fn refusal(instance: &str, standing: Standing, asking: ParentLink) -> WorkItem {
+    let terminal = if standing == Standing::Ended {
+        " and is terminal"
+    } else {
+        ""
+    };
+    WorkItem::SubOrchFailed {
+        parent_instance: asking.instance,
+        parent_execution_id: asking.execution_id.unwrap_or(1),
+        parent_id: asking.id,
+        details: ErrorDetails::orchestration_failed(format!(
+            "sub-orchestration instance id '{instance}' already exists{terminal}"
+        )),
+    }
+}

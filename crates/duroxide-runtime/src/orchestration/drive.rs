@@ -1,0 +1,166 @@
+//! Running the author's code for one turn, off the async threads, so that code that blocks holds up nobody else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use duroxide_core::provider::{KvEntry, ProviderError};
+use duroxide_core::replay::{Divergence, Execution, ExecutionStart, HostCall, Progress, Turn};
+use duroxide_core::{Event, OrchestrationHandler, WorkItem};
+
+use super::host;
+use crate::engine::Engine;
+
+/// Questions to the host that one turn may ask one after the other; a loop that asks for ever is broken into turns.
+const HOST_ROUNDS_MAX: u32 = 1_000;
+
+/// Where a turn begins.
+pub(super) enum Seed {
+    /// The orchestration was kept in memory.
+    Kept(Box<Execution>),
+    /// It must be replayed.
+    Recorded {
+        history: Arc<[Event]>,
+        handler: Arc<dyn OrchestrationHandler>,
+        kv: HashMap<String, KvEntry>,
+    },
+    /// It begins now.
+    New {
+        start: ExecutionStart,
+        handler: Arc<dyn OrchestrationHandler>,
+        kv: HashMap<String, KvEntry>,
+    },
+}
+
+/// A turn that ran.
+pub(super) struct Driven {
+    pub(super) execution: Execution,
+    pub(super) turn: Turn,
+    /// Answers that are sent as completions, because the turn asked too often.
+    pub(super) late_answers: Vec<WorkItem>,
+}
+
+/// Why a turn did not run.
+pub(super) enum NotDriven {
+    /// The code does not fit the history.
+    Diverged(Divergence),
+    /// The store could not be asked.
+    Store(ProviderError),
+    /// The thread that ran it is gone; only a runtime that is being torn down does that.
+    Gone,
+}
+
+/// Runs one turn to its end.
+pub(super) async fn drive(
+    engine: &Arc<Engine>,
+    seed: Seed,
+    messages: Vec<WorkItem>,
+) -> Result<Driven, NotDriven> {
+    let now_ms = engine.clock.now_ms();
+    let begin = move || match seed {
+        Seed::Kept(execution) => Ok(*execution),
+        Seed::Recorded {
+            history,
+            handler,
+            kv,
+        } => Execution::load(&history, handler, kv),
+        Seed::New { start, handler, kv } => Ok(Execution::begin(start, handler, kv, now_ms)),
+    };
+    let mut step = off_thread(engine, move |limits| {
+        let mut execution = begin()?;
+        execution.start_turn(now_ms, messages);
+        let progress = execution.advance(limits, true);
+        Ok((execution, progress))
+    })
+    .await?;
+    for round in 1.. {
+        let (mut execution, progress) = step;
+        let calls = match progress {
+            Progress::Done(turn) => return finish(engine, execution, *turn).await,
+            Progress::NeedsHost(calls) => calls,
+        };
+        let asking = Asking::of(&execution);
+        let answers = answer_all(engine, &asking, &calls).await?;
+        step = off_thread(engine, move |limits| {
+            for (call, answer) in &answers {
+                execution.answer_host(call, answer.clone());
+            }
+            let progress = execution.advance(limits, round < HOST_ROUNDS_MAX);
+            Ok((execution, progress))
+        })
+        .await?;
+    }
+    Err(NotDriven::Gone)
+}
+
+type Step = (Execution, Progress);
+type Answered = (HostCall, Result<String, String>);
+
+/// Who asks. Suspended code is not shared between threads, so it is not borrowed while waiting.
+struct Asking {
+    instance: String,
+    execution_id: u64,
+}
+
+impl Asking {
+    fn of(execution: &Execution) -> Self {
+        Self {
+            instance: execution.instance_id().to_owned(),
+            execution_id: execution.execution_id(),
+        }
+    }
+}
+
+async fn answer_all(
+    engine: &Engine,
+    asking: &Asking,
+    calls: &[HostCall],
+) -> Result<Vec<Answered>, NotDriven> {
+    let mut answers = Vec::with_capacity(calls.len());
+    for call in calls {
+        let answer = host::answer(engine, &asking.instance, asking.execution_id, call)
+            .await
+            .map_err(NotDriven::Store)?;
+        answers.push((call.clone(), answer));
+    }
+    Ok(answers)
+}
+
+async fn finish(engine: &Engine, execution: Execution, turn: Turn) -> Result<Driven, NotDriven> {
+    let mut late_answers = Vec::new();
+    let asking = Asking::of(&execution);
+    for (call, answer) in answer_all(engine, &asking, &turn.unanswered).await? {
+        let (instance, execution_id) = (asking.instance.clone(), asking.execution_id);
+        late_answers.push(match answer {
+            Ok(result) => WorkItem::ActivityCompleted {
+                instance,
+                execution_id,
+                id: call.activity_id,
+                result,
+            },
+            Err(message) => WorkItem::ActivityFailed {
+                instance,
+                execution_id,
+                id: call.activity_id,
+                details: duroxide_core::ErrorDetails::activity_failed(message),
+            },
+        });
+    }
+    Ok(Driven {
+        execution,
+        turn,
+        late_answers,
+    })
+}
+
+/// Runs the author's code on a thread that may block.
+async fn off_thread(
+    engine: &Arc<Engine>,
+    code: impl FnOnce(&duroxide_core::replay::TurnLimits) -> Result<Step, Divergence> + Send + 'static,
+) -> Result<Step, NotDriven> {
+    let limits = engine.limits.clone();
+    match engine.turns.run(move || code(&limits)).await {
+        Some(Ok(step)) => Ok(step),
+        Some(Err(divergence)) => Err(NotDriven::Diverged(divergence)),
+        None => Err(NotDriven::Gone),
+    }
+}

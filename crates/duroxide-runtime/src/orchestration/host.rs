@@ -1,0 +1,41 @@
+//! Answers to what an orchestration asks of the world: ids, the time, another instance's key-values.
+
+use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
+use duroxide_core::replay::{HostCall, HostRequest};
+
+use crate::engine::Engine;
+
+/// The answer to one question. A store that cannot be reached is an error of the turn, not of the orchestration.
+pub(super) async fn answer(
+    engine: &Engine,
+    instance: &str,
+    execution_id: u64,
+    call: &HostCall,
+) -> Result<Result<String, String>, ProviderError> {
+    match &call.request {
+        HostRequest::NewGuid => Ok(Ok(uuid::Uuid::new_v4().to_string())),
+        HostRequest::UtcNowMs => Ok(Ok(engine.clock.now_ms().to_string())),
+        HostRequest::ReadKv { instance_id, key } => {
+            match engine.store.get_kv_value(instance_id, key).await {
+                Ok(value) => Ok(serde_json::to_string(&value)
+                    .map_err(|e| format!("get_kv_value serialization error: {e}"))),
+                Err(error) if error.is_retryable() => Err(error),
+                Err(error) => Ok(Err(format!("get_kv_value client error: {error}"))),
+            }
+        }
+        HostRequest::ActivityClaimed { activity_id } => {
+            let activity = ScheduledActivityIdentifier {
+                instance: instance.to_owned(),
+                execution_id,
+                activity_id: *activity_id,
+            };
+            match engine.store.activity_claimed(&activity).await {
+                // A store that cannot tell leaves the activity alone.
+                Ok(claimed) => Ok(Ok(claimed.unwrap_or(true).to_string())),
+                Err(error) if error.is_retryable() => Err(error),
+                Err(error) => Ok(Err(error.to_string())),
+            }
+        }
+        HostRequest::Malformed { error } => Ok(Err(error.clone())),
+    }
+}

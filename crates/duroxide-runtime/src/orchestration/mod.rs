@@ -1,0 +1,16 @@
+//! Turns: claim, replay, plan, commit. One claim loop, as many turns at once as there are slots.
+
+mod batch;
+mod commit;
+mod dispatcher;
+mod drive;
+mod host;
+mod plan;
+mod poison;
+mod pool;
+mod sticky;
+mod turn;
+
+pub(crate) use dispatcher::{Slot, Slots, dispatch};
+pub(crate) use pool::TurnPool;
+pub(crate) use sticky::StickyCache;

@@ -1,0 +1,201 @@
+//! From what a turn decided to what is written. Pure: a turn in, one commit out.
+
+use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
+use duroxide_core::replay::{Outcome, ParentLink, Turn};
+use duroxide_core::{
+    Action, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id,
+};
+use semver::Version;
+
+/// Everything one turn writes: committed together or not at all.
+#[derive(Debug, Clone)]
+pub(super) struct TurnCommit {
+    pub(super) execution_id: u64,
+    pub(super) history: Vec<Event>,
+    pub(super) to_workers: Vec<WorkItem>,
+    pub(super) to_orchestrators: Vec<WorkItem>,
+    pub(super) metadata: ExecutionMetadata,
+    pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// Whose turn is planned.
+#[derive(Debug, Clone)]
+pub(super) struct Author {
+    pub(super) instance: String,
+    pub(super) execution_id: u64,
+    pub(super) name: String,
+    pub(super) parent: Option<ParentLink>,
+}
+
+/// The commit of a turn.
+pub(super) fn plan(author: &Author, turn: Turn) -> TurnCommit {
+    let mut commit = TurnCommit {
+        execution_id: author.execution_id,
+        metadata: metadata(author, &turn),
+        history: turn.events,
+        to_workers: Vec::new(),
+        to_orchestrators: Vec::new(),
+        cancelled: Vec::new(),
+    };
+    for action in turn.actions {
+        commit.perform(author, action);
+    }
+    for activity_id in turn.cancelled_activities {
+        commit.cancelled.push(ScheduledActivityIdentifier {
+            instance: author.instance.clone(),
+            execution_id: author.execution_id,
+            activity_id,
+        });
+    }
+    for child in turn.cancelled_children {
+        commit.to_orchestrators.push(WorkItem::CancelInstance {
+            instance: build_child_instance_id(&author.instance, &child.instance),
+            reason: child.reason,
+        });
+    }
+    commit
+        .to_orchestrators
+        .extend(successor(author, &turn.outcome));
+    commit
+        .to_orchestrators
+        .extend(notice(author, &turn.outcome));
+    commit
+}
+
+impl TurnCommit {
+    fn perform(&mut self, author: &Author, action: Action) {
+        match action {
+            Action::CallActivity {
+                scheduling_event_id,
+                name,
+                input,
+                session_id,
+                tag,
+            } => self.to_workers.push(WorkItem::ActivityExecute {
+                instance: author.instance.clone(),
+                execution_id: author.execution_id,
+                id: scheduling_event_id,
+                name,
+                input,
+                session_id,
+                tag,
+            }),
+            Action::CreateTimer {
+                scheduling_event_id,
+                fire_at_ms,
+            } => self.to_orchestrators.push(WorkItem::TimerFired {
+                instance: author.instance.clone(),
+                execution_id: author.execution_id,
+                id: scheduling_event_id,
+                fire_at_ms,
+            }),
+            Action::StartSubOrchestration {
+                scheduling_event_id,
+                name,
+                version,
+                instance,
+                input,
+            } => self.to_orchestrators.push(WorkItem::StartOrchestration {
+                instance: build_child_instance_id(&author.instance, &instance),
+                orchestration: name,
+                input,
+                version,
+                parent_instance: Some(author.instance.clone()),
+                parent_id: Some(scheduling_event_id),
+                parent_execution_id: Some(author.execution_id),
+                execution_id: INITIAL_EXECUTION_ID,
+            }),
+            Action::StartOrchestrationDetached {
+                name,
+                version,
+                instance,
+                input,
+                ..
+            } => self.to_orchestrators.push(WorkItem::StartOrchestration {
+                instance,
+                orchestration: name,
+                input,
+                version,
+                parent_instance: None,
+                parent_id: None,
+                parent_execution_id: None,
+                execution_id: INITIAL_EXECUTION_ID,
+            }),
+            // Recorded in the history, nothing to send.
+            Action::WaitExternal { .. }
+            | Action::ContinueAsNew { .. }
+            | Action::UpdateCustomStatus { .. }
+            | Action::DequeueEvent { .. }
+            | Action::SetKeyValue { .. }
+            | Action::ClearKeyValue { .. }
+            | Action::ClearKeyValues => {}
+        }
+    }
+}
+
+fn metadata(author: &Author, turn: &Turn) -> ExecutionMetadata {
+    let mut metadata = ExecutionMetadata::default();
+    if let Some(first) = turn.events.first()
+        && let EventKind::OrchestrationStarted { name, version, .. } = &first.kind
+    {
+        metadata.orchestration_name = Some(name.clone());
+        metadata.orchestration_version = Some(version.clone());
+        metadata.parent_instance_id = author.parent.as_ref().map(|p| p.instance.clone());
+        metadata.pinned_duroxide_version = Version::parse(&first.duroxide_version).ok();
+    }
+    let (status, output) = match &turn.outcome {
+        Outcome::Waiting => return metadata,
+        Outcome::Completed { output } => ("Completed", output.clone()),
+        Outcome::Failed { details } => ("Failed", details.display_message()),
+        Outcome::ContinuedAsNew { input, .. } => ("ContinuedAsNew", input.clone()),
+    };
+    metadata.status = Some(status.to_owned());
+    metadata.output = Some(output);
+    metadata
+}
+
+fn successor(author: &Author, outcome: &Outcome) -> Option<WorkItem> {
+    let Outcome::ContinuedAsNew {
+        input,
+        version,
+        carried,
+        custom_status,
+    } = outcome
+    else {
+        return None;
+    };
+    Some(WorkItem::ContinueAsNew {
+        instance: author.instance.clone(),
+        orchestration: author.name.clone(),
+        input: input.clone(),
+        version: version.clone(),
+        parent_instance: author.parent.as_ref().map(|p| p.instance.clone()),
+        parent_id: author.parent.as_ref().map(|p| p.id),
+        parent_execution_id: author.parent.as_ref().and_then(|p| p.execution_id),
+        carry_forward_events: carried.clone(),
+        initial_custom_status: custom_status.clone(),
+    })
+}
+
+/// What the parent is told when an execution ends for good.
+fn notice(author: &Author, outcome: &Outcome) -> Option<WorkItem> {
+    let parent = author.parent.as_ref()?;
+    let parent_instance = parent.instance.clone();
+    let parent_execution_id = parent.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
+    let parent_id = parent.id;
+    match outcome {
+        Outcome::Waiting | Outcome::ContinuedAsNew { .. } => None,
+        Outcome::Completed { output } => Some(WorkItem::SubOrchCompleted {
+            parent_instance,
+            parent_execution_id,
+            parent_id,
+            result: output.clone(),
+        }),
+        Outcome::Failed { details } => Some(WorkItem::SubOrchFailed {
+            parent_instance,
+            parent_execution_id,
+            parent_id,
+            details: details.clone(),
+        }),
+    }
+}

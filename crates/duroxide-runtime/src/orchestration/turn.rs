@@ -1,0 +1,524 @@
+//! One claimed turn from claim to commit. The order of decisions is the order of this file.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
+use duroxide_core::replay::{Divergence, ExecutionStart, Outcome, ParentLink, fail_without_replay};
+use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
+use semver::Version;
+use tokio::time::Instant;
+
+use super::batch::{Batch, Beginning, Standing};
+use super::commit::{Committed, commit, fail_refused, release};
+use super::drive::{Driven, NotDriven, Seed, drive};
+use super::plan::{Author, plan};
+use super::poison;
+use crate::engine::Engine;
+use crate::leases::Leased;
+use crate::options::{OnDivergence, renewal_interval};
+use crate::runtime::BlockedInstance;
+
+/// How long an instance rests that this runtime cannot work on.
+const REST: Duration = Duration::from_secs(1);
+
+/// Runs one claimed turn.
+pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedTurn, worker_id: &str) {
+    let started = Instant::now();
+    let timeout = engine.options.orchestrator_lock_timeout;
+    let interval = renewal_interval(timeout, engine.options.orchestrator_lock_renewal_buffer);
+    let held = engine
+        .leases
+        .hold(Leased::Turn, &claimed.lock_token, timeout, interval);
+    #[cfg(feature = "test-hooks")]
+    if let Some(delay) = crate::test_hooks::get_orch_processing_delay(&claimed.item.instance) {
+        tokio::time::sleep(delay).await;
+    }
+    process(engine, claimed, worker_id).await;
+    drop(held);
+    engine
+        .metrics
+        .record_turn_duration(started.elapsed().as_secs_f64() * 1_000.0);
+}
+
+async fn process(engine: &Arc<Engine>, mut claimed: ClaimedTurn, worker_id: &str) {
+    if !is_replayable(engine, &claimed.item.history) {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            instance_id = %claimed.item.instance,
+            "Execution pinned at incompatible version, abandoning (runtime-side check)"
+        );
+        release(engine, &claimed.lock_token, Some(REST), false).await;
+        return;
+    }
+    if !poison::isolate(engine, &mut claimed).await {
+        engine.sticky.take(&claimed.item.instance);
+        poison::end(engine, claimed).await;
+        return;
+    }
+    if claimed.item.history_error.is_some() {
+        release(engine, &claimed.lock_token, Some(REST), false).await;
+        return;
+    }
+    let kept = engine.sticky.take(&claimed.item.instance);
+    let turn = Claimed {
+        worker_id,
+        lock_token: claimed.lock_token,
+        attempt: claimed.attempt_count,
+    };
+    match (claimed.history, kept) {
+        (TurnHistory::Unchanged, Some(execution)) => {
+            engine.metrics.record_sticky(true);
+            let parent = execution.parent().cloned();
+            let batch = Batch::sort(&mut claimed.item, Standing::Running, parent.as_ref());
+            let author = Author {
+                instance: claimed.item.instance,
+                execution_id: execution.execution_id(),
+                name: execution.name().to_owned(),
+                parent,
+            };
+            let seed = Seed::Kept(Box::new(execution));
+            turn.run(engine, author, seed, batch, None).await;
+        }
+        // It left memory between the claim and now; without the history nothing can be done but to ask again.
+        (TurnHistory::Unchanged, None) => release(engine, &turn.lock_token, None, true).await,
+        (TurnHistory::Loaded, _) => {
+            engine.metrics.record_sticky(false);
+            turn.from_history(engine, claimed.item).await;
+        }
+    }
+}
+
+fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
+    let Some(first) = history.first() else {
+        return true;
+    };
+    match Version::parse(&first.duroxide_version) {
+        Ok(version) => engine.options.capability_filter().is_compatible(&version),
+        Err(_) => true,
+    }
+}
+
+/// A claim that is being worked on.
+struct Claimed<'a> {
+    worker_id: &'a str,
+    lock_token: String,
+    attempt: u32,
+}
+
+impl Claimed<'_> {
+    async fn from_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
+        let standing = Standing::of(&item.history);
+        let parent = poison::recorded_parent(&item.history);
+        let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+        match standing {
+            Standing::Ended => self.acknowledge(engine, &item, batch.refusals).await,
+            Standing::Running => self.replay(engine, item, batch, parent).await,
+            Standing::Unborn | Standing::BetweenExecutions => match batch.beginning.take() {
+                Some(beginning) => self.begin(engine, item, batch, beginning).await,
+                None if standing == Standing::Unborn => {
+                    self.acknowledge(engine, &item, batch.refusals).await;
+                }
+                None => {
+                    let delay = engine.options.unregistered_backoff.delay(self.attempt);
+                    tracing::warn!(
+                        target: "duroxide::runtime",
+                        instance_id = %item.instance,
+                        "CAN successor start not visible, deferring the batch for {delay:?}"
+                    );
+                    release(engine, &self.lock_token, Some(delay), false).await;
+                }
+            },
+        }
+    }
+
+    /// Consumes messages that can have no effect, and answers starts that came too late.
+    async fn acknowledge(self, engine: &Engine, item: &OrchestrationItem, refusals: Vec<WorkItem>) {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            instance_id = %item.instance,
+            "messages for an instance that has ended or never began are consumed without effect"
+        );
+        let nothing = super::plan::TurnCommit {
+            execution_id: item.execution_id,
+            history: Vec::new(),
+            to_workers: Vec::new(),
+            to_orchestrators: refusals,
+            metadata: duroxide_core::provider::ExecutionMetadata::default(),
+            cancelled: Vec::new(),
+        };
+        commit(engine, &self.lock_token, nothing).await;
+    }
+
+    async fn begin(
+        self,
+        engine: &Arc<Engine>,
+        item: OrchestrationItem,
+        batch: Batch,
+        beginning: Beginning,
+    ) {
+        let resolved = match &beginning.version {
+            None => engine.orchestrations.resolve_handler(&beginning.name),
+            Some(text) => exact(engine, &beginning.name, text),
+        };
+        let Some((version, handler)) = resolved else {
+            self.not_registered(engine, &beginning.name).await;
+            return;
+        };
+        let author = Author {
+            instance: item.instance.clone(),
+            execution_id: beginning.execution_id,
+            name: beginning.name.clone(),
+            parent: beginning.parent.clone(),
+        };
+        let start = ExecutionStart {
+            instance: item.instance,
+            execution_id: beginning.execution_id,
+            name: beginning.name,
+            version: version.to_string(),
+            input: beginning.input,
+            parent: beginning.parent,
+            carried: beginning.carried,
+            custom_status: beginning.custom_status,
+        };
+        let initiated_by = if beginning.continues {
+            "continueAsNew"
+        } else {
+            "client"
+        };
+        let first = FirstTurn {
+            initiated_by,
+            version: start.version.clone(),
+        };
+        let kv = item.kv_snapshot;
+        let seed = Seed::New { start, handler, kv };
+        self.run(engine, author, seed, batch, Some(first)).await;
+    }
+
+    async fn replay(
+        self,
+        engine: &Arc<Engine>,
+        item: OrchestrationItem,
+        batch: Batch,
+        parent: Option<ParentLink>,
+    ) {
+        let recorded = item.history.iter().find_map(Event::started_handler);
+        let (name, version) = recorded.unwrap_or((item.orchestration_name, item.version));
+        let Some((_, handler)) = exact(engine, &name, &version) else {
+            self.not_registered(engine, &name).await;
+            return;
+        };
+        let author = Author {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name,
+            parent,
+        };
+        let seed = Seed::Recorded {
+            history: Arc::from(item.history),
+            handler,
+            kv: item.kv_snapshot,
+        };
+        self.run(engine, author, seed, batch, None).await;
+    }
+
+    async fn not_registered(self, engine: &Engine, name: &str) {
+        let delay = engine.options.unregistered_backoff.delay(self.attempt);
+        let left = engine.options.max_attempts.saturating_sub(self.attempt);
+        tracing::warn!(
+            target: "duroxide::runtime",
+            orchestration_name = %name,
+            "Orchestration not registered, abandoning with {:.1}s backoff (will poison in {left} more attempts)",
+            delay.as_secs_f64()
+        );
+        release(engine, &self.lock_token, Some(delay), false).await;
+    }
+
+    async fn run(
+        self,
+        engine: &Arc<Engine>,
+        author: Author,
+        seed: Seed,
+        batch: Batch,
+        first: Option<FirstTurn>,
+    ) {
+        // Kept for the rare case that the turn must be ended without replay.
+        let recorded = match &seed {
+            Seed::Recorded { history, .. } => Arc::clone(history),
+            Seed::Kept(_) | Seed::New { .. } => Arc::from([]),
+        };
+        match drive(engine, seed, batch.messages).await {
+            Ok(driven) => {
+                self.finish(engine, author, driven, batch.refusals, first, &recorded)
+                    .await;
+            }
+            Err(NotDriven::Diverged(divergence)) => {
+                self.diverged(engine, author, &recorded, divergence).await;
+            }
+            Err(NotDriven::Store(error)) => {
+                tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
+                release(engine, &self.lock_token, Some(REST), true).await;
+            }
+            Err(NotDriven::Gone) => release(engine, &self.lock_token, None, true).await,
+        }
+    }
+
+    async fn finish(
+        self,
+        engine: &Arc<Engine>,
+        author: Author,
+        driven: Driven,
+        refusals: Vec<WorkItem>,
+        first: Option<FirstTurn>,
+        recorded: &[Event],
+    ) {
+        let Driven {
+            execution,
+            turn,
+            late_answers,
+        } = driven;
+        if let Outcome::Failed { details } = &turn.outcome
+            && is_nondeterminism(details)
+            && engine.options.on_divergence == OnDivergence::Block
+        {
+            self.block(engine, &author, details.display_message()).await;
+            return;
+        }
+        let outcome = turn.outcome.clone();
+        let mut writes = plan(&author, turn);
+        writes.to_orchestrators.extend(refusals);
+        writes.to_orchestrators.extend(late_answers);
+        note_children(engine, &author, &writes.to_orchestrators);
+        let schedules_work = !writes.to_workers.is_empty();
+        if schedules_work {
+            engine.names.remember(
+                &author.instance,
+                author.execution_id,
+                &author.name,
+                execution.version(),
+            );
+        }
+        let facts = Facts {
+            version: execution.version().to_owned(),
+            started_at_ms: execution.started_at_ms(),
+            history_events: execution.last_event_id(),
+            worker_id: self.worker_id,
+        };
+        match commit(engine, &self.lock_token, writes).await {
+            Committed::Yes => {
+                engine.unblock(&author.instance);
+                facts.note(engine, &author, first.as_ref(), &outcome);
+                if outcome == Outcome::Waiting {
+                    engine.sticky.keep(execution);
+                }
+            }
+            Committed::Released | Committed::LeaseLost => {}
+            Committed::Refused(error) => {
+                tracing::error!(target: "duroxide::runtime", instance_id = %author.instance, %error, "the store refuses the turn");
+                fail_refused(engine, &self.lock_token, &author, recorded, &error).await;
+            }
+        }
+    }
+
+    async fn diverged(
+        self,
+        engine: &Engine,
+        author: Author,
+        recorded: &[Event],
+        divergence: Divergence,
+    ) {
+        if engine.options.on_divergence == OnDivergence::Block {
+            self.block(engine, &author, divergence.to_string()).await;
+            return;
+        }
+        let details = divergence.to_details();
+        let turn = fail_without_replay(
+            &author.instance,
+            author.execution_id,
+            recorded,
+            details.clone(),
+            engine.clock.now_ms(),
+        );
+        let facts = Facts {
+            version: "unknown".to_owned(),
+            started_at_ms: recorded.first().map_or(0, |e| e.timestamp_ms),
+            history_events: recorded.len() as u64,
+            worker_id: self.worker_id,
+        };
+        if commit(engine, &self.lock_token, plan(&author, turn)).await == Committed::Yes {
+            facts.note(engine, &author, None, &Outcome::Failed { details });
+        }
+    }
+
+    /// Leaves an instance as it is until code that fits is deployed.
+    async fn block(self, engine: &Engine, author: &Author, report: String) {
+        tracing::error!(
+            target: "duroxide::runtime",
+            instance_id = %author.instance,
+            execution_id = author.execution_id,
+            orchestration_name = %author.name,
+            "orchestration blocked, its code does not fit its history: {report}"
+        );
+        let attempts = note_blocked(engine, author, report);
+        let delay = engine.options.unregistered_backoff.delay(attempts);
+        release(engine, &self.lock_token, Some(delay), true).await;
+    }
+}
+
+/// Remembers a blocked instance for operators; returns how often it was tried.
+fn note_blocked(engine: &Engine, author: &Author, report: String) -> u32 {
+    let mut blocked = engine
+        .blocked
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let entry = blocked
+        .entry(author.instance.clone())
+        .or_insert_with(|| BlockedInstance {
+            instance_id: author.instance.clone(),
+            execution_id: author.execution_id,
+            orchestration_name: author.name.clone(),
+            report: String::new(),
+            attempts: 0,
+        });
+    entry.report = report;
+    entry.attempts += 1;
+    entry.attempts
+}
+
+fn exact(
+    engine: &Engine,
+    name: &str,
+    version: &str,
+) -> Option<(Version, Arc<dyn OrchestrationHandler>)> {
+    let version = Version::parse(version).ok()?;
+    let handler = engine
+        .orchestrations
+        .resolve_handler_exact(name, &version)?;
+    Some((version, handler))
+}
+
+fn is_nondeterminism(details: &ErrorDetails) -> bool {
+    matches!(details, ErrorDetails::Configuration { .. })
+}
+
+fn note_children(engine: &Engine, author: &Author, items: &[WorkItem]) {
+    for item in items {
+        if let WorkItem::StartOrchestration {
+            orchestration,
+            parent_instance: Some(_),
+            ..
+        } = item
+        {
+            engine
+                .metrics
+                .record_suborchestration_call(&author.name, orchestration);
+        }
+    }
+}
+
+/// What is known about an execution that has just begun.
+struct FirstTurn {
+    initiated_by: &'static str,
+    version: String,
+}
+
+/// What is said about a committed turn.
+struct Facts<'a> {
+    version: String,
+    started_at_ms: u64,
+    history_events: u64,
+    worker_id: &'a str,
+}
+
+impl Facts<'_> {
+    fn note(&self, engine: &Engine, author: &Author, first: Option<&FirstTurn>, outcome: &Outcome) {
+        if let Some(first) = first {
+            engine.metrics.record_orchestration_start(
+                &author.name,
+                &first.version,
+                first.initiated_by,
+            );
+            if author.execution_id == duroxide_core::INITIAL_EXECUTION_ID {
+                engine.metrics.increment_active_orchestrations();
+            }
+            tracing::debug!(
+                target: "duroxide::runtime",
+                instance_id = %author.instance, execution_id = author.execution_id,
+                orchestration_name = %author.name, orchestration_version = %self.version,
+                worker_id = %self.worker_id,
+                is_continue_as_new = first.initiated_by == "continueAsNew",
+                "Orchestration started"
+            );
+        }
+        let status = match outcome {
+            Outcome::Waiting => return,
+            Outcome::Completed { .. } => {
+                self.log_end(author, "Orchestration completed");
+                "success"
+            }
+            Outcome::ContinuedAsNew { .. } => {
+                self.log_end(author, "Orchestration continued as new");
+                engine.metrics.record_continue_as_new(&author.name);
+                "continuedAsNew"
+            }
+            Outcome::Failed { details } => {
+                self.log_failure(author, details);
+                engine
+                    .metrics
+                    .record_orchestration_failure(&author.name, &self.version, details);
+                match details {
+                    ErrorDetails::Application {
+                        kind: AppErrorKind::Cancelled { .. },
+                        ..
+                    } => "cancelled",
+                    ErrorDetails::Poison { .. } => "poison",
+                    _ => "failed",
+                }
+            }
+        };
+        if status != "continuedAsNew" {
+            engine.metrics.decrement_active_orchestrations();
+        }
+        let lived_ms = engine.clock.now_ms().saturating_sub(self.started_at_ms);
+        engine.metrics.record_orchestration_completion(
+            &author.name,
+            &self.version,
+            status,
+            lived_ms as f64 / 1_000.0,
+            self.history_events,
+        );
+    }
+
+    fn log_end(&self, author: &Author, message: &str) {
+        tracing::debug!(
+            target: "duroxide::runtime",
+            instance_id = %author.instance, execution_id = author.execution_id,
+            orchestration_name = %author.name, orchestration_version = %self.version,
+            worker_id = %self.worker_id, history_events = self.history_events,
+            "{message}"
+        );
+    }
+
+    fn log_failure(&self, author: &Author, details: &ErrorDetails) {
+        macro_rules! line {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    target: "duroxide::runtime",
+                    instance_id = %author.instance, execution_id = author.execution_id,
+                    orchestration_name = %author.name, orchestration_version = %self.version,
+                    worker_id = %self.worker_id, history_events = self.history_events,
+                    error_type = details.category(), error = %details.display_message(),
+                    $message
+                )
+            };
+        }
+        match details {
+            ErrorDetails::Application { .. } => {
+                line!(warn, "Orchestration failed (application error)");
+            }
+            ErrorDetails::Infrastructure { .. }
+            | ErrorDetails::Configuration { .. }
+            | ErrorDetails::Poison { .. } => line!(error, "Orchestration failed"),
+        }
+    }
+}

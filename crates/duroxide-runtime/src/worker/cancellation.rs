@@ -1,0 +1,136 @@
+//! Telling running activities that their result is no longer wanted.
+//!
+//! A commit of this process tells them at once. Commits of other processes are noticed by a cheap look at the leases
+//! every second or so, where the store can tell, and by the next renewal where it cannot.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duroxide_core::provider::ScheduledActivityIdentifier;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::Engine;
+
+type Key = (String, u64, u64);
+
+struct Running {
+    lock_token: String,
+    cancelled: CancellationToken,
+}
+
+/// Activities that run in this process.
+#[derive(Default)]
+pub(crate) struct RunningActivities {
+    running: Mutex<HashMap<Key, Running>>,
+    first: Notify,
+}
+
+/// Removes an activity from the running ones when it ends.
+pub(crate) struct Registered {
+    activities: Arc<RunningActivities>,
+    key: Key,
+    lock_token: String,
+}
+
+impl RunningActivities {
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        activity: ScheduledActivityIdentifier,
+        lock_token: &str,
+        cancelled: CancellationToken,
+    ) -> Registered {
+        let key = (
+            activity.instance,
+            activity.execution_id,
+            activity.activity_id,
+        );
+        let mut running = self.running();
+        if running.is_empty() {
+            self.first.notify_one();
+        }
+        running.insert(
+            key.clone(),
+            Running {
+                lock_token: lock_token.to_owned(),
+                cancelled,
+            },
+        );
+        Registered {
+            activities: Arc::clone(self),
+            key,
+            lock_token: lock_token.to_owned(),
+        }
+    }
+
+    /// Tells an activity, if it runs here, that its result is no longer wanted.
+    pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier) {
+        let key = (
+            activity.instance.clone(),
+            activity.execution_id,
+            activity.activity_id,
+        );
+        if let Some(running) = self.running().get(&key) {
+            running.cancelled.cancel();
+        }
+    }
+
+    fn tokens(&self) -> Vec<String> {
+        self.running()
+            .values()
+            .filter(|running| !running.cancelled.is_cancelled())
+            .map(|running| running.lock_token.clone())
+            .collect()
+    }
+
+    fn cancel_lost(&self, lost: &[String]) {
+        for running in self.running().values() {
+            if lost.contains(&running.lock_token) {
+                running.cancelled.cancel();
+            }
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut running = self.activities.running();
+        // A redelivery of the same activity may have taken the place.
+        if running
+            .get(&self.key)
+            .is_some_and(|r| r.lock_token == self.lock_token)
+        {
+            running.remove(&self.key);
+        }
+    }
+}
+
+/// Looks for leases that other processes took away, while anything runs.
+pub(crate) async fn watch_leases(engine: Arc<Engine>) {
+    let interval = engine.options.activity_cancellation_check_interval;
+    loop {
+        let tokens = engine.running.tokens();
+        if tokens.is_empty() {
+            tokio::select! {
+                () = engine.abort.cancelled() => return,
+                () = engine.running.first.notified() => {}
+            }
+        } else {
+            match engine.store.lost_work_items(&tokens).await {
+                Ok(Some(lost)) => engine.running.cancel_lost(&lost),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(target: "duroxide::runtime::worker", %error, "looking for cancelled activities failed");
+                }
+            }
+        }
+        tokio::select! {
+            () = engine.abort.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Activities: claim, run, complete. One claim loop, as many activities at once as there are slots.
+
+mod cancellation;
+mod dispatcher;
+mod execute;
+mod names;
+mod sessions;
+mod syscalls;
+
+pub(crate) use cancellation::RunningActivities;
+pub(crate) use dispatcher::{can_work, dispatch};
+pub(crate) use names::HandlerNames;
+use sessions::keep_sessions;
+pub(crate) use syscalls::with_built_ins;

@@ -1,0 +1,249 @@
+//! Histories recorded by the published crate replay here: every event keeps its text, and every prefix of every
+//! history is reproduced by today's engine.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use duroxide::providers::{KvEntry, WorkItem};
+use duroxide::{Event, EventKind, OrchestrationHandler, OrchestrationRegistry};
+use duroxide_core::replay::{Execution, HostCall, Outcome, Progress, Turn, TurnLimits};
+use semver::Version;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::recorded_handlers::registries;
+
+#[derive(Deserialize)]
+struct Case {
+    case: String,
+    executions: Vec<Recorded>,
+    #[serde(default)]
+    children: HashMap<String, Vec<Recorded>>,
+}
+
+#[derive(Deserialize)]
+struct Recorded {
+    events: Vec<Box<RawValue>>,
+}
+
+impl Recorded {
+    fn events(&self) -> Vec<Event> {
+        self.events
+            .iter()
+            .map(|raw| serde_json::from_str(raw.get()).unwrap())
+            .collect()
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/histories");
+    let mut cases: Vec<Case> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .map(|path| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap())
+        .collect();
+    cases.sort_by(|a, b| a.case.cmp(&b.case));
+    assert!(cases.len() >= 28, "only {} histories found", cases.len());
+    cases
+}
+
+/// Every instance of every case, as its list of executions.
+fn instances() -> Vec<(String, Vec<Vec<Event>>)> {
+    let mut all = Vec::new();
+    for case in cases() {
+        let executions = case.executions.iter().map(Recorded::events).collect();
+        all.push((case.case.clone(), executions));
+        for (child, executions) in &case.children {
+            let executions = executions.iter().map(Recorded::events).collect();
+            all.push((format!("{} / {child}", case.case), executions));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_recorded_event_keeps_its_text() {
+    for case in cases() {
+        for recorded in case
+            .executions
+            .iter()
+            .chain(case.children.values().flatten())
+        {
+            for raw in &recorded.events {
+                let event: Event = serde_json::from_str(raw.get()).unwrap();
+                let compact: String = raw.get().trim().to_owned();
+                assert_eq!(
+                    serde_json::to_string(&event).unwrap(),
+                    compact,
+                    "{}",
+                    case.case
+                );
+            }
+        }
+    }
+}
+
+fn is_decision(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::ActivityScheduled { .. }
+        | EventKind::TimerCreated { .. }
+        | EventKind::ExternalSubscribed { .. }
+        | EventKind::QueueSubscribed { .. }
+        | EventKind::SubOrchestrationScheduled { .. }
+        | EventKind::OrchestrationChained { .. }
+        | EventKind::CustomStatusUpdated { .. }
+        | EventKind::KeyValueSet { .. }
+        | EventKind::KeyValueCleared { .. }
+        | EventKind::KeyValuesCleared => true,
+        EventKind::ActivityCancelRequested { reason }
+        | EventKind::SubOrchestrationCancelRequested { reason }
+        | EventKind::ExternalSubscribedCancelled { reason }
+        | EventKind::QueueSubscriptionCancelled { reason } => reason == "dropped_future",
+        _ => false,
+    }
+}
+
+/// What is compared of a decision: everything but times and generated child ids.
+fn essence(event: &Event) -> String {
+    let mut kind = event.kind.clone();
+    match &mut kind {
+        EventKind::TimerCreated { fire_at_ms } => *fire_at_ms = 0,
+        EventKind::KeyValueSet {
+            last_updated_at_ms, ..
+        } => *last_updated_at_ms = 0,
+        EventKind::SubOrchestrationScheduled { instance, .. } if instance.starts_with("sub::") => {
+            "sub::".clone_into(instance);
+        }
+        _ => {}
+    }
+    format!("{kind:?}")
+}
+
+fn handler_of(
+    registry: &OrchestrationRegistry,
+    history: &[Event],
+) -> Arc<dyn OrchestrationHandler> {
+    let EventKind::OrchestrationStarted { name, version, .. } = &history[0].kind else {
+        panic!("a history begins with its start");
+    };
+    let version = Version::parse(version).unwrap();
+    registry.resolve_handler_exact(name, &version).unwrap()
+}
+
+/// Key-values at the end of an execution, given those at its beginning.
+fn fold_kv(mut kv: HashMap<String, KvEntry>, history: &[Event]) -> HashMap<String, KvEntry> {
+    for event in history {
+        match &event.kind {
+            EventKind::KeyValueSet {
+                key,
+                value,
+                last_updated_at_ms,
+            } => {
+                let entry = KvEntry {
+                    value: value.clone(),
+                    last_updated_at_ms: *last_updated_at_ms,
+                };
+                kv.insert(key.clone(), entry);
+            }
+            EventKind::KeyValueCleared { key } => {
+                kv.remove(key);
+            }
+            EventKind::KeyValuesCleared => kv.clear(),
+            _ => {}
+        }
+    }
+    kv
+}
+
+/// Runs the code beyond a prefix; questions to the host stay open, as they did when workers answered them.
+fn decide(execution: &mut Execution, now_ms: u64) -> Turn {
+    execution.start_turn(now_ms, Vec::<WorkItem>::new());
+    match execution.advance(&TurnLimits::default(), false) {
+        Progress::Done(turn) => *turn,
+        Progress::NeedsHost(calls) => {
+            let calls: VecDeque<HostCall> = calls.into();
+            panic!("asked the host although it must not: {calls:?}")
+        }
+    }
+}
+
+#[test]
+fn every_prefix_of_every_recorded_history_is_reproduced() {
+    let (_, registry) = registries();
+    for (case, executions) in instances() {
+        let mut kv = HashMap::new();
+        for history in &executions {
+            let handler = handler_of(&registry, history);
+            for cut in 1..=history.len() {
+                check_prefix(&case, history, cut, &handler, &kv);
+            }
+            kv = fold_kv(kv, history);
+        }
+    }
+}
+
+fn check_prefix(
+    case: &str,
+    history: &[Event],
+    cut: usize,
+    handler: &Arc<dyn OrchestrationHandler>,
+    kv: &HashMap<String, KvEntry>,
+) {
+    let (prefix, rest) = history.split_at(cut);
+    let at = format!("{case}, first {cut} events");
+    let mut execution = Execution::load(prefix, Arc::clone(handler), kv.clone())
+        .unwrap_or_else(|divergence| panic!("{at}: {divergence}"));
+    if prefix.iter().any(Event::is_terminal) {
+        return;
+    }
+    let turn = decide(&mut execution, prefix[cut - 1].timestamp_ms);
+    let decided: Vec<String> = turn
+        .events
+        .iter()
+        .filter(|e| is_decision(e))
+        .map(essence)
+        .collect();
+    let recorded: Vec<String> = rest
+        .iter()
+        .filter(|e| is_decision(e))
+        .map(essence)
+        .take(decided.len())
+        .collect();
+    if rest.is_empty() {
+        assert!(
+            decided.is_empty(),
+            "{at}: decided {decided:?} beyond an open history"
+        );
+    }
+    assert_eq!(decided, recorded, "{at}");
+    if let Some(next) = rest.first().filter(|next| next.is_terminal()) {
+        check_outcome(&at, &turn.outcome, next);
+    }
+}
+
+fn check_outcome(at: &str, outcome: &Outcome, terminal: &Event) {
+    match (&terminal.kind, outcome) {
+        (EventKind::OrchestrationCompleted { output }, Outcome::Completed { output: ours }) => {
+            assert_eq!(ours, output, "{at}");
+        }
+        (EventKind::OrchestrationFailed { details }, Outcome::Failed { details: ours }) => {
+            assert_eq!(ours, details, "{at}");
+        }
+        (
+            EventKind::OrchestrationContinuedAsNew { input },
+            Outcome::ContinuedAsNew { input: ours, .. },
+        ) => assert_eq!(ours, input, "{at}"),
+        (recorded, ours) => panic!("{at}: recorded {recorded:?}, decided {ours:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_recorded_handlers_run_on_this_engine_too() {
+    let (activities, orchestrations) = registries();
+    let world = crate::support::World::start(activities, orchestrations).await;
+    let status = world.run("fan", "fan_out_fifty", "").await;
+    assert_eq!(crate::support::output(&status), "42925");
+    assert!(!world.store.read("fan").await.unwrap().is_empty());
+    world.stop().await;
+}
