@@ -35,6 +35,7 @@ mod admin;
 mod codec;
 mod error;
 mod group;
+mod inbox;
 mod job;
 mod migrate;
 mod open;

@@ -4,7 +4,6 @@
 //! While somebody waits for work, the thread also looks every 50 ms whether another process has committed.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use duroxide_core::clock::ClockRef;
@@ -13,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
 use crate::group;
+use crate::inbox::{Inbox, Took};
 use crate::job::Job;
 use crate::open::{Database, FileIdentity};
 use crate::statements::{Prepared, Statements};
@@ -35,6 +35,8 @@ pub(crate) enum Message {
 /// What has queued up.
 #[derive(Default)]
 struct Batch {
+    /// As they came; empty between two gatherings.
+    messages: Vec<Message>,
     jobs: Vec<Box<dyn Job>>,
     checkpoints: Vec<oneshot::Sender<Result<()>>>,
 }
@@ -114,21 +116,21 @@ impl Source {
 
 pub(crate) struct Writer {
     pub(crate) source: Source,
-    pub(crate) inbox: Receiver<Message>,
+    pub(crate) inbox: Arc<Inbox<Message>>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) clock: ClockRef,
 }
 
 /// Why a connection is no longer served.
 enum End {
-    /// Every sender is gone.
+    /// The store is dropped.
     Closed,
     /// The disk failed: the connection must not be used again.
     Spoilt,
 }
 
 impl Writer {
-    /// Works until every sender is gone, then closes the connection.
+    /// Works until the store is dropped, then closes the connection.
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
         loop {
@@ -172,31 +174,16 @@ impl Writer {
 
     /// Adds what has queued up; adds nothing when it is time to look around. `false` at the end.
     fn gather(&self, batch: &mut Batch) -> bool {
-        let first = if self.wake.anybody_waits() {
-            match self.inbox.recv_timeout(FOREIGN_LOOK) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
-        } else {
-            match self.inbox.recv() {
-                Ok(message) => message,
-                Err(_) => return false,
-            }
-        };
-        let mut next = Some(first);
-        while let Some(message) = next {
+        let wait = self.wake.anybody_waits().then_some(FOREIGN_LOOK);
+        let took = self.inbox.take(GROUP_MAX, wait, &mut batch.messages);
+        for message in batch.messages.drain(..) {
             match message {
                 Message::Job(job) => batch.jobs.push(job),
                 Message::SomebodyWaits => {}
                 Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
-            if batch.jobs.len() == GROUP_MAX {
-                break;
-            }
-            next = self.inbox.try_recv().ok();
         }
-        true
+        took != Took::Closed
     }
 
     /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet.
