@@ -16,9 +16,12 @@ use super::handler_future::HandlerFuture;
 use super::machines::{Call, Resolution};
 use super::operations::OperationKind;
 use crate::context::OrchestrationContext;
-use crate::event::{Event, EventKind};
+use crate::event::{ErrorDetails, Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
+
+/// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
+const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
 
 /// Reason of cancel records that stem from the code dropping a future.
 pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
@@ -73,6 +76,8 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
+    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    pub(super) winds_down: bool,
     pub(super) ended: bool,
     pub(super) turn: super::turn::TurnState,
 }
@@ -133,7 +138,7 @@ impl Execution {
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
         execution.expect_kv_stamps(rest);
         for event in rest {
-            execution.step(event, Origin::Recorded)?;
+            execution.replay(event)?;
             if execution.ended {
                 return Ok(execution);
             }
@@ -190,6 +195,7 @@ impl Execution {
             parent,
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
+            winds_down: false,
             ended: false,
             turn: super::turn::TurnState::default(),
         })
@@ -231,6 +237,12 @@ impl Execution {
         self.last_event_id
     }
 
+    /// Whether its terminal event is recorded or decided; such an execution takes no further turn.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// When the execution began, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn started_at_ms(&self) -> u64 {
@@ -249,6 +261,16 @@ impl Execution {
             .collect();
     }
 
+    /// A recorded event. The code sees the time that the event was recorded at.
+    fn replay(&mut self, event: &Event) -> Result<(), Divergence> {
+        if event.event_id <= self.last_event_id || event.event_id > LAST_EVENT_ID {
+            return Err(Divergence::new("corrupted history: event ids must increase").at(event));
+        }
+        self.step(event, Origin::Recorded)?;
+        self.shared.cell().now_ms = event.timestamp_ms;
+        Ok(())
+    }
+
     /// The one step of replay: give the code its poll, then apply the event.
     pub(super) fn step(&mut self, event: &Event, origin: Origin) -> Result<(), Divergence> {
         self.poll_if_due();
@@ -261,7 +283,7 @@ impl Execution {
         let Some(origin) = self.due.take() else {
             return;
         };
-        if !self.handler.is_suspended() {
+        if !self.handler.is_suspended() || self.turn.abort.is_some() {
             return;
         }
         let commands_before = {
@@ -287,7 +309,7 @@ impl Execution {
             | EventKind::OrchestrationFailed { .. }
             | EventKind::OrchestrationContinuedAsNew { .. } => self.ended = true,
             EventKind::OrchestrationCancelRequested { reason } => {
-                self.cancel_reason.get_or_insert_with(|| reason.clone());
+                self.request_cancellation(reason, origin);
             }
             EventKind::ActivityScheduled { .. }
             | EventKind::TimerCreated { .. }
@@ -307,6 +329,7 @@ impl Execution {
                 self.answer(event, &OperationKind::Activity, with, origin)?;
             }
             EventKind::ActivityFailed { details } => {
+                self.abort_on_system_failure(event, details);
                 let with = Resolution::Outcome(Err(details.display_message()));
                 self.answer(event, &OperationKind::Activity, with, origin)?;
             }
@@ -318,6 +341,7 @@ impl Execution {
                 self.answer(event, &child(), with, origin)?;
             }
             EventKind::SubOrchestrationFailed { details } => {
+                self.abort_on_system_failure(event, details);
                 let with = Resolution::Outcome(Err(details.display_message()));
                 self.answer(event, &child(), with, origin)?;
             }
@@ -339,9 +363,26 @@ impl Execution {
                 if reason == DROPPED_FUTURE {
                     self.match_drop(event)?;
                 }
+                let source = event.source_event_id.unwrap_or_default();
+                self.shared.cell().operations.mark_cancel_recorded(source);
             }
         }
         Ok(())
+    }
+
+    /// The first request is told to code that watches for it; any other ends the execution with this turn.
+    fn request_cancellation(&mut self, reason: &str, origin: Origin) {
+        let first = self.cancel_reason.is_none();
+        self.winds_down = first && self.shared.cell().request_cancellation(reason);
+        if self.winds_down {
+            self.due = Some(origin);
+        }
+        self.cancel_reason.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Whether a request to cancel ends the execution with this turn, whatever the code does.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel_reason.is_some() && !self.winds_down
     }
 
     /// A recorded decision: the oldest request of the code must be the same.
@@ -352,7 +393,9 @@ impl Execution {
                 Some(command) => Divergence::new(mismatch_headline(&event.kind))
                     .at(event)
                     .attempted(command),
-                None => Divergence::new(missing_headline(&event.kind)).at(event),
+                None => Divergence::new(missing_headline(&event.kind))
+                    .at(event)
+                    .instead(self.handler.ending(), cell.next.as_ref()),
             });
         };
         let command = cell
@@ -395,11 +438,27 @@ impl Execution {
         Ok(())
     }
 
+    /// A failure that is not the author's to handle ends the execution, unless the code dropped the operation or asked
+    /// to see such failures.
+    fn abort_on_system_failure(&mut self, event: &Event, details: &ErrorDetails) {
+        let source = event.source_event_id.unwrap_or_default();
+        let fatal = self
+            .shared
+            .cell()
+            .operations
+            .by_event(source)
+            .is_some_and(|operation| operation.is_held() && !operation.surfaces_failures);
+        if fatal && !details.is_application() {
+            self.abort(details.clone());
+        }
+    }
+
     /// A recorded drop: the code must have dropped the same future by now.
     fn match_drop(&mut self, event: &Event) -> Result<(), Divergence> {
         let source = event.source_event_id.unwrap_or_default();
-        let mut cell = self.shared.cell();
-        let dropped = cell
+        let dropped = self
+            .shared
+            .cell()
             .operations
             .by_event(source)
             .is_some_and(|operation| matches!(operation.call, Call::Dropped { .. }));
@@ -415,7 +474,6 @@ impl Execution {
             ))
             .at(event));
         }
-        cell.operations.mark_cancel_recorded(source);
         Ok(())
     }
 
@@ -458,6 +516,7 @@ impl Drop for Execution {
     fn drop(&mut self) {
         // The code's locals are dropped with it; that is not the code's decision.
         self.shared.cell().closed = true;
+        self.handler.discard();
     }
 }
 

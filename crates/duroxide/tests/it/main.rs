@@ -1,6 +1,21 @@
 //! End to end, by flow.
 
+mod faulty;
 mod histories;
 mod recorded_handlers;
-mod smoke;
 mod support;
+
+mod cancel;
+mod children;
+mod continue_as_new;
+mod cooperative;
+mod detached;
+mod events;
+mod recovery;
+mod retry;
+mod shutdown;
+mod smoke;
+mod start;
+mod state;
+mod timers;
+mod versions;
