@@ -1,6 +1,6 @@
 //! Which worker runs what: tags send an activity to workers that can, sessions keep several on one worker.
 //!
-//! Two runtimes share one store here, as two machines would.
+//! Three runtimes share one store here, as three machines would: two in the office, one with a graphics card.
 //!
 //! ```text
 //! cargo run --release --example worker_tags_and_sessions
@@ -54,14 +54,15 @@ async fn film(ctx: OrchestrationContext, title: String) -> Result<String, String
 
 async fn machine(
     store: Arc<SqliteProvider>,
-    name: &'static str,
+    kind: &'static str,
+    node: &'static str,
     takes: TagFilter,
 ) -> Result<Arc<Runtime>, BuildError> {
     let work = move |_ctx: ActivityContext, what: String| async move {
-        Ok(format!("{what} ran on the {name} machine"))
+        Ok(format!("{what} ran on {kind} machine"))
     };
     let whereabouts =
-        move |_ctx: ActivityContext, _step: String| async move { Ok(name.to_owned()) };
+        move |_ctx: ActivityContext, _step: String| async move { Ok(node.to_owned()) };
     let activities = ActivityRegistry::builder()
         .register("work", work)
         .register("where", whereabouts)
@@ -70,7 +71,7 @@ async fn machine(
         .register("film", film)
         .build();
     let options = RuntimeOptions {
-        worker_node_id: Some(name.to_owned()),
+        worker_node_id: Some(node.to_owned()),
         worker_tag_filter: takes,
         ..RuntimeOptions::default()
     };
@@ -86,8 +87,18 @@ async fn machine(
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let office = machine(store.clone(), "office", TagFilter::default_only()).await?;
-    let render = machine(store.clone(), "render", TagFilter::tags(["gpu"])).await?;
+    let plain = TagFilter::default_only;
+    let machines = [
+        machine(store.clone(), "an office", "office-1", plain()).await?,
+        machine(store.clone(), "an office", "office-2", plain()).await?,
+        machine(
+            store.clone(),
+            "a render",
+            "render-1",
+            TagFilter::tags(["gpu"]),
+        )
+        .await?,
+    ];
     let client = Client::new(store);
 
     client
@@ -98,7 +109,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await??;
     println!("{report}");
 
-    office.shutdown(None).await;
-    render.shutdown(None).await;
+    for runtime in machines {
+        runtime.shutdown(None).await;
+    }
     Ok(())
 }

@@ -233,8 +233,8 @@ fn worker_tags_and_sessions_choose_the_worker() {
     prints(
         "worker_tags_and_sessions",
         "\
-write ran on the office machine
-render ran on the render machine
+write ran on an office machine
+render ran on a render machine
 timeout: no worker took activity 'work' within 300ms
 load, cut and save ran on one worker
 ",

@@ -1,8 +1,8 @@
 //! What authors call from an orchestration. One file per family of calls; every call only asks, replay decides.
 
 mod activities;
-mod cancellation;
 mod attempts;
+mod cancellation;
 mod children;
 mod combinators;
 mod continue_as_new;
