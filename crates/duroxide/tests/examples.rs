@@ -1,6 +1,7 @@
 //! Every example, run as a user runs it, with its output checked.
 //!
-//! Cargo builds the examples of a package before it runs the package's tests, next to the tests' own programs.
+//! `cargo nextest run` and `cargo xtask test` build the examples first, next to the tests' own programs. With a target
+//! named (`--test examples`) cargo builds only that: run `cargo build -p duroxide --examples` before it.
 
 use std::path::PathBuf;
 use std::process::Command;
