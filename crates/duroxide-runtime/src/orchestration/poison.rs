@@ -21,7 +21,7 @@ pub(super) async fn isolate(engine: &Engine, claimed: &mut ClaimedTurn) -> bool 
     if claimed.attempt_count <= max {
         return true;
     }
-    if claimed.message_attempts.len() != claimed.item.messages.len() {
+    if claimed.message_attempts.len() != claimed.item.messages.len() || !can_run(engine, claimed) {
         return false;
     }
     let over: Vec<usize> = (0..claimed.item.messages.len())
@@ -57,6 +57,19 @@ pub(super) async fn isolate(engine: &Engine, claimed: &mut ClaimedTurn) -> bool 
         );
     }
     true
+}
+
+/// Whether the turn could run at all. If its history cannot be read or its code is not here, that is what is wrong, and
+/// no message.
+fn can_run(engine: &Engine, claimed: &ClaimedTurn) -> bool {
+    let item = &claimed.item;
+    if item.history_error.is_some() {
+        return false;
+    }
+    match item.history.iter().find_map(Event::started_handler) {
+        None => true,
+        Some((name, version)) => super::turn::exact(engine, &name, &version).is_some(),
+    }
 }
 
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.

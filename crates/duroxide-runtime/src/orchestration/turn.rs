@@ -385,7 +385,7 @@ fn note_blocked(engine: &Engine, author: &Author, report: String) -> u32 {
     entry.attempts
 }
 
-fn exact(
+pub(super) fn exact(
     engine: &Engine,
     name: &str,
     version: &str,

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::sessions::Admitted;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased};
@@ -39,31 +38,38 @@ enum Ended {
     Cancelled,
 }
 
+/// A claimed activity whose lease is kept from now on, also while it waits for a slot or for its session.
+pub(super) struct Claimed {
+    pub(super) work: ClaimedWork,
+    lease: Held,
+}
+
+impl Claimed {
+    pub(super) fn keep(engine: &Engine, work: ClaimedWork) -> Self {
+        let timeout = engine.options.worker_lock_timeout;
+        let interval = renewal_interval(timeout, engine.options.worker_lock_renewal_buffer);
+        let lease = engine
+            .leases
+            .hold(Leased::Work, &work.lock_token, timeout, interval);
+        Self { work, lease }
+    }
+
+    /// Gives it back untried.
+    pub(super) async fn give_back(self, engine: &Engine, delay: Option<Duration>) {
+        let token = &self.work.lock_token;
+        if let Err(error) = engine.store.abandon_work_item(token, delay, true).await {
+            tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
+        }
+    }
+}
+
 /// Runs one claimed activity.
-pub(super) async fn run(
-    engine: &Arc<Engine>,
-    claimed: ClaimedWork,
-    slot: usize,
-    session: Option<Admitted>,
-) {
+pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
     let started = Instant::now();
-    let timeout = engine.options.worker_lock_timeout;
-    let interval = renewal_interval(timeout, engine.options.worker_lock_renewal_buffer);
-    let held = engine
-        .leases
-        .hold(Leased::Work, &claimed.lock_token, timeout, interval);
-    let Some(work) = Work::of(claimed, engine).await else {
+    let Claimed { work, lease: held } = claimed;
+    let Some(work) = Work::of(work, engine).await else {
         return;
     };
-    // The lease is kept while the activity waits for its session.
-    let in_session = match session {
-        Some(admitted) => Some(admitted.enter(engine, slot).await),
-        None => None,
-    };
-    let slot = in_session
-        .as_ref()
-        .and_then(|s| s.worker_slot)
-        .unwrap_or(slot);
     if work.attempt > engine.options.max_attempts {
         work.poison(engine).await;
     } else if let Some((_, handler)) = engine.activities.resolve_handler(&work.name) {

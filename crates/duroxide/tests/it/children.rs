@@ -1,7 +1,5 @@
 //! Children: their ids, their results, and ids that are taken.
 
-use std::time::Duration;
-
 use duroxide::{ErrorDetails, EventKind, OrchestrationContext};
 
 use crate::support::{
@@ -291,10 +289,6 @@ async fn ends(ctx: OrchestrationContext, how: String) -> Result<String, String> 
             Ok(String::new())
         }
         "continue" => ctx.continue_as_new("finish").await,
-        "not durable" => {
-            tokio::time::sleep(Duration::from_secs(3600)).await;
-            Ok(String::new())
-        }
         _ => {
             let (child, _) = ctx.join2(child, work).await;
             child
@@ -338,15 +332,7 @@ async fn every_way_to_end_cancels_the_children_and_activities_that_are_open() {
             .build(),
     )
     .await;
-    for how in [
-        "panic",
-        "error",
-        "return",
-        "limit",
-        "continue",
-        "not durable",
-        "cancel",
-    ] {
+    for how in ["panic", "error", "return", "limit", "continue", "cancel"] {
         let child = format!("child of {how}");
         world
             .client
