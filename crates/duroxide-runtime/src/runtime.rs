@@ -51,7 +51,6 @@ pub struct Runtime {
 
 impl Runtime {
     /// Collects what a runtime needs; see [`RuntimeBuilder`].
-    #[must_use]
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
@@ -92,13 +91,13 @@ impl Runtime {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Arc<Self> {
-        Self::try_start(store, activities, orchestrations, options, None)
+        Self::try_start(store, &activities, orchestrations, options, None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) fn try_start(
         store: Arc<dyn Provider>,
-        activities: ActivityRegistry,
+        activities: &ActivityRegistry,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
         clock: Option<ClockRef>,
@@ -112,7 +111,7 @@ impl Runtime {
             store: Arc::new(measured),
             limits: options.turn_limits(),
             orchestrations,
-            activities: worker::with_built_ins(&activities, &clock),
+            activities: worker::with_built_ins(activities, &clock),
             sticky: Arc::new(StickyCache::new(
                 options.sticky_instances_max,
                 Arc::clone(&metrics),

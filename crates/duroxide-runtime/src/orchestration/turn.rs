@@ -84,7 +84,7 @@ async fn process(engine: &Arc<Engine>, mut claimed: ClaimedTurn, worker_id: &str
         (TurnHistory::Unchanged, None) => release(engine, &turn.lock_token, None, true).await,
         (TurnHistory::Loaded, _) => {
             engine.metrics.record_sticky(false);
-            turn.from_history(engine, claimed.item).await;
+            turn.with_history(engine, claimed.item).await;
         }
     }
 }
@@ -107,7 +107,7 @@ struct Claimed<'a> {
 }
 
 impl Claimed<'_> {
-    async fn from_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
+    async fn with_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
         let standing = Standing::of(&item.history);
         let parent = poison::recorded_parent(&item.history);
         let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
