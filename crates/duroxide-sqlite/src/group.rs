@@ -55,7 +55,7 @@ fn in_transaction(
     if !conn.is_autocommit()
         && let Err(error) = exec(conn, "ROLLBACK")
     {
-        tracing::warn!(%error, "a transaction could not be rolled back");
+        tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
     }
     done
 }

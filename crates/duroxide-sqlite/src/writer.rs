@@ -82,7 +82,7 @@ impl Source {
         match self {
             Self::Memory(_) => {}
             Self::File(file) if error.spoils_connection() => {
-                tracing::warn!(%error, "the writer's connection is given up and will be opened again");
+                tracing::warn!(target: "duroxide::providers::sqlite", %error, "the writer's connection is given up and will be opened again");
                 file.open = None;
             }
             Self::File(_) => {}
@@ -224,7 +224,7 @@ impl ForeignCommits {
             }
             // A database that cannot be read now is reported to the next request; waking nobody is right until then.
             Err(error) => {
-                tracing::debug!(%error, "could not look for commits of other processes");
+                tracing::debug!(target: "duroxide::providers::sqlite", %error, "could not look for commits of other processes");
                 false
             }
         }

@@ -146,6 +146,7 @@ impl Execution {
 
     fn note_ignored(&self, id: u64, why: &str) {
         tracing::warn!(
+            target: "duroxide::runtime",
             instance_id = %self.instance_id(),
             execution_id = self.execution_id(),
             source_event_id = id,

@@ -197,7 +197,7 @@ impl Execution {
         let Some(text) = violation else {
             return false;
         };
-        tracing::error!(instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
+        tracing::error!(target: "duroxide::runtime", instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
         self.turn.events.truncate(decided);
         self.turn.actions.clear();
         // The ids of what was taken back are free again.
@@ -266,6 +266,7 @@ fn keep_oldest_letters(execution: &Execution, outcome: &mut Outcome) {
     };
     for (queue, data) in carried.iter().skip(MAX_CARRY_FORWARD_EVENTS) {
         tracing::warn!(
+            target: "duroxide::runtime",
             instance_id = %execution.instance_id(),
             execution_id = execution.execution_id(),
             queue = %queue,

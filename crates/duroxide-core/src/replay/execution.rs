@@ -79,6 +79,7 @@ pub struct Execution {
     /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
     pub(super) winds_down: bool,
     pub(super) ended: bool,
+    pub(super) turns: u64,
     pub(super) turn: super::turn::TurnState,
 }
 
@@ -136,6 +137,7 @@ impl Execution {
             return Err(Divergence::new("corrupted history: empty"));
         };
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
+        execution.turns = count_turns(history);
         execution.expect_kv_stamps(rest);
         for event in rest {
             execution.replay(event)?;
@@ -197,6 +199,7 @@ impl Execution {
             cancel_reason: None,
             winds_down: false,
             ended: false,
+            turns: 0,
             turn: super::turn::TurnState::default(),
         })
     }
@@ -247,6 +250,12 @@ impl Execution {
     #[must_use]
     pub fn started_at_ms(&self) -> u64 {
         self.started_at_ms
+    }
+
+    /// How many turns it took so far, this one included; see [`count_turns`].
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns
     }
 
     fn expect_kv_stamps(&mut self, history: &[Event]) {
@@ -480,6 +489,7 @@ impl Execution {
     fn note_lost_signal(&self, name: &str, origin: Origin) {
         if origin == Origin::New {
             tracing::warn!(
+                target: "duroxide::runtime",
                 instance_id = %self.shared.identity.instance_id,
                 execution_id = self.shared.identity.execution_id,
                 event_name = %name,
@@ -487,6 +497,20 @@ impl Execution {
             );
         }
     }
+}
+
+/// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
+#[must_use]
+pub fn count_turns(history: &[Event]) -> u64 {
+    let mut turns = 0;
+    let mut last = None;
+    for event in history {
+        if last != Some(event.timestamp_ms) {
+            turns += 1;
+            last = Some(event.timestamp_ms);
+        }
+    }
+    turns
 }
 
 fn child() -> OperationKind {

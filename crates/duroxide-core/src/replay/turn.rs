@@ -115,6 +115,7 @@ impl Execution {
         if self.ended {
             return;
         }
+        self.turns += 1;
         self.turn.now_ms = now_ms;
         self.shared.cell().now_ms = now_ms;
         if self.turn.events.is_empty() {

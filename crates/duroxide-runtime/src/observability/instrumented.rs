@@ -272,12 +272,12 @@ impl Provider for InstrumentedProvider {
 
     async fn claim_turns(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>, ProviderError> {
         let call = self.inner.claim_turns(claim);
-        self.measured("claim_turns", call).await
+        self.measured("fetch_orchestration_item", call).await
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>, ProviderError> {
         let call = self.inner.claim_work(claim);
-        self.measured("claim_work", call).await
+        self.measured("fetch_work_item", call).await
     }
 
     async fn lost_work_items(

@@ -161,7 +161,11 @@ async fn off_thread(
     code: impl FnOnce(&duroxide_core::replay::TurnLimits) -> Result<Step, Divergence> + Send + 'static,
 ) -> Result<Step, NotDriven> {
     let limits = engine.limits.clone();
-    let running = engine.tasks.spawn_blocking(move || code(&limits));
+    // The author's log lines go where this thread's go, also to a subscriber that only this thread has.
+    let subscriber = tracing::dispatcher::get_default(Clone::clone);
+    let running = engine
+        .tasks
+        .spawn_blocking(move || tracing::dispatcher::with_default(&subscriber, || code(&limits)));
     tokio::pin!(running);
     let finished = tokio::select! {
         biased;

@@ -4,9 +4,11 @@ mod batch;
 mod commit;
 mod dispatcher;
 mod drive;
+mod facts;
 mod host;
 mod plan;
 mod poison;
+mod refused;
 mod sticky;
 mod turn;
 

@@ -38,6 +38,20 @@ enum Ended {
     Cancelled,
 }
 
+/// A log line about an activity, with the fields that all of them have.
+macro_rules! line {
+    ($level:ident, $message:literal, $work:expr, $worker_id:expr $(, $($field:tt)+)?) => {
+        tracing::$level!(
+            target: "duroxide::runtime",
+            instance_id = %$work.activity.instance, execution_id = $work.activity.execution_id,
+            activity_name = %$work.name, activity_id = $work.activity.activity_id,
+            worker_id = %$worker_id, activity_tag = $work.tag.as_deref().unwrap_or("default"),
+            $($($field)+,)?
+            $message
+        )
+    };
+}
+
 /// A claimed activity whose lease is kept from now on, also while it waits for a slot or for its session.
 pub(super) struct Claimed {
     pub(super) work: ClaimedWork,
@@ -131,20 +145,15 @@ impl Work {
                 .running
                 .register(self.activity.clone(), &self.lock_token, cancelled.clone());
         let ctx = self.context(engine, slot, cancelled.clone()).await;
-        tracing::debug!(
-            target: "duroxide::runtime",
-            instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-            activity_name = %self.name, activity_id = self.activity.activity_id,
-            worker_id = %ctx.worker_id(), activity_tag = ?self.tag,
-            "Activity started"
-        );
+        let worker_id = ctx.worker_id().to_owned();
+        line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
         drop(registered);
         let seconds = started.elapsed().as_secs_f64();
         match ended {
             Ended::Cancelled => self.note(engine, "cancelled", seconds),
-            Ended::With(result) => self.complete(engine, result, seconds).await,
+            Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
         }
     }
 
@@ -226,7 +235,13 @@ impl Work {
         }
     }
 
-    async fn complete(self, engine: &Engine, result: Result<String, String>, seconds: f64) {
+    async fn complete(
+        self,
+        engine: &Engine,
+        worker_id: &str,
+        result: Result<String, String>,
+        seconds: f64,
+    ) {
         let what = format!("Activity '{}' result", self.name);
         let result = result.and_then(|text| match engine.limits.too_large(&what, &text) {
             Some(violation) => Err(violation),
@@ -236,16 +251,22 @@ impl Work {
             Some(violation) => violation,
             None => text,
         });
+        let duration_ms = (seconds * 1_000.0) as u64;
         let (outcome, item) = match result {
-            Ok(result) => ("success", self.completed(result)),
-            Err(error) => {
-                tracing::warn!(
-                    target: "duroxide::runtime",
-                    instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-                    activity_name = %self.name, activity_id = self.activity.activity_id,
-                    outcome = "app_error", duration_ms = (seconds * 1_000.0) as u64, error = %error,
-                    "Activity failed (application error)"
+            Ok(result) => {
+                line!(
+                    debug,
+                    "Activity completed",
+                    self,
+                    worker_id,
+                    outcome = "success",
+                    duration_ms,
+                    result_size = result.len()
                 );
+                ("success", self.completed(result))
+            }
+            Err(error) => {
+                line!(warn, "Activity failed (application error)", self, worker_id, outcome = "app_error", duration_ms, error = %error);
                 (
                     "app_error",
                     self.failed(ErrorDetails::activity_failed(error)),
@@ -284,13 +305,6 @@ impl Work {
             self.attempt,
             self.tag.as_deref(),
             seconds,
-        );
-        tracing::debug!(
-            target: "duroxide::runtime",
-            instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-            activity_name = %self.name, activity_id = self.activity.activity_id,
-            outcome, duration_ms = (seconds * 1_000.0) as u64,
-            "Activity completed"
         );
     }
 

@@ -16,8 +16,9 @@ pub(crate) fn push(
         (queue, instance, payload, reason, tx.now),
     )?;
     tracing::warn!(
+        target: "duroxide::providers::sqlite",
         queue,
-        instance,
+        instance_id = instance,
         reason,
         "a message was set aside as a dead letter"
     );

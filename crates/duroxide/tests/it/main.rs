@@ -7,10 +7,12 @@ mod support;
 
 mod cancel;
 mod children;
+mod client;
 mod continue_as_new;
 mod cooperative;
 mod detached;
 mod events;
+mod outage;
 mod poison;
 mod recovery;
 mod retry;
