@@ -3,6 +3,7 @@
 //! A batch is checked first and applied after; applying cannot fail.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::grouped::Grouped;
 use super::single::Single;
@@ -180,13 +181,13 @@ impl State {
             Operation::Complete { lease } => self.complete(&lease, now_ms, wake),
             Operation::Renew { lease, lease_ms } => {
                 let until_ms = now_ms.saturating_add(lease_ms);
-                for content in self.queues.values_mut() {
-                    match content {
+                let contents = self.queues.values_mut();
+                contents
+                    .map(|content| match content {
                         Content::Grouped(queue) => queue.renew(&lease, until_ms),
                         Content::Single(queue) => queue.renew(&lease, until_ms, now_ms),
-                    }
-                }
-                1
+                    })
+                    .sum()
             }
             Operation::Release {
                 lease,
@@ -416,9 +417,10 @@ impl State {
     }
 
     fn entries(&self, scope: &str, after: Option<&str>, limit: usize) -> Vec<Entry> {
-        let entries = self.scopes.get(scope).into_iter().flatten();
-        entries
-            .filter(|(key, _)| after.is_none_or(|after| key.as_str() > after))
+        let above = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let scope = self.scopes.get(scope).into_iter();
+        scope
+            .flat_map(|entries| entries.range::<str, _>((above, Bound::Unbounded)))
             .take(limit)
             .map(|(key, value)| Entry {
                 key: key.clone(),
