@@ -67,7 +67,7 @@ async fn work(folder: &Path) -> Outcome {
         .build_result()?;
     let options = RuntimeOptions {
         // How long a dead worker holds its activity before another may take it.
-        worker_lock_timeout: Duration::from_secs(2),
+        worker_lock_timeout: Duration::from_secs(5),
         ..RuntimeOptions::default()
     };
     let client = Client::new(store.clone());
