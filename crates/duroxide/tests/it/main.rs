@@ -5,13 +5,17 @@ mod histories;
 mod recorded_handlers;
 mod support;
 
+mod bad_input;
 mod cancel;
 mod children;
 mod client;
+mod config;
 mod continue_as_new;
 mod cooperative;
 mod detached;
 mod events;
+mod logs;
+mod metrics;
 mod outage;
 mod poison;
 mod recovery;
