@@ -1,4 +1,8 @@
 //! End to end, by flow.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its helpers"
+)]
 
 mod faulty;
 mod histories;
