@@ -18,11 +18,11 @@ const THREADS: usize = 2;
 
 type Inbox = Arc<Mutex<Receiver<Box<dyn Job>>>>;
 
-/// The way in, and the threads behind it.
-type Readers = (Sender<Box<dyn Job>>, Vec<JoinHandle<()>>);
-
 /// Starts the reading threads; they end when the sender is dropped.
-pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Readers> {
+pub(crate) fn start(
+    database: &Database,
+    clock: &ClockRef,
+) -> std::io::Result<(Sender<Box<dyn Job>>, Vec<JoinHandle<()>>)> {
     let (sender, inbox) = mpsc::channel();
     let inbox: Inbox = Arc::new(Mutex::new(inbox));
     let mut threads = Vec::with_capacity(THREADS);

@@ -20,10 +20,6 @@ pub(crate) enum Place {
 
 /// How a file may be opened: `mode=rwc`, `rw` or `ro`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(
-    clippy::enum_variant_names,
-    reason = "the names of the modes, which all read"
-)]
 pub(crate) enum Access {
     ReadWriteCreate,
     ReadWrite,
