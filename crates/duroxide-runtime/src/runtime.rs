@@ -43,6 +43,30 @@ pub struct BlockedInstance {
 }
 
 /// Runs orchestrations and activities on a store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::providers::sqlite::SqliteProvider;
+/// use duroxide::{ActivityRegistry, OrchestrationContext, OrchestrationRegistry, Runtime};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+/// let activities = ActivityRegistry::default();
+/// let orchestrations = OrchestrationRegistry::builder()
+///     .register("echo", |_ctx: OrchestrationContext, input: String| async move { Ok(input) })
+///     .build_result()?;
+/// let runtime = Runtime::start_with_store(store, activities, orchestrations).await;
+///
+/// let client = runtime.client();
+/// client.start_orchestration("first", "echo", "hello").await?;
+/// let output: String = client.wait_for_orchestration_typed("first", Duration::from_secs(30)).await??;
+/// assert_eq!(output, "hello");
+///
+/// runtime.shutdown(None).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Runtime {
     engine: Arc<Engine>,
     observability: ObservabilityHandle,
@@ -51,7 +75,21 @@ pub struct Runtime {
 
 impl Runtime {
     /// Collects what a runtime needs; see [`RuntimeBuilder`].
-    #[must_use]
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::providers::sqlite::SqliteProvider;
+    /// use duroxide::{Runtime, RuntimeOptions};
+    /// use std::sync::Arc;
+    ///
+    /// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+    /// let options = RuntimeOptions { worker_concurrency: 4, ..RuntimeOptions::default() };
+    /// let runtime = Runtime::builder().with_provider(store).with_options(options).build().await?;
+    /// runtime.shutdown(None).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
@@ -92,13 +130,13 @@ impl Runtime {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Arc<Self> {
-        Self::try_start(store, activities, orchestrations, options, None)
+        Self::try_start(store, &activities, orchestrations, options, None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) fn try_start(
         store: Arc<dyn Provider>,
-        activities: ActivityRegistry,
+        activities: &ActivityRegistry,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
         clock: Option<ClockRef>,
@@ -114,7 +152,7 @@ impl Runtime {
             limits: options.turn_limits(),
             filter: options.capability_filter(),
             orchestrations,
-            activities: worker::with_built_ins(&activities, &clock),
+            activities: worker::with_built_ins(activities, &clock),
             sticky: Arc::new(StickyCache::new(
                 options.sticky_instances_max,
                 Arc::clone(&metrics),

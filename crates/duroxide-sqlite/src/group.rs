@@ -56,7 +56,7 @@ fn in_transaction(
     if !statements.connection().is_autocommit()
         && let Err(error) = statements.run("ROLLBACK")
     {
-        tracing::warn!(%error, "a transaction could not be rolled back");
+        tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
     }
     done
 }

@@ -227,7 +227,7 @@ impl Drop for Store {
         }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the SQLite store ended by a panic");
+                tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store ended by a panic");
             }
         }
     }

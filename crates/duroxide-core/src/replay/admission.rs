@@ -87,10 +87,11 @@ impl Execution {
             }
             WorkItem::CancelInstance { reason, .. } => {
                 // The reason is kept when the event is applied; a second request in one batch is seen here already.
+                // A later one counts only while the code winds down: it ends the execution at once.
                 let requested = self.turn.events.iter().any(|event| {
                     matches!(event.kind, EventKind::OrchestrationCancelRequested { .. })
                 });
-                if self.cancel_reason.is_none() && !requested {
+                if !self.is_cancelled() && !requested {
                     self.arrive(EventKind::OrchestrationCancelRequested { reason }, None);
                 }
             }
@@ -145,6 +146,7 @@ impl Execution {
 
     fn note_ignored(&self, id: u64, why: &str) {
         tracing::warn!(
+            target: "duroxide::runtime",
             instance_id = %self.instance_id(),
             execution_id = self.execution_id(),
             source_event_id = id,
@@ -162,7 +164,7 @@ impl OperationKind {
             Self::Child { .. } => Some(EventKind::SubOrchestrationCancelRequested { reason }),
             Self::Wait { .. } => Some(EventKind::ExternalSubscribedCancelled { reason }),
             Self::Dequeue { .. } => Some(EventKind::QueueSubscriptionCancelled { reason }),
-            Self::Timer => None,
+            Self::Timer | Self::Cancellation => None,
         }
     }
 
@@ -174,6 +176,7 @@ impl OperationKind {
             Self::Wait { .. } => 2,
             Self::Dequeue { .. } => 3,
             Self::Timer => 4,
+            Self::Cancellation => 5,
         }
     }
 }

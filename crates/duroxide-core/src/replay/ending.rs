@@ -16,8 +16,11 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
     let returned = !matches!(outcome, Outcome::ContinuedAsNew { .. }) && !execution.panicked();
     let aborted = execution.turn.abort.is_some();
     let violated = execution.enforce(limits, &mut outcome);
-    // Whichever came first ends it: a failure that the code cannot see, or the request to cancel.
-    let cancelled = !aborted && execution.cancel_reason.is_some();
+    // Whichever came first ends it: a failure that the code cannot see, or the request to cancel. Code that winds down
+    // ends it by returning.
+    let ended_itself = !execution.is_undecided() && !execution.panicked() && !violated;
+    let wound_down = execution.winds_down && ended_itself;
+    let cancelled = !aborted && (execution.is_cancelled() || wound_down);
     if let Some(reason) = execution.cancel_reason.clone().filter(|_| cancelled) {
         outcome = Outcome::Failed {
             details: ErrorDetails::cancelled(reason),
@@ -28,12 +31,12 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         ..Ending::default()
     };
     // What the code dropped is its decision, unless the end was decided over its head.
-    let by_code = returned && !aborted && !violated && !cancelled;
+    let by_code = returned && !aborted && !violated && !execution.is_cancelled();
     if by_code {
         ending.record_drops(execution);
     }
     if ending.over {
-        ending.clean_up(execution, &outcome, by_code);
+        ending.clean_up(execution, &outcome, by_code && !cancelled);
         execution.keep_only_detached_starts();
     }
     keep_oldest_letters(execution, &mut outcome);
@@ -159,7 +162,8 @@ impl Ending {
             OperationKind::Child { .. }
             | OperationKind::Timer
             | OperationKind::Wait { .. }
-            | OperationKind::Dequeue { .. } => {}
+            | OperationKind::Dequeue { .. }
+            | OperationKind::Cancellation => {}
         }
     }
 }
@@ -193,7 +197,7 @@ impl Execution {
         let Some(text) = violation else {
             return false;
         };
-        tracing::error!(instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
+        tracing::error!(target: "duroxide::runtime", instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
         self.turn.events.truncate(decided);
         self.turn.actions.clear();
         // The ids of what was taken back are free again.
@@ -262,6 +266,7 @@ fn keep_oldest_letters(execution: &Execution, outcome: &mut Outcome) {
     };
     for (queue, data) in carried.iter().skip(MAX_CARRY_FORWARD_EVENTS) {
         tracing::warn!(
+            target: "duroxide::runtime",
             instance_id = %execution.instance_id(),
             execution_id = execution.execution_id(),
             queue = %queue,

@@ -75,7 +75,10 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
+    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    pub(super) winds_down: bool,
     pub(super) ended: bool,
+    pub(super) turns: u64,
     pub(super) turn: super::turn::TurnState,
 }
 
@@ -136,6 +139,7 @@ impl Execution {
             return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
         }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
+        execution.turns = count_turns(history);
         execution.expect_kv_stamps(rest);
         for event in rest {
             execution.replay(event)?;
@@ -195,7 +199,9 @@ impl Execution {
             parent,
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
+            winds_down: false,
             ended: false,
+            turns: 0,
             turn: super::turn::TurnState::default(),
         })
     }
@@ -248,6 +254,12 @@ impl Execution {
         self.started_at_ms
     }
 
+    /// How many turns it took so far, this one included; see [`count_turns`].
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
     fn expect_kv_stamps(&mut self, history: &[Event]) {
         self.shared.cell().recorded_kv_stamps = history
             .iter()
@@ -296,6 +308,35 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+
+    /// The first request is told to code that watches for it; any other ends the execution with this turn.
+    pub(super) fn request_cancellation(&mut self, reason: &str, origin: Origin) {
+        let first = self.cancel_reason.is_none();
+        self.winds_down = first && self.shared.cell().request_cancellation(reason);
+        if self.winds_down {
+            self.due = Some(origin);
+        }
+        self.cancel_reason.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Whether a request to cancel ends the execution with this turn, whatever the code does.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel_reason.is_some() && !self.winds_down
+    }
+}
+
+/// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
+#[must_use]
+pub fn count_turns(history: &[Event]) -> u64 {
+    let mut turns = 0;
+    let mut last = None;
+    for event in history {
+        if last != Some(event.timestamp_ms) {
+            turns += 1;
+            last = Some(event.timestamp_ms);
+        }
+    }
+    turns
 }
 
 impl Drop for Execution {

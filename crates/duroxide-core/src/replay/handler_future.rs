@@ -83,7 +83,7 @@ impl HandlerFuture {
         let code = std::mem::replace(self, discarded);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(code))) {
             let text = panic_text(panic.as_ref());
-            tracing::warn!("a suspended orchestration panicked while it was dropped: {text}");
+            tracing::warn!(target: "duroxide::runtime", "a suspended orchestration panicked while it was dropped: {text}");
         }
     }
 

@@ -21,7 +21,7 @@ impl Execution {
             | EventKind::OrchestrationFailed { .. }
             | EventKind::OrchestrationContinuedAsNew { .. } => self.ended = true,
             EventKind::OrchestrationCancelRequested { reason } => {
-                self.cancel_reason.get_or_insert_with(|| reason.clone());
+                self.request_cancellation(reason, origin);
             }
             EventKind::ActivityScheduled { .. }
             | EventKind::TimerCreated { .. }
@@ -177,6 +177,7 @@ impl Execution {
     fn note_lost_signal(&self, name: &str, origin: Origin) {
         if origin == Origin::New {
             tracing::warn!(
+                target: "duroxide::runtime",
                 instance_id = %self.shared.identity.instance_id,
                 execution_id = self.shared.identity.execution_id,
                 event_name = %name,

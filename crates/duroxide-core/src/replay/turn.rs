@@ -115,6 +115,7 @@ impl Execution {
         if self.ended {
             return;
         }
+        self.turns += 1;
         self.turn.now_ms = now_ms;
         self.shared.cell().now_ms = now_ms;
         if self.turn.events.is_empty() {
@@ -159,18 +160,18 @@ impl Execution {
 
     /// Ends the execution, unless its end is decided already. Later arrivals are recorded, but the code runs no more.
     pub(super) fn abort(&mut self, details: ErrorDetails) {
-        if self.is_undecided() && self.cancel_reason.is_none() {
+        if self.is_undecided() && !self.is_cancelled() {
             self.turn.abort.get_or_insert(details);
         }
     }
 
     /// Whether nothing the host says can matter any more.
     fn is_over(&self) -> bool {
-        self.turn.abort.is_some() || self.cancel_reason.is_some() || !self.is_undecided()
+        self.turn.abort.is_some() || self.is_cancelled() || !self.is_undecided()
     }
 
     /// Whether the code has neither returned, nor panicked, nor asked for another execution.
-    fn is_undecided(&self) -> bool {
+    pub(super) fn is_undecided(&self) -> bool {
         self.handler.is_suspended() && self.shared.cell().next.is_none()
     }
 

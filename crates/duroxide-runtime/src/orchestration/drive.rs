@@ -158,7 +158,10 @@ async fn off_thread(
     code: impl FnOnce(&duroxide_core::replay::TurnLimits) -> Result<Step, Divergence> + Send + 'static,
 ) -> Result<Step, NotDriven> {
     let limits = engine.limits.clone();
-    match engine.turns.run(move || code(&limits)).await {
+    // The author's log lines go where this thread's go, also to a subscriber that only this thread has.
+    let subscriber = tracing::dispatcher::get_default(Clone::clone);
+    let code = move || tracing::dispatcher::with_default(&subscriber, || code(&limits));
+    match engine.turns.run(code).await {
         Some(Ok(step)) => Ok(step),
         Some(Err(divergence)) => Err(NotDriven::Diverged(divergence)),
         None => Err(NotDriven::Gone),

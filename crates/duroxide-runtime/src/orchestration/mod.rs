@@ -4,10 +4,12 @@ mod batch;
 mod commit;
 mod dispatcher;
 mod drive;
+mod facts;
 mod host;
 mod plan;
 mod poison;
 mod pool;
+mod refused;
 mod sticky;
 mod turn;
 

@@ -54,7 +54,7 @@ pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Resul
     }
     if orchestrator_queue::only_queue_messages(tx, instance)? {
         let dropped = orchestrator_queue::drop_visible(tx, instance)?;
-        tracing::warn!(%instance, dropped, "queue messages for an unknown instance were dropped");
+        tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %instance, dropped, "queue messages for an unknown instance were dropped");
         return Ok(());
     }
     for id in orchestrator_queue::overdue_ids(tx, instance, tx.earlier(grace))? {

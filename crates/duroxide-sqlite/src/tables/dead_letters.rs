@@ -36,8 +36,9 @@ pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
         ),
     )?;
     tracing::warn!(
+        target: "duroxide::providers::sqlite",
         queue,
-        instance,
+        instance_id = instance,
         reason,
         "a message was set aside as a dead letter"
     );

@@ -235,6 +235,20 @@ pub(crate) fn cancel(
     Ok(())
 }
 
+/// How often an activity was claimed; `None` once it is no longer queued.
+pub(crate) fn attempts(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    activity_id: u64,
+) -> Result<Option<i64>> {
+    tx.first(
+        "SELECT attempt_count FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
+        (instance, execution_id, activity_id),
+        |row| row.get(0),
+    )
+}
+
 /// When a delayed item becomes visible or a lease runs out, whichever is first.
 pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
     // Not `visible_at > ?1`: SQLite would compare the bound value with the condition of the partial index, and
