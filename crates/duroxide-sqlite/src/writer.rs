@@ -139,7 +139,9 @@ impl Writer {
                     let statements = Statements::new(&conn);
                     match self.serve(&statements, &mut batch) {
                         End::Closed => return,
-                        End::Spoilt => tracing::warn!("the writer opens its connection again"),
+                        End::Spoilt => {
+                            tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
+                        }
                     }
                 }
                 Err(error) => batch.fail(&error),
