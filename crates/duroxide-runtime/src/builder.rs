@@ -72,7 +72,7 @@ impl RuntimeBuilder {
         let store = self.store.ok_or(BuildError::NoProvider)?;
         Ok(Runtime::try_start(
             store,
-            self.activities,
+            &self.activities,
             self.orchestrations,
             self.options,
             self.clock,

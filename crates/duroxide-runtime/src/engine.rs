@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::clock::ClockRef;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{DispatcherCapabilityFilter, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::leases::Leases;
 use crate::observability::MetricsProvider;
 use crate::options::RuntimeOptions;
-use crate::orchestration::StickyCache;
+use crate::orchestration::{StickyCache, TurnPool};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::runtime::BlockedInstance;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -25,6 +25,8 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Provider>,
     pub(crate) options: RuntimeOptions,
     pub(crate) limits: TurnLimits,
+    /// Which histories this runtime replays.
+    pub(crate) filter: DispatcherCapabilityFilter,
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
@@ -40,6 +42,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskTracker,
     /// What must outlive them: lease renewal and cancellation notices.
     pub(crate) keepers: TaskTracker,
+    /// Runs the author's orchestration code.
+    pub(crate) turns: TurnPool,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sticky: Arc<StickyCache>,
     pub(crate) running: Arc<RunningActivities>,

@@ -18,7 +18,7 @@ use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::StickyCache;
+use crate::orchestration::{StickyCache, TurnPool};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -43,6 +43,30 @@ pub struct BlockedInstance {
 }
 
 /// Runs orchestrations and activities on a store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::providers::sqlite::SqliteProvider;
+/// use duroxide::{ActivityRegistry, OrchestrationContext, OrchestrationRegistry, Runtime};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+/// let activities = ActivityRegistry::default();
+/// let orchestrations = OrchestrationRegistry::builder()
+///     .register("echo", |_ctx: OrchestrationContext, input: String| async move { Ok(input) })
+///     .build_result()?;
+/// let runtime = Runtime::start_with_store(store, activities, orchestrations).await;
+///
+/// let client = runtime.client();
+/// client.start_orchestration("first", "echo", "hello").await?;
+/// let output: String = client.wait_for_orchestration_typed("first", Duration::from_secs(30)).await??;
+/// assert_eq!(output, "hello");
+///
+/// runtime.shutdown(None).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Runtime {
     engine: Arc<Engine>,
     observability: ObservabilityHandle,
@@ -51,7 +75,21 @@ pub struct Runtime {
 
 impl Runtime {
     /// Collects what a runtime needs; see [`RuntimeBuilder`].
-    #[must_use]
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::providers::sqlite::SqliteProvider;
+    /// use duroxide::{Runtime, RuntimeOptions};
+    /// use std::sync::Arc;
+    ///
+    /// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+    /// let options = RuntimeOptions { worker_concurrency: 4, ..RuntimeOptions::default() };
+    /// let runtime = Runtime::builder().with_provider(store).with_options(options).build().await?;
+    /// runtime.shutdown(None).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
@@ -92,13 +130,13 @@ impl Runtime {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Arc<Self> {
-        Self::try_start(store, activities, orchestrations, options, None)
+        Self::try_start(store, &activities, orchestrations, options, None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) fn try_start(
         store: Arc<dyn Provider>,
-        activities: ActivityRegistry,
+        activities: &ActivityRegistry,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
         clock: Option<ClockRef>,
@@ -108,11 +146,13 @@ impl Runtime {
         let metrics = Arc::clone(observability.metrics_provider());
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
+        let tasks = TaskTracker::new();
         let engine = Arc::new(Engine {
             store: Arc::new(measured),
             limits: options.turn_limits(),
+            filter: options.capability_filter(),
             orchestrations,
-            activities: worker::with_built_ins(&activities, &clock),
+            activities: worker::with_built_ins(activities, &clock),
             sticky: Arc::new(StickyCache::new(
                 options.sticky_instances_max,
                 Arc::clone(&metrics),
@@ -122,7 +162,8 @@ impl Runtime {
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            turns: TurnPool::new(tasks.clone()),
+            tasks,
             keepers: TaskTracker::new(),
             leases: Arc::new(Leases::default()),
             running: Arc::new(RunningActivities::default()),
@@ -256,10 +297,7 @@ fn announce(engine: &Engine) {
         "duroxide runtime ({}) starting with provider {} ({})",
         duroxide_core::BUILD_VERSION, engine.store.name(), engine.store.version()
     );
-    let range = &engine
-        .options
-        .capability_filter()
-        .supported_duroxide_versions[0];
+    let range = &engine.filter.supported_duroxide_versions[0];
     tracing::info!(
         target: "duroxide::runtime",
         supported_range = %format!(">={}, <={}", range.min, range.max),

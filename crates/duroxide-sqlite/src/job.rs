@@ -47,6 +47,11 @@ where
     T: Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
+        // The caller went away before anything began: a lease taken for nobody would keep others waiting until it
+        // lapses, and a write nobody waits for would surprise whoever looks next.
+        if self.reply.is_closed() {
+            return Ok(());
+        }
         // A claim calls back into code of its caller. A panic there must cost the caller its request, not everybody
         // the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))

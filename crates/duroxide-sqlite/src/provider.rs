@@ -20,7 +20,7 @@ use crate::ops;
 use crate::options::SqliteOptions;
 use crate::store::Store;
 use crate::tables::orchestrator_queue::Due;
-use crate::tables::{instances, kv};
+use crate::tables::{instances, kv, worker_queue};
 use crate::tx::Tx;
 use crate::wake::Queue;
 
@@ -331,6 +331,20 @@ impl Provider for SqliteProvider {
         let tokens = tokens.to_vec();
         let step = move |tx: &mut Tx<'_>| ops::renew_work::lost(tx, &tokens);
         self.store.read("lost_work_items", step).await.map(Some)
+    }
+
+    async fn activity_claimed(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+    ) -> Answer<Option<bool>> {
+        let activity = activity.clone();
+        let step = move |tx: &mut Tx<'_>| {
+            let (execution_id, id) = (activity.execution_id, activity.activity_id);
+            worker_queue::attempts(tx, &activity.instance, execution_id, id)
+        };
+        let attempts = self.store.read("activity_claimed", step).await?;
+        // Only a claimed activity leaves the queue, so one that is gone was claimed.
+        Ok(Some(attempts.is_none_or(|attempts| attempts > 0)))
     }
 
     async fn set_aside_messages(

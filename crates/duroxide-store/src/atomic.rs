@@ -196,7 +196,7 @@ pub enum Operation {
         owners: Vec<String>,
         /// New length, from now.
         lease_ms: u64,
-        /// A key without activity for this long is not renewed.
+        /// A key that was idle for this long is not renewed.
         idle_ms: u64,
     },
     /// Forgets lapsed affinity leases whose key no message carries; counts keys.

@@ -9,14 +9,19 @@
 pub mod adapter;
 mod atomic;
 mod clock;
+pub mod conformance;
 mod error;
 mod lease;
 mod log;
 pub mod memory;
 mod metadata;
 mod queue;
+#[cfg(feature = "redb")]
+pub mod redb;
 mod wake;
 
+#[cfg(feature = "redb")]
+pub use adapter::RedbProvider;
 pub use adapter::{MemoryProvider, StoreProvider};
 pub use atomic::{Answer, AtomicOps, Batch, Guard, Operation, Query};
 pub use clock::{ManualClock, StoreClock, TokioClock};
@@ -39,3 +44,8 @@ pub use wake::{Attempt, TopicWatch, Wakeups};
 pub trait EventStore: EventLog + MessageQueue + MetadataStore + AtomicOps {}
 
 impl<S: MessageQueue + ?Sized> EventStore for S {}
+
+/// The guide's programs are compiled and run with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/writing-a-store.md")]
+mod guide {}

@@ -21,6 +21,8 @@ pub use duroxide_runtime::{
     OrchestrationHandler, OrchestrationRegistry, OrchestrationRegistryBuilder, OrchestrationStatus,
     Runtime, Runtime as DuroxideRuntime, RuntimeOptions,
 };
+#[cfg(feature = "testing")]
+pub use duroxide_testing as testing;
 #[cfg(feature = "provider-test")]
 pub use duroxide_validation::{provider_validation, provider_validations};
 
@@ -60,3 +62,13 @@ pub mod providers {
     #[cfg(feature = "sqlite")]
     pub use duroxide_sqlite as sqlite;
 }
+
+/// The programs of the repository's front page, compiled.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../README.md")]
+pub mod readme {}
+
+/// The programs of the guide, compiled.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../docs/guide.md")]
+pub mod guide {}

@@ -6,9 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::OrchestrationContext;
 use crate::future::DurableFuture;
-use crate::replay::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
-};
+use crate::replay::{SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS};
 
 impl OrchestrationContext {
     /// A fresh random id (UUID v4), the same in every replay.
@@ -18,6 +16,16 @@ impl OrchestrationContext {
     }
 
     /// The current time, the same in every replay.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    /// use std::time::UNIX_EPOCH;
+    ///
+    /// async fn example(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    ///     let since = ctx.utc_now().await?.duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?;
+    ///     Ok(format!("{} s", since.as_secs()))
+    /// }
+    /// ```
     #[track_caller]
     pub fn utc_now(&self) -> impl Future<Output = Result<SystemTime, String>> + use<> {
         self.call_activity(SYSCALL_UTC_NOW_MS.into(), String::new(), None, None)
@@ -28,6 +36,15 @@ impl OrchestrationContext {
     }
 
     /// A key-value of another instance, as it is now; `None` if the instance or the key does not exist.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let price = ctx.get_kv_value_from_instance("price-list", input.as_str()).await?;
+    ///     price.ok_or_else(|| format!("no price for {input}"))
+    /// }
+    /// ```
     #[track_caller]
     pub fn get_kv_value_from_instance(
         &self,
@@ -67,16 +84,5 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<String, String>> {
         let input = serde_json::json!({ "instance_id": instance_id, "key": key }).to_string();
         self.call_activity(SYSCALL_GET_KV_VALUE.into(), input, None, None)
-    }
-
-    /// Whether a worker ever claimed an activity of this execution.
-    pub(super) async fn activity_was_claimed(&self, activity_id: u64) -> Result<bool, String> {
-        let question = self.call_activity(
-            SYSCALL_ACTIVITY_CLAIMED.into(),
-            activity_id.to_string(),
-            None,
-            None,
-        );
-        Ok(question.await? == "true")
     }
 }

@@ -15,7 +15,8 @@ struct Completion {
 }
 
 impl Execution {
-    /// Turns one message into an event, drops it, or notes that it ends the execution. The first such note wins.
+    /// Turns one message into an event, drops it, or notes that it fits no schedule. The first such note wins, and it
+    /// ends the execution only if what came before it did not.
     pub(super) fn admit(&mut self, message: WorkItem) {
         match message {
             WorkItem::ActivityCompleted {
@@ -86,10 +87,11 @@ impl Execution {
             }
             WorkItem::CancelInstance { reason, .. } => {
                 // The reason is kept when the event is applied; a second request in one batch is seen here already.
+                // A later one counts only while the code winds down: it ends the execution at once.
                 let requested = self.turn.events.iter().any(|event| {
                     matches!(event.kind, EventKind::OrchestrationCancelRequested { .. })
                 });
-                if self.cancel_reason.is_none() && !requested {
+                if !self.is_cancelled() && !requested {
                     self.arrive(EventKind::OrchestrationCancelRequested { reason }, None);
                 }
             }
@@ -114,60 +116,42 @@ impl Execution {
         }
         let schedule = {
             let cell = self.shared.cell();
-            cell.operations.by_event(id).map(|operation| {
-                (
-                    operation.kind.noun(),
-                    operation.call.awaits_answer(),
-                    operation.surfaces_failures,
-                )
-            })
+            cell.operations
+                .by_event(id)
+                .map(|operation| (operation.kind.noun(), operation.call.awaits_answer()))
         };
         match schedule {
-            None => self.abort(ErrorDetails::nondeterminism(format!(
+            None => self.reject(ErrorDetails::nondeterminism(format!(
                 "no matching schedule for {missing} id={id}"
             ))),
-            Some((expected, ..)) if expected != noun => {
-                self.abort(ErrorDetails::nondeterminism(format!(
+            Some((expected, _)) if expected != noun => {
+                self.reject(ErrorDetails::nondeterminism(format!(
                     "completion kind mismatch for id={id}, expected '{expected}', got '{noun}'"
                 )));
             }
-            Some((_, false, _)) => self.note_ignored(id, "ignoring duplicate completion"),
-            Some((_, true, surfaces)) => {
-                if !self.turn.answered.insert(id) {
+            Some((_, awaits)) => {
+                if awaits && self.turn.answered.insert(id) {
+                    self.arrive(kind, Some(id));
+                } else {
                     self.note_ignored(id, "ignoring duplicate completion");
-                    return;
                 }
-                if !surfaces && let Some(details) = system_failure(&kind) {
-                    self.abort(details.clone());
-                }
-                self.arrive(kind, Some(id));
             }
         }
     }
 
-    fn abort(&mut self, details: ErrorDetails) {
-        self.turn.abort.get_or_insert(details);
+    fn reject(&mut self, details: ErrorDetails) {
+        let place = self.turn.events.len();
+        self.turn.rejected.get_or_insert((place, details));
     }
 
     fn note_ignored(&self, id: u64, why: &str) {
         tracing::warn!(
+            target: "duroxide::runtime",
             instance_id = %self.instance_id(),
             execution_id = self.execution_id(),
             source_event_id = id,
             "{why}"
         );
-    }
-}
-
-/// A failure that ends the orchestration instead of being handed to its code.
-fn system_failure(kind: &EventKind) -> Option<&ErrorDetails> {
-    match kind {
-        EventKind::ActivityFailed { details } | EventKind::SubOrchestrationFailed { details }
-            if !details.is_application() =>
-        {
-            Some(details)
-        }
-        _ => None,
     }
 }
 
@@ -180,7 +164,7 @@ impl OperationKind {
             Self::Child { .. } => Some(EventKind::SubOrchestrationCancelRequested { reason }),
             Self::Wait { .. } => Some(EventKind::ExternalSubscribedCancelled { reason }),
             Self::Dequeue { .. } => Some(EventKind::QueueSubscriptionCancelled { reason }),
-            Self::Timer => None,
+            Self::Timer | Self::Cancellation => None,
         }
     }
 
@@ -192,6 +176,7 @@ impl OperationKind {
             Self::Wait { .. } => 2,
             Self::Dequeue { .. } => 3,
             Self::Timer => 4,
+            Self::Cancellation => 5,
         }
     }
 }

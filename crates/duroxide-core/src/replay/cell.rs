@@ -63,6 +63,8 @@ pub(crate) struct Cell {
     pub(crate) recorded_kv_stamps: VecDeque<u64>,
     pub(crate) custom_status: Option<String>,
     pub(crate) next: Option<NextExecution>,
+    /// Why the execution is asked to end, once it is.
+    pub(crate) cancel_requested: Option<String>,
     /// A misuse that was noticed where a panic would do harm.
     pub(crate) misuse: Option<String>,
 }
@@ -91,6 +93,13 @@ impl Cell {
             kind,
             location,
         });
+    }
+
+    /// A request to cancel arrived; false if the code does not watch for it.
+    pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
+        self.cancel_requested
+            .get_or_insert_with(|| reason.to_owned());
+        self.operations.request_cancellation(reason)
     }
 
     /// The stamp of the next key-value write: as recorded when the write is repeated, else the turn's time.

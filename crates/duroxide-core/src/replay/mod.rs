@@ -13,13 +13,14 @@ mod execution;
 mod forced;
 mod handler_future;
 mod host;
+mod journal;
 mod limits;
 mod machines;
 mod operations;
 mod turn;
 
 pub use divergence::Divergence;
-pub use execution::{Execution, ExecutionStart, ParentLink};
+pub use execution::{Execution, ExecutionStart, ParentLink, count_turns};
 pub use forced::fail_without_replay;
 pub use host::{
     HostCall, HostRequest, SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,

@@ -23,6 +23,8 @@ pub(crate) enum OperationKind {
     Child {
         instance: String,
     },
+    /// A request to cancel this execution. Nothing is scheduled for it; the recorded request answers it.
+    Cancellation,
 }
 
 impl OperationKind {
@@ -34,6 +36,7 @@ impl OperationKind {
             Self::Wait { .. } => "external wait",
             Self::Dequeue { .. } => "dequeue",
             Self::Child { .. } => "suborchestration",
+            Self::Cancellation => "cancellation",
         }
     }
 }
@@ -76,10 +79,12 @@ pub(crate) struct Operations {
     signals: Signals,
     mailboxes: BTreeMap<String, Mailbox>,
     letters: u64,
-    /// Dropped and recorded, without a cancel record yet.
+    /// Dropped and recorded since the last turn ended.
     dropped: Vec<usize>,
-    /// Operations the code still holds and that are not answered.
+    /// Operations the code still holds and that are not answered, leaving aside those that watch for cancellation.
     waiting: usize,
+    /// Slots that watch for a request to cancel.
+    watching: Vec<usize>,
 }
 
 impl Operations {
@@ -94,6 +99,35 @@ impl Operations {
         });
         self.waiting += 1;
         self.slots.len() - 1
+    }
+
+    /// The code watches for a request to cancel; returns the slot. There is no schedule event to wait for.
+    pub(crate) fn watch_cancellation(&mut self) -> usize {
+        self.slots.push(Operation {
+            kind: OperationKind::Cancellation,
+            call: Call::Open { id: 0 },
+            cancel_recorded: false,
+            surfaces_failures: false,
+            waker: None,
+        });
+        let slot = self.slots.len() - 1;
+        self.watching.push(slot);
+        slot
+    }
+
+    /// Tells everyone who watches for a request to cancel; false if nobody does.
+    pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
+        let mut told = false;
+        for slot in std::mem::take(&mut self.watching) {
+            let operation = &mut self.slots[slot];
+            if matches!(operation.call, Call::Open { .. }) {
+                let with = Resolution::Data(reason.to_owned());
+                operation.call = Call::Answered { id: 0, with };
+                self.wake(slot);
+                told = true;
+            }
+        }
+        told
     }
 
     /// Its schedule event was recorded.
@@ -117,7 +151,10 @@ impl Operations {
                     self.wake(slot);
                 }
             }
-            OperationKind::Activity | OperationKind::Timer | OperationKind::Child { .. } => {}
+            OperationKind::Activity
+            | OperationKind::Timer
+            | OperationKind::Child { .. }
+            | OperationKind::Cancellation => {}
         }
     }
 
@@ -222,6 +259,11 @@ impl Operations {
     /// The code dropped a future before it resolved.
     pub(crate) fn drop_future(&mut self, slot: usize) {
         let operation = &mut self.slots[slot];
+        if operation.kind == OperationKind::Cancellation {
+            operation.call = Call::DroppedIssued;
+            self.watching.retain(|watching| *watching != slot);
+            return;
+        }
         let held = matches!(operation.call, Call::Issued | Call::Open { .. });
         operation.waker = None;
         operation.call = std::mem::replace(&mut operation.call, Call::Issued).dropped();
@@ -242,7 +284,10 @@ impl Operations {
                     self.wake(next);
                 }
             }
-            OperationKind::Activity | OperationKind::Timer | OperationKind::Child { .. } => {}
+            OperationKind::Activity
+            | OperationKind::Timer
+            | OperationKind::Child { .. }
+            | OperationKind::Cancellation => {}
         }
     }
 
@@ -264,11 +309,9 @@ impl Operations {
         }
     }
 
-    /// Dropped operations that a cancel record is due for, once.
+    /// Operations that were dropped since this was last asked, those with a cancel record included.
     pub(crate) fn take_dropped(&mut self) -> Vec<usize> {
-        let mut dropped = std::mem::take(&mut self.dropped);
-        dropped.retain(|slot| !self.slots[*slot].cancel_recorded);
-        dropped
+        std::mem::take(&mut self.dropped)
     }
 
     /// All operations, in the order they were issued.

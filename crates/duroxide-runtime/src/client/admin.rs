@@ -56,16 +56,20 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `ManagementNotAvailable`, or what the store says.
+    /// `InstanceNotFound`, `ManagementNotAvailable`, or what the store says.
     pub async fn get_execution_info(
         &self,
         instance: &str,
         execution_id: u64,
     ) -> Result<ExecutionInfo, ClientError> {
-        Ok(self
-            .admin()?
-            .get_execution_info(instance, execution_id)
-            .await?)
+        let admin = self.admin()?;
+        match admin.get_execution_info(instance, execution_id).await {
+            Ok(info) => Ok(info),
+            Err(error) => {
+                self.get_instance_info(instance).await?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Executions of an instance, ascending.

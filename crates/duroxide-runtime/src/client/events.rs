@@ -20,6 +20,8 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
         let (instance, name, data) = (instance.into(), event_name.into(), data.into());
+        self.check_payload("instance id", &instance)?;
+        self.check_payload("event name", &name)?;
         self.check_payload("event data", &data)?;
         self.send(WorkItem::ExternalRaised {
             instance,
@@ -55,6 +57,8 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
         let (instance, name, data) = (instance.into(), queue.into(), data.into());
+        self.check_payload("instance id", &instance)?;
+        self.check_payload("queue name", &name)?;
         self.check_payload("event data", &data)?;
         self.send(WorkItem::QueueMessage {
             instance,
@@ -104,6 +108,7 @@ impl Client {
         reason: impl Into<String>,
     ) -> Result<(), ClientError> {
         let (instance, reason) = (instance.into(), reason.into());
+        self.check_payload("instance id", &instance)?;
         self.check_payload("cancel reason", &reason)?;
         self.send(WorkItem::CancelInstance { instance, reason })
             .await

@@ -103,6 +103,8 @@ impl Client {
         input: String,
     ) -> Result<(), ClientError> {
         check_id(&instance)?;
+        self.check_payload("orchestration name", &orchestration)?;
+        self.check_payload("version", version.as_deref().unwrap_or_default())?;
         self.check_payload("orchestration input", &input)?;
         self.send(WorkItem::StartOrchestration {
             instance,

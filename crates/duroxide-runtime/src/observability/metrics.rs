@@ -70,6 +70,16 @@ fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Few values, so that the label stays bounded.
+fn turn_bucket(turns: u64) -> &'static str {
+    match turns {
+        0..=5 => "1-5",
+        6..=10 => "6-10",
+        11..=50 => "11-50",
+        _ => "50+",
+    }
+}
+
 impl MetricsProvider {
     /// Fresh counters.
     ///
@@ -99,6 +109,7 @@ impl MetricsProvider {
         version: &str,
         status: &str,
         duration_seconds: f64,
+        turns: u64,
         history_events: u64,
     ) {
         if status == "success" {
@@ -107,8 +118,10 @@ impl MetricsProvider {
         let (name, version, status) = (name.to_owned(), version.to_owned(), status.to_owned());
         counter!("duroxide_orchestration_completions_total",
             "orchestration_name" => name.clone(), "version" => version.clone(),
-            "status" => status.clone())
+            "status" => status.clone(), "final_turn_count" => turn_bucket(turns))
         .increment(1);
+        histogram!("duroxide_orchestration_turns", "orchestration_name" => name.clone())
+            .record(turns as f64);
         histogram!("duroxide_orchestration_duration_seconds",
             "orchestration_name" => name.clone(), "version" => version, "status" => status)
         .record(duration_seconds);

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use duroxide_core::ErrorDetails;
 use duroxide_core::provider::ProviderError;
-use duroxide_core::replay::fail_without_replay;
 
-use super::plan::{Author, TurnCommit, plan};
+use super::plan::TurnCommit;
 use crate::engine::Engine;
 
 /// Pauses between tries of one commit while the store says "later".
 const RETRY_PAUSES_MS: [u64; 5] = [10, 20, 40, 80, 160];
 /// How long an instance rests after a commit that the store could not take.
-const RELEASE_DELAY: Duration = Duration::from_millis(500);
+pub(super) const RELEASE_DELAY: Duration = Duration::from_millis(500);
 
 /// How a commit ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,6 +70,15 @@ async fn write(engine: &Engine, lock_token: &str, commit: TurnCommit) -> Result<
 
 /// Tells this process what the commit changed: cancelled activities at once, and dispatchers that pause.
 fn after(engine: &Engine, commit: &TurnCommit) {
+    if let Some(activity) = commit.cancelled.first() {
+        tracing::debug!(
+            target: "duroxide::runtime",
+            instance_id = %activity.instance,
+            status = commit.metadata.status.as_deref().unwrap_or("Running"),
+            count = commit.cancelled.len(),
+            "Cancelling in-flight activities"
+        );
+    }
     for activity in &commit.cancelled {
         engine.running.cancel(activity);
     }
@@ -96,40 +103,6 @@ pub(super) async fn release(
         .await;
     if let Err(error) = released {
         tracing::debug!(target: "duroxide::runtime", %error, "releasing a claim failed, its lease will run out");
-    }
-}
-
-/// Ends an instance whose turn the store refuses for good, and tells its parent.
-pub(super) async fn fail_refused(
-    engine: &Engine,
-    lock_token: &str,
-    author: &Author,
-    recorded: &[duroxide_core::Event],
-    error: &ProviderError,
-) {
-    let details: ErrorDetails = error.to_infrastructure_error();
-    let turn = fail_without_replay(
-        &author.instance,
-        author.execution_id,
-        recorded,
-        details.clone(),
-        engine.clock.now_ms(),
-    );
-    match commit(engine, lock_token, plan(author, turn)).await {
-        Committed::Yes => {
-            engine
-                .metrics
-                .record_orchestration_failure(&author.name, "unknown", &details)
-        }
-        Committed::Released | Committed::LeaseLost => {}
-        Committed::Refused(error) => {
-            tracing::error!(
-                target: "duroxide::runtime",
-                instance_id = %author.instance, %error,
-                "the store refuses the turn and its failure"
-            );
-            release(engine, lock_token, Some(RELEASE_DELAY), false).await;
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was tried too often. One bad message is set aside; only a turn that cannot be saved ends its instance.
 
 use duroxide_core::provider::{ClaimedTurn, OrchestrationItem};
-use duroxide_core::replay::{ParentLink, fail_without_replay};
+use duroxide_core::replay::{Outcome, ParentLink, count_turns, fail_without_replay};
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
     PoisonMessageType, WorkItem, build_child_instance_id,
@@ -9,6 +9,7 @@ use duroxide_core::{
 
 use super::batch::{Batch, Standing};
 use super::commit::{Committed, commit, release};
+use super::facts::{Facts, FirstTurn};
 use super::plan::{Author, plan};
 use crate::engine::Engine;
 
@@ -21,7 +22,7 @@ pub(super) async fn isolate(engine: &Engine, claimed: &mut ClaimedTurn) -> bool 
     if claimed.attempt_count <= max {
         return true;
     }
-    if claimed.message_attempts.len() != claimed.item.messages.len() {
+    if claimed.message_attempts.len() != claimed.item.messages.len() || !can_run(engine, claimed) {
         return false;
     }
     let over: Vec<usize> = (0..claimed.item.messages.len())
@@ -59,6 +60,19 @@ pub(super) async fn isolate(engine: &Engine, claimed: &mut ClaimedTurn) -> bool 
     true
 }
 
+/// Whether the turn could run at all. If its history cannot be read or its code is not here, that is what is wrong, and
+/// no message.
+fn can_run(engine: &Engine, claimed: &ClaimedTurn) -> bool {
+    let item = &claimed.item;
+    if item.history_error.is_some() {
+        return false;
+    }
+    match item.history.iter().find_map(Event::started_handler) {
+        None => true,
+        Some((name, version)) => super::turn::exact(engine, &name, &version).is_some(),
+    }
+}
+
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.
 fn is_expendable(message: &WorkItem) -> bool {
     matches!(
@@ -70,7 +84,7 @@ fn is_expendable(message: &WorkItem) -> bool {
 }
 
 /// Ends an instance whose turn was tried too often.
-pub(super) async fn end(engine: &Engine, claimed: ClaimedTurn) {
+pub(super) async fn end(engine: &Engine, claimed: ClaimedTurn, worker_id: &str) {
     let ClaimedTurn {
         mut item,
         lock_token,
@@ -112,22 +126,30 @@ pub(super) async fn end(engine: &Engine, claimed: ClaimedTurn) {
     {
         last.event_id = CORRUPT_HISTORY_EVENT_ID;
     }
+    let first =
+        (!beginning.is_empty()).then(|| FirstTurn::of(standing == Standing::BetweenExecutions));
     beginning.append(&mut turn.events);
     turn.events = beginning;
-    tracing::error!(
-        target: "duroxide::runtime",
-        instance_id = %author.instance,
-        execution_id = author.execution_id,
-        error_type = "poison",
-        error = %details.display_message(),
-        "Orchestration failed"
-    );
-    if commit(engine, &lock_token, plan(&author, turn)).await == Committed::Yes {
-        engine
-            .metrics
-            .record_orchestration_failure(&author.name, &item.version, &details);
-    } else {
-        release(engine, &lock_token, None, false).await;
+    let facts = Facts {
+        version: item.version,
+        started_at_ms: known.first().map_or(0, |e| e.timestamp_ms),
+        history_events: turn.events.last().map_or(0, |e| e.event_id),
+        turns: count_turns(&base) + 1,
+        worker_id,
+    };
+    match commit(engine, &lock_token, plan(&author, turn)).await {
+        Committed::Yes => facts.note(
+            engine,
+            &author,
+            first.as_ref(),
+            &Outcome::Failed { details },
+        ),
+        Committed::Released | Committed::LeaseLost => {}
+        Committed::Refused(error) => {
+            tracing::error!(target: "duroxide::runtime", instance_id = %author.instance, %error, "the store refuses to end a poisoned instance");
+            let delay = engine.options.unregistered_backoff.delay(attempt_count);
+            release(engine, &lock_token, Some(delay), false).await;
+        }
     }
 }
 

@@ -4,16 +4,20 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
-use duroxide_core::replay::{Divergence, ExecutionStart, Outcome, ParentLink, fail_without_replay};
-use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
+use duroxide_core::replay::{
+    Divergence, ExecutionStart, Outcome, ParentLink, count_turns, fail_without_replay,
+};
+use duroxide_core::{ErrorDetails, Event, OrchestrationHandler, WorkItem};
 use semver::Version;
 use tokio::time::Instant;
 
 use super::batch::{Batch, Beginning, Standing};
-use super::commit::{Committed, commit, fail_refused, release};
+use super::commit::{Committed, commit, release};
 use super::drive::{Driven, NotDriven, Seed, drive};
+use super::facts::{Facts, FirstTurn, started_children};
 use super::plan::{Author, plan};
 use super::poison;
+use super::refused::{Known, Refused};
 use crate::engine::Engine;
 use crate::leases::Leased;
 use crate::options::{OnDivergence, renewal_interval};
@@ -53,7 +57,7 @@ async fn process(engine: &Arc<Engine>, mut claimed: ClaimedTurn, worker_id: &str
     }
     if !poison::isolate(engine, &mut claimed).await {
         engine.sticky.take(&claimed.item.instance);
-        poison::end(engine, claimed).await;
+        poison::end(engine, claimed, worker_id).await;
         return;
     }
     if claimed.item.history_error.is_some() {
@@ -84,7 +88,7 @@ async fn process(engine: &Arc<Engine>, mut claimed: ClaimedTurn, worker_id: &str
         (TurnHistory::Unchanged, None) => release(engine, &turn.lock_token, None, true).await,
         (TurnHistory::Loaded, _) => {
             engine.metrics.record_sticky(false);
-            turn.from_history(engine, claimed.item).await;
+            turn.with_history(engine, claimed.item).await;
         }
     }
 }
@@ -94,7 +98,7 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
         return true;
     };
     match Version::parse(&first.duroxide_version) {
-        Ok(version) => engine.options.capability_filter().is_compatible(&version),
+        Ok(version) => engine.filter.is_compatible(&version),
         Err(_) => true,
     }
 }
@@ -107,7 +111,7 @@ struct Claimed<'a> {
 }
 
 impl Claimed<'_> {
-    async fn from_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
+    async fn with_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
         let standing = Standing::of(&item.history);
         let parent = poison::recorded_parent(&item.history);
         let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
@@ -181,15 +185,7 @@ impl Claimed<'_> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let initiated_by = if beginning.continues {
-            "continueAsNew"
-        } else {
-            "client"
-        };
-        let first = FirstTurn {
-            initiated_by,
-            version: start.version.clone(),
-        };
+        let first = FirstTurn::of(beginning.continues);
         let kv = item.kv_snapshot;
         let seed = Seed::New { start, handler, kv };
         self.run(engine, author, seed, batch, Some(first)).await;
@@ -288,7 +284,8 @@ impl Claimed<'_> {
         let mut writes = plan(&author, turn);
         writes.to_orchestrators.extend(refusals);
         writes.to_orchestrators.extend(late_answers);
-        note_children(engine, &author, &writes.to_orchestrators);
+        let children = started_children(&writes);
+        let begun = first.as_ref().and_then(|_| writes.history.first().cloned());
         let schedules_work = !writes.to_workers.is_empty();
         if schedules_work {
             engine.names.remember(
@@ -302,12 +299,18 @@ impl Claimed<'_> {
             version: execution.version().to_owned(),
             started_at_ms: execution.started_at_ms(),
             history_events: execution.last_event_id(),
+            turns: execution.turns(),
             worker_id: self.worker_id,
         };
         match commit(engine, &self.lock_token, writes).await {
             Committed::Yes => {
                 engine.unblock(&author.instance);
                 facts.note(engine, &author, first.as_ref(), &outcome);
+                for child in children {
+                    engine
+                        .metrics
+                        .record_suborchestration_call(&author.name, &child);
+                }
                 if outcome == Outcome::Waiting {
                     engine.sticky.keep(execution);
                 }
@@ -315,7 +318,17 @@ impl Claimed<'_> {
             Committed::Released | Committed::LeaseLost => {}
             Committed::Refused(error) => {
                 tracing::error!(target: "duroxide::runtime", instance_id = %author.instance, %error, "the store refuses the turn");
-                fail_refused(engine, &self.lock_token, &author, recorded, &error).await;
+                let known = match begun {
+                    Some(begun) => Known::Begun(Box::new(begun)),
+                    None => Known::Recorded(recorded),
+                };
+                let refused = Refused {
+                    lock_token: &self.lock_token,
+                    author: &author,
+                    facts: &facts,
+                    first: first.as_ref(),
+                };
+                refused.fail(engine, known, &error).await;
             }
         }
     }
@@ -340,9 +353,10 @@ impl Claimed<'_> {
             engine.clock.now_ms(),
         );
         let facts = Facts {
-            version: "unknown".to_owned(),
+            version: recorded_version(recorded),
             started_at_ms: recorded.first().map_or(0, |e| e.timestamp_ms),
-            history_events: recorded.len() as u64,
+            history_events: turn.events.last().map_or(0, |e| e.event_id),
+            turns: count_turns(recorded) + 1,
             worker_id: self.worker_id,
         };
         if commit(engine, &self.lock_token, plan(&author, turn)).await == Committed::Yes {
@@ -385,7 +399,7 @@ fn note_blocked(engine: &Engine, author: &Author, report: String) -> u32 {
     entry.attempts
 }
 
-fn exact(
+pub(super) fn exact(
     engine: &Engine,
     name: &str,
     version: &str,
@@ -401,124 +415,7 @@ fn is_nondeterminism(details: &ErrorDetails) -> bool {
     matches!(details, ErrorDetails::Configuration { .. })
 }
 
-fn note_children(engine: &Engine, author: &Author, items: &[WorkItem]) {
-    for item in items {
-        if let WorkItem::StartOrchestration {
-            orchestration,
-            parent_instance: Some(_),
-            ..
-        } = item
-        {
-            engine
-                .metrics
-                .record_suborchestration_call(&author.name, orchestration);
-        }
-    }
-}
-
-/// What is known about an execution that has just begun.
-struct FirstTurn {
-    initiated_by: &'static str,
-    version: String,
-}
-
-/// What is said about a committed turn.
-struct Facts<'a> {
-    version: String,
-    started_at_ms: u64,
-    history_events: u64,
-    worker_id: &'a str,
-}
-
-impl Facts<'_> {
-    fn note(&self, engine: &Engine, author: &Author, first: Option<&FirstTurn>, outcome: &Outcome) {
-        if let Some(first) = first {
-            engine.metrics.record_orchestration_start(
-                &author.name,
-                &first.version,
-                first.initiated_by,
-            );
-            if author.execution_id == duroxide_core::INITIAL_EXECUTION_ID {
-                engine.metrics.increment_active_orchestrations();
-            }
-            tracing::debug!(
-                target: "duroxide::runtime",
-                instance_id = %author.instance, execution_id = author.execution_id,
-                orchestration_name = %author.name, orchestration_version = %self.version,
-                worker_id = %self.worker_id,
-                is_continue_as_new = first.initiated_by == "continueAsNew",
-                "Orchestration started"
-            );
-        }
-        let status = match outcome {
-            Outcome::Waiting => return,
-            Outcome::Completed { .. } => {
-                self.log_end(author, "Orchestration completed");
-                "success"
-            }
-            Outcome::ContinuedAsNew { .. } => {
-                self.log_end(author, "Orchestration continued as new");
-                engine.metrics.record_continue_as_new(&author.name);
-                "continuedAsNew"
-            }
-            Outcome::Failed { details } => {
-                self.log_failure(author, details);
-                engine
-                    .metrics
-                    .record_orchestration_failure(&author.name, &self.version, details);
-                match details {
-                    ErrorDetails::Application {
-                        kind: AppErrorKind::Cancelled { .. },
-                        ..
-                    } => "cancelled",
-                    ErrorDetails::Poison { .. } => "poison",
-                    _ => "failed",
-                }
-            }
-        };
-        if status != "continuedAsNew" {
-            engine.metrics.decrement_active_orchestrations();
-        }
-        let lived_ms = engine.clock.now_ms().saturating_sub(self.started_at_ms);
-        engine.metrics.record_orchestration_completion(
-            &author.name,
-            &self.version,
-            status,
-            lived_ms as f64 / 1_000.0,
-            self.history_events,
-        );
-    }
-
-    fn log_end(&self, author: &Author, message: &str) {
-        tracing::debug!(
-            target: "duroxide::runtime",
-            instance_id = %author.instance, execution_id = author.execution_id,
-            orchestration_name = %author.name, orchestration_version = %self.version,
-            worker_id = %self.worker_id, history_events = self.history_events,
-            "{message}"
-        );
-    }
-
-    fn log_failure(&self, author: &Author, details: &ErrorDetails) {
-        macro_rules! line {
-            ($level:ident, $message:literal) => {
-                tracing::$level!(
-                    target: "duroxide::runtime",
-                    instance_id = %author.instance, execution_id = author.execution_id,
-                    orchestration_name = %author.name, orchestration_version = %self.version,
-                    worker_id = %self.worker_id, history_events = self.history_events,
-                    error_type = details.category(), error = %details.display_message(),
-                    $message
-                )
-            };
-        }
-        match details {
-            ErrorDetails::Application { .. } => {
-                line!(warn, "Orchestration failed (application error)");
-            }
-            ErrorDetails::Infrastructure { .. }
-            | ErrorDetails::Configuration { .. }
-            | ErrorDetails::Poison { .. } => line!(error, "Orchestration failed"),
-        }
-    }
+fn recorded_version(history: &[Event]) -> String {
+    let handler = history.iter().find_map(Event::started_handler);
+    handler.map_or_else(|| "unknown".to_owned(), |(_, version)| version)
 }

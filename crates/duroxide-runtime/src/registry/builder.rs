@@ -1,6 +1,7 @@
 //! Collecting handlers. Mistakes are collected too, and reported together by `build_result`.
 
 use std::collections::HashMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -61,6 +62,7 @@ impl<H: ?Sized> RegistryBuilder<H> {
 
     /// Adds all handlers and policies of another registry; `noun` names what they are in errors.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "the published signature")]
     pub fn merge_registry(mut self, other: Registry<H>, noun: &str) -> Self {
         for (name, versions) in other.handlers.iter() {
             for (version, handler) in versions {
@@ -101,11 +103,12 @@ impl<H: ?Sized> RegistryBuilder<H> {
 
     /// Adds a handler unless the name has this version already.
     pub(super) fn add(&mut self, noun: &str, name: String, version: Version, handler: Arc<H>) {
-        let versions = self.handlers.entry(name.clone()).or_default();
-        if versions.contains_key(&version) {
-            self.refuse(format!("duplicate {noun} registration: {name}@{version}"));
-        } else {
-            versions.insert(version, handler);
+        let duplicate = format!("duplicate {noun} registration: {name}@{version}");
+        match self.handlers.entry(name).or_default().entry(version) {
+            Entry::Vacant(place) => {
+                place.insert(handler);
+            }
+            Entry::Occupied(_) => self.refuse(duplicate),
         }
     }
 

@@ -6,17 +6,19 @@ use std::time::Duration;
 use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim, WorkItem};
 use tokio::time::Instant;
 
-use super::sessions::{Admitted, Sessions};
+use super::execute::Claimed;
+use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Engine, fetch_backoff};
 use crate::orchestration::{Slot, Slots};
 
-/// How long an activity rests that arrived when its session was one too many.
+/// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
+/// room may be made at any time.
 const SESSION_FULL_DELAY: Duration = Duration::from_millis(100);
 
 /// Claims and starts activities until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
-    let sessions = Arc::new(Sessions::default());
+    let sessions = Arc::new(Sessions::new());
     engine
         .tasks
         .spawn(keep_sessions(Arc::clone(&engine), Arc::clone(&sessions)));
@@ -73,11 +75,16 @@ async fn claim(
     sessions: &Sessions,
     max: usize,
 ) -> Option<Result<Vec<ClaimedWork>, ProviderError>> {
+    let session = sessions.config(engine);
+    let poll_timeout = match session {
+        Some(_) => engine.options.dispatcher_long_poll_timeout,
+        None => SESSION_FULL_DELAY.min(engine.options.dispatcher_long_poll_timeout),
+    };
     let claim = WorkClaim {
         max,
         lock_timeout: engine.options.worker_lock_timeout,
-        poll_timeout: engine.options.dispatcher_long_poll_timeout,
-        session: sessions.config(engine),
+        poll_timeout,
+        session,
         tag_filter: engine.options.worker_tag_filter.clone(),
     };
     tokio::select! {
@@ -105,13 +112,18 @@ async fn start(
     claimed: Vec<ClaimedWork>,
 ) {
     let mut next = Some(first);
-    for work in claimed {
-        let session = match session_of(&work.item) {
-            None => None,
-            Some(id) => match sessions.admit(engine, id) {
-                Some(admitted) => Some(admitted),
-                None => {
-                    give_back(engine, &work.lock_token).await;
+    let claimed: Vec<_> = claimed
+        .into_iter()
+        .map(|work| Claimed::keep(engine, work))
+        .collect();
+    for claimed in claimed {
+        let (claimed, place) = match session_of(&claimed.work.item).map(str::to_owned) {
+            None => (claimed, None),
+            Some(id) => match sessions.admit(engine, &id, claimed) {
+                Admission::Run(claimed, place) => (claimed, Some(place)),
+                Admission::Waits => continue,
+                Admission::Full(claimed) => {
+                    claimed.give_back(engine, Some(SESSION_FULL_DELAY)).await;
                     continue;
                 }
             },
@@ -120,32 +132,54 @@ async fn start(
             Some(slot) => slot,
             None => slots.wait().await,
         };
-        spawn(engine, slot, work, session);
+        spawn(engine, slot, claimed, place);
     }
 }
 
-fn spawn(engine: &Arc<Engine>, slot: Slot, work: ClaimedWork, session: Option<Admitted>) {
+fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: Claimed, place: Option<Place>) {
     let task = Arc::clone(engine);
-    engine.tasks.spawn(async move {
+    // Boxed: a task's future is moved several times, and this one is large.
+    engine.tasks.spawn(Box::pin(async move {
         let abort = task.abort.clone();
         tokio::select! {
             () = abort.cancelled() => {}
-            () = execute::run(&task, work, slot.number, session) => {}
+            () = work_through(&task, slot.number, claimed, place) => {}
         }
         drop(slot);
-    });
+    }));
+}
+
+/// Runs an activity and, if it holds its session's place, those that wait behind it.
+async fn work_through(engine: &Arc<Engine>, slot: usize, first: Claimed, place: Option<Place>) {
+    let Some(mut place) = place else {
+        execute::run(engine, first, slot).await;
+        return;
+    };
+    let mut claimed = first;
+    let slot = place.slot(slot);
+    loop {
+        execute::run(engine, claimed, slot).await;
+        (claimed, place) = match place.next() {
+            Some(next) => next,
+            None => return,
+        };
+        if engine.stop.is_cancelled() {
+            break;
+        }
+    }
+    // Nothing new begins during a shutdown; whoever comes next may take what waits.
+    loop {
+        claimed.give_back(engine, None).await;
+        (claimed, place) = match place.next() {
+            Some(next) => next,
+            None => return,
+        };
+    }
 }
 
 fn session_of(item: &WorkItem) -> Option<&str> {
     match item {
         WorkItem::ActivityExecute { session_id, .. } => session_id.as_deref(),
         _ => None,
-    }
-}
-
-async fn give_back(engine: &Engine, token: &str) {
-    let delay = Some(SESSION_FULL_DELAY);
-    if let Err(error) = engine.store.abandon_work_item(token, delay, true).await {
-        tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
     }
 }

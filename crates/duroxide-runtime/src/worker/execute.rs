@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::sessions::Admitted;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased};
@@ -39,31 +38,52 @@ enum Ended {
     Cancelled,
 }
 
+/// A log line about an activity, with the fields that all of them have.
+macro_rules! line {
+    ($level:ident, $message:literal, $work:expr, $worker_id:expr $(, $($field:tt)+)?) => {
+        tracing::$level!(
+            target: "duroxide::runtime",
+            instance_id = %$work.activity.instance, execution_id = $work.activity.execution_id,
+            activity_name = %$work.name, activity_id = $work.activity.activity_id,
+            worker_id = %$worker_id, activity_tag = $work.tag.as_deref().unwrap_or("default"),
+            $($($field)+,)?
+            $message
+        )
+    };
+}
+
+/// A claimed activity whose lease is kept from now on, also while it waits for a slot or for its session.
+pub(super) struct Claimed {
+    pub(super) work: ClaimedWork,
+    lease: Held,
+}
+
+impl Claimed {
+    pub(super) fn keep(engine: &Engine, work: ClaimedWork) -> Self {
+        let timeout = engine.options.worker_lock_timeout;
+        let interval = renewal_interval(timeout, engine.options.worker_lock_renewal_buffer);
+        let lease = engine
+            .leases
+            .hold(Leased::Work, &work.lock_token, timeout, interval);
+        Self { work, lease }
+    }
+
+    /// Gives it back untried.
+    pub(super) async fn give_back(self, engine: &Engine, delay: Option<Duration>) {
+        let token = &self.work.lock_token;
+        if let Err(error) = engine.store.abandon_work_item(token, delay, true).await {
+            tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
+        }
+    }
+}
+
 /// Runs one claimed activity.
-pub(super) async fn run(
-    engine: &Arc<Engine>,
-    claimed: ClaimedWork,
-    slot: usize,
-    session: Option<Admitted>,
-) {
+pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
     let started = Instant::now();
-    let timeout = engine.options.worker_lock_timeout;
-    let interval = renewal_interval(timeout, engine.options.worker_lock_renewal_buffer);
-    let held = engine
-        .leases
-        .hold(Leased::Work, &claimed.lock_token, timeout, interval);
-    let Some(work) = Work::of(claimed, engine).await else {
+    let Claimed { work, lease: held } = claimed;
+    let Some(work) = Work::of(work, engine).await else {
         return;
     };
-    // The lease is kept while the activity waits for its session.
-    let in_session = match session {
-        Some(admitted) => Some(admitted.enter(engine, slot).await),
-        None => None,
-    };
-    let slot = in_session
-        .as_ref()
-        .and_then(|s| s.worker_slot)
-        .unwrap_or(slot);
     if work.attempt > engine.options.max_attempts {
         work.poison(engine).await;
     } else if let Some((_, handler)) = engine.activities.resolve_handler(&work.name) {
@@ -125,20 +145,15 @@ impl Work {
                 .running
                 .register(self.activity.clone(), &self.lock_token, cancelled.clone());
         let ctx = self.context(engine, slot, cancelled.clone()).await;
-        tracing::debug!(
-            target: "duroxide::runtime",
-            instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-            activity_name = %self.name, activity_id = self.activity.activity_id,
-            worker_id = %ctx.worker_id(), activity_tag = ?self.tag,
-            "Activity started"
-        );
+        let worker_id = ctx.worker_id().to_owned();
+        line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
         drop(registered);
         let seconds = started.elapsed().as_secs_f64();
         match ended {
             Ended::Cancelled => self.note(engine, "cancelled", seconds),
-            Ended::With(result) => self.complete(engine, result, seconds).await,
+            Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
         }
     }
 
@@ -186,7 +201,7 @@ impl Work {
         cancelled: &CancellationToken,
     ) -> Ended {
         let input = self.input.clone();
-        let task = async move { handler.invoke(ctx, input).await };
+        let task = Box::pin(async move { handler.invoke(ctx, input).await });
         let mut task = AbortOnDropHandle::new(engine.tasks.spawn(task));
         tokio::select! {
             biased;
@@ -220,7 +235,13 @@ impl Work {
         }
     }
 
-    async fn complete(self, engine: &Engine, result: Result<String, String>, seconds: f64) {
+    async fn complete(
+        self,
+        engine: &Engine,
+        worker_id: &str,
+        result: Result<String, String>,
+        seconds: f64,
+    ) {
         let what = format!("Activity '{}' result", self.name);
         let result = result.and_then(|text| match engine.limits.too_large(&what, &text) {
             Some(violation) => Err(violation),
@@ -230,16 +251,22 @@ impl Work {
             Some(violation) => violation,
             None => text,
         });
+        let duration_ms = (seconds * 1_000.0) as u64;
         let (outcome, item) = match result {
-            Ok(result) => ("success", self.completed(result)),
-            Err(error) => {
-                tracing::warn!(
-                    target: "duroxide::runtime",
-                    instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-                    activity_name = %self.name, activity_id = self.activity.activity_id,
-                    outcome = "app_error", duration_ms = (seconds * 1_000.0) as u64, error = %error,
-                    "Activity failed (application error)"
+            Ok(result) => {
+                line!(
+                    debug,
+                    "Activity completed",
+                    self,
+                    worker_id,
+                    outcome = "success",
+                    duration_ms,
+                    result_size = result.len()
                 );
+                ("success", self.completed(result))
+            }
+            Err(error) => {
+                line!(warn, "Activity failed (application error)", self, worker_id, outcome = "app_error", duration_ms, error = %error);
                 (
                     "app_error",
                     self.failed(ErrorDetails::activity_failed(error)),
@@ -278,13 +305,6 @@ impl Work {
             self.attempt,
             self.tag.as_deref(),
             seconds,
-        );
-        tracing::debug!(
-            target: "duroxide::runtime",
-            instance_id = %self.activity.instance, execution_id = self.activity.execution_id,
-            activity_name = %self.name, activity_id = self.activity.activity_id,
-            outcome, duration_ms = (seconds * 1_000.0) as u64,
-            "Activity completed"
         );
     }
 

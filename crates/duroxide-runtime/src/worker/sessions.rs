@@ -1,40 +1,59 @@
 //! Sessions of this runtime: how many are busy, which slot serves which, and keeping their leases.
+//!
+//! With a stable node id all slots serve a session at once. Without one a session belongs to one slot: its activities
+//! run there one after the other, and those that wait take no slot from anybody else.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::provider::SessionFetchConfig;
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use lru::LruCache;
+use tokio_util::sync::CancellationToken;
 
+use super::execute::Claimed;
 use crate::engine::Engine;
 use crate::options::renewal_interval;
 
-/// A session served here: how many of its activities run, and the lane they queue in.
+/// Activities of one session that wait here for their turn; more stay in the store.
+const WAITING_MAX: usize = 256;
+/// Sessions whose slot is remembered while they rest.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("1024 is not zero");
+
+/// A session with activities in this runtime.
 #[derive(Default)]
 struct Session {
-    in_flight: usize,
-    lane: Arc<AsyncMutex<()>>,
-    worker_slot: Option<usize>,
+    running: usize,
+    waiting: VecDeque<Claimed>,
 }
 
 /// Sessions this runtime serves.
-#[derive(Default)]
 pub(super) struct Sessions {
     busy: Mutex<HashMap<String, Session>>,
-    seen: AtomicBool,
+    slots: Mutex<LruCache<String, usize>>,
+    /// Fires when the first session is served here; until then there is nothing to renew.
+    first: CancellationToken,
 }
 
-/// An activity's place in its session.
-pub(super) struct InSession {
-    sessions: Arc<Sessions>,
-    id: String,
-    /// The slot that serves the session, if it belongs to one slot.
-    pub(super) worker_slot: Option<usize>,
-    _lane: Option<OwnedMutexGuard<()>>,
+/// What becomes of an activity that belongs to a session.
+pub(super) enum Admission {
+    /// It runs now.
+    Run(Claimed, Place),
+    /// It runs after the others of its session.
+    Waits,
+    /// There is no room for it here.
+    Full(Claimed),
 }
 
 impl Sessions {
+    pub(super) fn new() -> Self {
+        Self {
+            busy: Mutex::default(),
+            slots: Mutex::new(LruCache::new(REMEMBERED)),
+            first: CancellationToken::new(),
+        }
+    }
+
     fn busy(&self) -> MutexGuard<'_, HashMap<String, Session>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,68 +67,82 @@ impl Sessions {
         })
     }
 
-    /// Counts an activity in; `None` if its session would be one too many.
-    pub(super) fn admit(self: &Arc<Self>, engine: &Engine, id: &str) -> Option<Admitted> {
+    /// Finds an activity its place.
+    pub(super) fn admit(self: &Arc<Self>, engine: &Engine, id: &str, work: Claimed) -> Admission {
         let mut busy = self.busy();
         if !busy.contains_key(id) && busy.len() >= engine.options.max_sessions_per_runtime {
-            return None;
+            return Admission::Full(work);
         }
-        self.seen.store(true, Ordering::Relaxed);
+        self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        session.in_flight += 1;
-        Some(Admitted {
+        let one_at_a_time = engine.options.worker_node_id.is_none();
+        if one_at_a_time && session.running > 0 {
+            if session.waiting.len() >= WAITING_MAX {
+                return Admission::Full(work);
+            }
+            session.waiting.push_back(work);
+            return Admission::Waits;
+        }
+        session.running += 1;
+        let place = Place {
             sessions: Arc::clone(self),
             id: id.to_owned(),
-            lane: Arc::clone(&session.lane),
-        })
-    }
-
-    pub(super) fn any_seen(&self) -> bool {
-        self.seen.load(Ordering::Relaxed)
+            one_at_a_time,
+            left: false,
+        };
+        Admission::Run(work, place)
     }
 }
 
-/// An activity that was counted in and waits for its turn.
-pub(super) struct Admitted {
+/// The right to run activities of a session.
+pub(super) struct Place {
     sessions: Arc<Sessions>,
     id: String,
-    lane: Arc<AsyncMutex<()>>,
+    one_at_a_time: bool,
+    left: bool,
 }
 
-impl Admitted {
-    /// Enters the session. Without a stable node id a session belongs to one slot, and its activities run one after
-    /// the other under that slot's name; with one, all slots serve it at once.
-    pub(super) async fn enter(self, engine: &Engine, slot: usize) -> InSession {
-        let lane = match engine.options.worker_node_id {
-            Some(_) => None,
-            None => Some(Arc::clone(&self.lane).lock_owned().await),
-        };
-        let worker_slot = lane.is_some().then(|| {
-            *self
-                .sessions
-                .busy()
-                .entry(self.id.clone())
-                .or_default()
-                .worker_slot
-                .get_or_insert(slot)
-        });
-        InSession {
-            sessions: Arc::clone(&self.sessions),
-            id: self.id.clone(),
-            worker_slot,
-            _lane: lane,
+impl Place {
+    /// The slot an activity of the session runs under: always the same one, if the session belongs to one slot.
+    pub(super) fn slot(&self, taken: usize) -> usize {
+        if !self.one_at_a_time {
+            return taken;
+        }
+        let mut slots = self
+            .sessions
+            .slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *slots.get_or_insert(self.id.clone(), || taken)
+    }
+
+    /// The next activity of the session; gives the place up if there is none.
+    pub(super) fn next(mut self) -> Option<(Claimed, Self)> {
+        // One lock for both, so that nothing can begin to wait for a place that is being given up.
+        let mut busy = self.sessions.busy();
+        let waiting = busy.get_mut(&self.id).and_then(|s| s.waiting.pop_front());
+        if waiting.is_none() {
+            leave(&mut busy, &self.id);
+            self.left = true;
+        }
+        drop(busy);
+        waiting.map(|work| (work, self))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.left {
+            leave(&mut self.sessions.busy(), &self.id);
         }
     }
 }
 
-impl Drop for InSession {
-    fn drop(&mut self) {
-        let mut busy = self.sessions.busy();
-        if let Some(session) = busy.get_mut(&self.id) {
-            session.in_flight = session.in_flight.saturating_sub(1);
-            if session.in_flight == 0 {
-                busy.remove(&self.id);
-            }
+fn leave(busy: &mut HashMap<String, Session>, id: &str) {
+    if let Some(session) = busy.get_mut(id) {
+        session.running = session.running.saturating_sub(1);
+        if session.running == 0 {
+            busy.remove(id);
         }
     }
 }
@@ -138,10 +171,8 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
             () = engine.stop.cancelled() => return,
-            _ = renew.tick() => {
-                if !sessions.any_seen() {
-                    continue;
-                }
+            () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
+            _ = renew.tick(), if sessions.first.is_cancelled() => {
                 let lease = engine.options.session_lock_timeout;
                 if let Err(error) = engine.store.renew_session_lock(&[owner.as_str()], lease, idle).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");

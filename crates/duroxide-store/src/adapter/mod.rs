@@ -102,6 +102,35 @@ impl Default for MemoryProvider {
     }
 }
 
+/// A provider in one file, in pure Rust.
+#[cfg(feature = "redb")]
+pub type RedbProvider = StoreProvider<crate::redb::RedbStore>;
+
+#[cfg(feature = "redb")]
+impl RedbProvider {
+    /// Opens the file, or makes it; acknowledged writes are on disk. Blocks while the file is opened.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, crate::StoreError> {
+        Self::open_with(path, crate::redb::RedbOptions::default())
+    }
+
+    /// Opens the file, or makes it, with options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
+    pub fn open_with(
+        path: impl AsRef<std::path::Path>,
+        options: crate::redb::RedbOptions,
+    ) -> Result<Self, crate::StoreError> {
+        let store = crate::redb::RedbStore::open_with(path, options)?;
+        Ok(Self::over("redb", store))
+    }
+}
+
 /// Notices of one instance's commits.
 struct Watch(TopicWatch);
 

@@ -284,6 +284,14 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("lost_work_items", lost).map(Some)
     }
 
+    async fn activity_claimed(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+    ) -> Answer<Option<bool>> {
+        let claimed = work::claimed(&*self.store, activity).await;
+        at("activity_claimed", claimed).map(Some)
+    }
+
     async fn set_aside_messages(
         &self,
         lock_token: &str,

@@ -1,7 +1,7 @@
 //! Activities: claim, complete, renew, give back.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{ClaimedWork, TagFilter, WorkClaim};
+use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier, TagFilter, WorkClaim};
 use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
@@ -107,6 +107,23 @@ pub(super) async fn lost<S: EventStore>(store: &S, tokens: &[String]) -> Result<
         }
     }
     Ok(lost)
+}
+
+/// Whether a worker ever claimed an activity; one that is no longer queued was claimed.
+pub(super) async fn claimed<S: EventStore>(
+    store: &S,
+    activity: &ScheduledActivityIdentifier,
+) -> Result<bool> {
+    let key = names::activity_key(activity.execution_id, activity.activity_id);
+    let queued = store.query_one(Query::Messages {
+        queue: WORK,
+        group: Some(activity.instance.clone()),
+        after: 0,
+        limit: usize::MAX,
+    });
+    let queued = queued.await?.into_messages()?;
+    let message = queued.iter().find(|m| m.key.as_ref() == Some(&key));
+    Ok(message.is_none_or(|message| message.attempts > 0))
 }
 
 pub(super) async fn count<S: EventStore>(store: &S, operation: Operation) -> Result<usize> {

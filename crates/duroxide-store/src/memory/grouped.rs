@@ -134,14 +134,15 @@ impl Grouped {
         (removed, more)
     }
 
-    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64) {
+    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64) -> u64 {
         let Some(name) = self.tokens.get(token).cloned() else {
-            return;
+            return 0;
         };
         if let Some(held) = self.groups.get_mut(&name).and_then(|g| g.lease.as_mut()) {
             held.until_ms = until_ms;
         }
         self.reschedule(&name);
+        1
     }
 
     pub(super) fn release(

@@ -150,15 +150,16 @@ impl Single {
         self.remove(&[id])
     }
 
-    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64, now_ms: u64) {
+    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64, now_ms: u64) -> u64 {
         let Some(id) = self.tokens.get(token).copied() else {
-            return;
+            return 0;
         };
         if let Some(held) = self.held.get_mut(&id) {
             held.until_ms = until_ms;
         }
         self.touch_affinity(id, now_ms);
         self.place(id, now_ms);
+        1
     }
 
     pub(super) fn release(

@@ -6,7 +6,7 @@ use duroxide_core::provider::{
     ExecutionMetadata, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
 };
 use duroxide_core::{Event, EventKind, WorkItem};
-use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue};
+use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -287,4 +287,40 @@ async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
         .unwrap()
         .unwrap();
     assert_eq!((item.messages.len(), attempts), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_time_jumps_to_what_is_due() {
+    let month = Duration::from_secs(30 * 24 * 3_600);
+    let provider = MemoryProvider::with_clock(TokioClock::starting_at(1_000));
+    provider
+        .enqueue_for_orchestrator(start("a"), Some(month))
+        .await
+        .unwrap();
+    let begun = tokio::time::Instant::now();
+    let found = provider
+        .fetch_orchestration_item(LOCK, 2 * month, None)
+        .await
+        .unwrap();
+    assert_eq!(found.unwrap().0.instance, "a");
+    let passed = begun.elapsed();
+    assert!(passed >= month && passed < month + LOCK, "{passed:?}");
+}
+
+#[tokio::test]
+async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
+    let provider = MemoryProvider::new();
+    provider
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = provider
+        .fetch_orchestration_item(Duration::ZERO, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    let late = provider
+        .ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![])
+        .await;
+    assert!(!late.unwrap_err().is_retryable());
 }

@@ -1,3 +1,16 @@
 //! Tests of the generic store, its implementations and the adapter.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails should fail its test"
+)]
+
 mod adapter;
+mod conformance;
+#[cfg(feature = "redb")]
+mod crash;
+#[cfg(feature = "redb")]
+mod differential;
+mod example;
+mod store_conformance;
+mod words;

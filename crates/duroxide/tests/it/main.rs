@@ -1,6 +1,37 @@
 //! End to end, by flow.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its helpers"
+)]
 
+mod faulty;
 mod histories;
+#[allow(
+    unreachable_pub,
+    reason = "the file is shared with other crates as it is"
+)]
 mod recorded_handlers;
-mod smoke;
 mod support;
+
+mod bad_input;
+mod cancel;
+mod children;
+mod client;
+mod config;
+mod continue_as_new;
+mod cooperative;
+mod detached;
+mod events;
+mod logs;
+mod metrics;
+mod outage;
+mod poison;
+mod recovery;
+mod retry;
+mod routing;
+mod shutdown;
+mod smoke;
+mod start;
+mod state;
+mod timers;
+mod versions;

@@ -1,12 +1,14 @@
 //! A running engine on a store in memory, for tests.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::{
-    ActivityRegistry, Client, OrchestrationRegistry, OrchestrationStatus, Runtime, RuntimeOptions,
+    ActivityRegistry, ActivityRegistryBuilder, Client, Event, EventKind, OrchestrationRegistry,
+    OrchestrationRegistryBuilder, OrchestrationStatus, Runtime, RuntimeOptions,
 };
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,7 +24,7 @@ impl World {
         activities: ActivityRegistry,
         orchestrations: OrchestrationRegistry,
     ) -> Self {
-        Self::with_options(activities, orchestrations, RuntimeOptions::default()).await
+        Self::with_options(activities, orchestrations, quick()).await
     }
 
     pub(crate) async fn with_options(
@@ -30,8 +32,7 @@ impl World {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Self {
-        let store: Arc<dyn Provider> = Arc::new(SqliteProvider::new_in_memory().await.unwrap());
-        Self::on(store, activities, orchestrations, options).await
+        Self::on(in_memory().await, activities, orchestrations, options).await
     }
 
     pub(crate) async fn on(
@@ -69,9 +70,104 @@ impl World {
             .unwrap_or_else(|e| panic!("{instance}: {e}"))
     }
 
+    pub(crate) async fn history(&self, instance: &str) -> Vec<Event> {
+        self.store.read(instance).await.unwrap()
+    }
+
+    /// Waits until an event of the current execution is recorded.
+    pub(crate) async fn recorded(&self, instance: &str, wanted: impl Fn(&EventKind) -> bool) {
+        until(instance, async || {
+            self.history(instance).await.iter().any(|e| wanted(&e.kind))
+        })
+        .await;
+    }
+
+    /// Waits until a positional wait of this name is recorded.
+    pub(crate) async fn waits_for(&self, instance: &str, event: &str) {
+        self.recorded(
+            instance,
+            |kind| matches!(kind, EventKind::ExternalSubscribed { name } if name == event),
+        )
+        .await;
+    }
+
     pub(crate) async fn stop(self) {
         self.runtime.shutdown(None).await;
     }
+}
+
+pub(crate) async fn in_memory() -> Arc<dyn Provider> {
+    Arc::new(SqliteProvider::new_in_memory().await.unwrap())
+}
+
+/// Options with short waits, so that what is tested does not take longer than it must.
+pub(crate) fn quick() -> RuntimeOptions {
+    RuntimeOptions {
+        dispatcher_min_poll_interval: Duration::from_millis(5),
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: Duration::from_millis(2),
+            max_delay: Duration::from_millis(10),
+        },
+        activity_cancellation_grace_period: Duration::from_millis(200),
+        ..RuntimeOptions::default()
+    }
+}
+
+pub(crate) fn activities() -> ActivityRegistryBuilder {
+    ActivityRegistry::builder()
+}
+
+pub(crate) fn orchestrations() -> OrchestrationRegistryBuilder {
+    OrchestrationRegistry::builder()
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, condition: impl AsyncFn() -> bool) {
+    let patient = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, patient).await.is_err() {
+        panic!("waited in vain: {what}");
+    }
+}
+
+/// What handlers did, in the order they did it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub(crate) fn add(&self, note: impl Into<String>) {
+        self.lock().push(note.into());
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn count(&self, note: &str) -> usize {
+        self.lock().iter().filter(|n| *n == note).count()
+    }
+
+    pub(crate) async fn wait_for(&self, note: &str) {
+        until(note, async || self.count(note) > 0).await;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stored names of events, in order.
+pub(crate) fn kinds(history: &[Event]) -> Vec<String> {
+    history
+        .iter()
+        .map(|event| {
+            let json = serde_json::to_value(event).unwrap();
+            json["type"].as_str().unwrap_or_default().to_owned()
+        })
+        .collect()
 }
 
 pub(crate) fn output(status: &OrchestrationStatus) -> &str {
@@ -84,6 +180,14 @@ pub(crate) fn output(status: &OrchestrationStatus) -> &str {
 pub(crate) fn failure(status: &OrchestrationStatus) -> String {
     match status {
         OrchestrationStatus::Failed { details, .. } => details.display_message(),
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+/// The details of a failure.
+pub(crate) fn details(status: OrchestrationStatus) -> duroxide::ErrorDetails {
+    match status {
+        OrchestrationStatus::Failed { details, .. } => details,
         other => panic!("not failed: {other:?}"),
     }
 }

@@ -1,0 +1,204 @@
+//! Queries, answered from one read transaction.
+
+use std::collections::BTreeMap;
+
+use ::redb::ReadableTableMetadata;
+
+use super::error::Result;
+use super::messages;
+use super::tables::Views;
+use crate::atomic::{Answer, Query};
+use crate::log::{PartitionInfo, Record};
+use crate::metadata::Entry;
+use crate::queue::{Delivery, Depth, Message, Queue};
+
+pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
+    Ok(match query {
+        Query::Events {
+            entity,
+            partition,
+            from,
+            limit,
+        } => Answer::Events(events(views, entity, *partition, *from, *limit)?),
+        Query::Partition { entity, partition } => {
+            Answer::Partition(partition_info(views, entity, *partition)?)
+        }
+        Query::Partitions { entity } => Answer::Partitions(partitions(views, entity)?),
+        Query::EventCount => Answer::Count(views.events.len()?),
+        Query::Entry { scope, key } => {
+            let found = views.entries.get((scope.as_str(), key.as_str()))?;
+            Answer::Entry(found.map(|value| value.value().to_vec()))
+        }
+        Query::Entries {
+            scope,
+            after,
+            limit,
+        } => Answer::Entries(entries(views, scope, after.as_deref(), *limit)?),
+        Query::Lease { token } => {
+            Answer::Lease(messages::lease(&views.leases, token.as_str(), now_ms)?)
+        }
+        Query::Messages {
+            queue,
+            group,
+            after,
+            limit,
+        } => {
+            check_delivery(views, queue)?;
+            Answer::Messages(page(views, &queue.name, group.as_deref(), *after, *limit)?)
+        }
+        Query::Depths { queue } => {
+            check_delivery(views, queue)?;
+            Answer::Depths(depths(views, queue, now_ms)?)
+        }
+    })
+}
+
+fn check_delivery(views: &Views, queue: &Queue) -> Result<()> {
+    match views.queues.get(queue.name.as_ref())?.map(|q| q.value()) {
+        Some(true) => Ok(queue.expect(Delivery::Grouped)?),
+        Some(false) => Ok(queue.expect(Delivery::Single)?),
+        None => Ok(()),
+    }
+}
+
+fn events(
+    views: &Views,
+    entity: &str,
+    partition: u64,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Record>> {
+    let range = (entity, partition, from)..=(entity, partition, u64::MAX);
+    let mut records = Vec::new();
+    for found in views.events.range(range)?.take(limit) {
+        let (place, data) = found?;
+        records.push(Record {
+            number: place.value().2,
+            data: data.value().to_vec(),
+        });
+    }
+    Ok(records)
+}
+
+fn partition_info(views: &Views, entity: &str, partition: u64) -> Result<PartitionInfo> {
+    let mut info = PartitionInfo::default();
+    let range = (entity, partition, 0)..=(entity, partition, u64::MAX);
+    for found in views.events.range(range)? {
+        let (place, data) = found?;
+        info.events += 1;
+        info.bytes += data.value().len() as u64;
+        info.last = place.value().2;
+    }
+    Ok(info)
+}
+
+/// Found by skipping from partition to partition.
+fn partitions(views: &Views, entity: &str) -> Result<Vec<u64>> {
+    let mut partitions = Vec::new();
+    let mut from = Some(0);
+    while let Some(first) = from {
+        let range = (entity, first, 0)..=(entity, u64::MAX, u64::MAX);
+        let Some(found) = views.events.range(range)?.next() else {
+            break;
+        };
+        let partition = found?.0.value().1;
+        partitions.push(partition);
+        from = partition.checked_add(1);
+    }
+    Ok(partitions)
+}
+
+fn entries(views: &Views, scope: &str, after: Option<&str>, limit: usize) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for found in views.entries.range((scope, after.unwrap_or(""))..)? {
+        let (place, value) = found?;
+        let (found_scope, key) = place.value();
+        if found_scope != scope || entries.len() >= limit {
+            break;
+        }
+        if after != Some(key) {
+            entries.push(Entry {
+                key: key.to_owned(),
+                value: value.value().to_vec(),
+            });
+        }
+    }
+    Ok(entries)
+}
+
+fn page(
+    views: &Views,
+    queue: &str,
+    group: Option<&str>,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Message>> {
+    let ids = match group {
+        Some(group) => messages::of_group(&views.by_group, queue, group)?,
+        None => {
+            let range = (queue, after.saturating_add(1))..=(queue, u64::MAX);
+            let mut ids = Vec::new();
+            for found in views.messages.range(range)?.take(limit) {
+                ids.push(found?.0.value().1);
+            }
+            ids
+        }
+    };
+    let mut page = Vec::new();
+    for id in ids.into_iter().filter(|id| *id > after).take(limit) {
+        page.extend(messages::load(&views.messages, &views.states, queue, id)?);
+    }
+    Ok(page)
+}
+
+fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
+    let name = queue.name.as_ref();
+    let mut depths: BTreeMap<Option<String>, Depth> = BTreeMap::new();
+    let mut claimed = BTreeMap::new();
+    for message in page(views, name, None, 0, usize::MAX)? {
+        let leased = match queue.delivery {
+            Delivery::Single => is_held(views, message.id, now_ms)?,
+            Delivery::Grouped => {
+                if !claimed.contains_key(&message.group) {
+                    let ids = claimed_of(views, name, &message.group, now_ms)?;
+                    claimed.insert(message.group.clone(), ids);
+                }
+                claimed[&message.group].contains(&message.id)
+            }
+        };
+        let depth = depths.entry(message.label.clone()).or_default();
+        if leased {
+            depth.leased += 1;
+        } else if message.visible_at <= now_ms {
+            depth.ready += 1;
+        } else {
+            depth.delayed += 1;
+        }
+    }
+    let labelled = depths
+        .into_iter()
+        .map(|(label, depth)| Depth { label, ..depth });
+    Ok(labelled.collect())
+}
+
+fn is_held(views: &Views, id: u64, now_ms: u64) -> Result<bool> {
+    let state = messages::load_state(&views.states, id)?;
+    let Some(token) = state.lease else {
+        return Ok(false);
+    };
+    let lease = messages::lease(&views.leases, &token, now_ms)?;
+    Ok(lease.is_some_and(|lease| lease.valid))
+}
+
+/// Messages of a group that are under a valid lease.
+fn claimed_of(views: &Views, queue: &str, group: &str, now_ms: u64) -> Result<Vec<u64>> {
+    let Some(row) = views.groups.get((queue, group))? else {
+        return Ok(Vec::new());
+    };
+    let Some(token) = row.value().1.map(str::to_owned) else {
+        return Ok(Vec::new());
+    };
+    let lease = messages::lease(&views.leases, &token, now_ms)?;
+    let valid = lease.filter(|lease| lease.valid);
+    Ok(valid.map_or_else(Vec::new, |lease| lease.claimed))
+}

@@ -1,0 +1,53 @@
+//! Why a step failed: the caller's conditions did not hold, or the file could not be read or written.
+
+use crate::error::StoreError;
+
+pub(super) type Result<T> = std::result::Result<T, Trouble>;
+
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Found out before anything was written: the rest of a shared transaction goes on.
+    Refused(StoreError),
+    /// Found out in the middle: the transaction is given up.
+    Broken(::redb::Error),
+}
+
+impl Trouble {
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Broken(::redb::Error::Corrupted(text)) => {
+                StoreError::Corrupt(format!("the file is damaged: {text}"))
+            }
+            Self::Broken(::redb::Error::ValueTooLarge(size)) => {
+                StoreError::Permanent(format!("a value of {size} bytes is too large"))
+            }
+            Self::Broken(error) => StoreError::Retryable(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+macro_rules! broken {
+    ($($error:ident),*) => {
+        $(impl From<::redb::$error> for Trouble {
+            fn from(error: ::redb::$error) -> Self {
+                Self::Broken(error.into())
+            }
+        })*
+    };
+}
+
+broken!(
+    StorageError,
+    TableError,
+    TransactionError,
+    CommitError,
+    DatabaseError,
+    SetDurabilityError
+);

@@ -1,0 +1,217 @@
+//! A store in one file, in pure Rust, safe against crashes. In: claims, batches, queries. Out: answers, once they are
+//! as durable as promised. One process at a time has the file open.
+
+mod answer;
+mod commit;
+mod error;
+mod grouped;
+mod messages;
+mod single;
+mod tables;
+mod writer;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use ::redb::{Database, ReadableDatabase, ReadableTable};
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+
+use self::error::{Result, Trouble};
+use self::tables::{FORMAT, Tables, Views};
+use self::writer::{Job, Writer};
+use crate::atomic::{Answer, AtomicOps, Batch, Query};
+use crate::clock::StoreClock;
+use crate::error::StoreError;
+use crate::queue::{Claim, Claimed, MessageQueue};
+use crate::wake::{TopicWatch, Wakeups};
+
+pub use crate::adapter::RedbProvider;
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Everything: it was flushed to disk before it was acknowledged. Writes that come together share a flush.
+    #[default]
+    Full,
+    /// A crash of the process or of the machine may lose the writes of the last moment, about 50 milliseconds; the file
+    /// stays consistent. Closing the store flushes.
+    Relaxed,
+}
+
+/// How to open a [`RedbStore`].
+#[derive(Debug, Clone, Default)]
+pub struct RedbOptions {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The store's clock.
+    pub clock: StoreClock,
+}
+
+/// A store in one file. Clones share it; the file is closed with the last one.
+#[derive(Clone)]
+pub struct RedbStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    db: Arc<Database>,
+    clock: StoreClock,
+    wakeups: Arc<Wakeups>,
+    writer: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+}
+
+impl RedbStore {
+    /// Opens the file, or makes it. Blocks while a file that was not closed well is checked.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Retryable`] if another process has it open or the disk fails, [`StoreError::Corrupt`] if it is
+    /// damaged, [`StoreError::Permanent`] if another version wrote it.
+    pub fn open(path: impl AsRef<Path>) -> std::result::Result<Self, StoreError> {
+        Self::open_with(path, RedbOptions::default())
+    }
+
+    /// Opens the file, or makes it, with options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: RedbOptions,
+    ) -> std::result::Result<Self, StoreError> {
+        let db = open(path.as_ref()).map_err(Trouble::into_store_error)?;
+        let db = Arc::new(db);
+        let wakeups = Arc::<Wakeups>::default();
+        options.clock.attach(&wakeups);
+        let writer = Writer {
+            db: Arc::clone(&db),
+            clock: options.clock.clone(),
+            wakeups: Arc::clone(&wakeups),
+            durability: options.durability,
+        };
+        let (jobs, inbox) = channel();
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer.run(&inbox))
+            .map_err(|error| StoreError::Retryable(error.to_string()))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                db,
+                clock: options.clock,
+                wakeups,
+                writer: Mutex::new(Some((jobs, thread))),
+            }),
+        })
+    }
+
+    async fn submit<T>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<std::result::Result<T, StoreError>>) -> Job,
+    ) -> std::result::Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.send(job(reply))?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Retryable("the store's writer has stopped".to_owned())
+}
+
+fn open(path: &Path) -> Result<Database> {
+    let db = Database::create(path)?;
+    let txn = db.begin_write()?;
+    {
+        let mut tables = Tables::open(&txn)?;
+        let format = tables.numbers.get("format")?.map(|format| format.value());
+        match format {
+            Some(FORMAT) => {}
+            Some(other) => {
+                let text = format!("the file has format {other}, this build reads {FORMAT}");
+                return Err(StoreError::Permanent(text).into());
+            }
+            None => {
+                tables.numbers.insert("format", FORMAT)?;
+            }
+        }
+    }
+    txn.commit()?;
+    Ok(db)
+}
+
+impl Inner {
+    fn send(&self, job: Job) -> std::result::Result<(), StoreError> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (jobs, _) = writer.as_ref().ok_or_else(stopped)?;
+        jobs.send(job).map_err(|_| stopped())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let writer = self
+            .writer
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((jobs, thread)) = writer.take() {
+            drop(jobs);
+            // The writer finishes what was sent; a panic of it was already answered with errors.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for RedbStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbStore").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl AtomicOps for RedbStore {
+    fn now_ms(&self) -> u64 {
+        self.inner.clock.now_ms()
+    }
+
+    async fn commit(&self, batch: Batch) -> std::result::Result<Vec<u64>, StoreError> {
+        self.submit(|reply| Job::Commit(batch, reply)).await
+    }
+
+    async fn query(&self, queries: Vec<Query>) -> std::result::Result<Vec<Answer>, StoreError> {
+        let db = Arc::clone(&self.inner.db);
+        let now_ms = self.now_ms();
+        let read = move || -> Result<Vec<Answer>> {
+            let views = Views::open(&db.begin_read()?)?;
+            let answers = queries
+                .iter()
+                .map(|query| answer::run(&views, query, now_ms));
+            answers.collect()
+        };
+        let answers = tokio::task::spawn_blocking(read).await;
+        let answers = answers.map_err(|error| StoreError::Retryable(error.to_string()))?;
+        answers.map_err(Trouble::into_store_error)
+    }
+
+    fn watch(&self, topic: &str) -> Option<TopicWatch> {
+        Some(self.inner.wakeups.watch(topic))
+    }
+}
+
+#[async_trait]
+impl MessageQueue for RedbStore {
+    async fn claim(&self, claim: Claim) -> std::result::Result<Vec<Claimed>, StoreError> {
+        let ask = &claim;
+        let attempt = || self.submit(|reply| Job::Claim(ask.clone(), reply));
+        let found = self
+            .inner
+            .wakeups
+            .poll(&self.inner.clock, &ask.queue.name, ask.wait, attempt)
+            .await?;
+        Ok(found.unwrap_or_default())
+    }
+}

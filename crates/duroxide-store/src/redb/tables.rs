@@ -1,0 +1,93 @@
+//! The tables of the file. Only this file names them.
+//!
+//! What is in a queue lies in `messages` (never rewritten) and `states`; the other queue tables are indexes and
+//! leases, changed together with them.
+
+use ::redb::{ReadOnlyTable, ReadTransaction, Table, TableDefinition, WriteTransaction};
+
+use super::error::Result;
+
+type Text = &'static str;
+type Label = Option<&'static str>;
+
+macro_rules! tables {
+    (
+        read { $($(#[$doc:meta])* $name:ident: $key:ty => $value:ty;)* }
+        write_only { $($(#[$wdoc:meta])* $wname:ident: $wkey:ty => $wvalue:ty;)* }
+    ) => {
+        /// All tables, open for writing.
+        pub(super) struct Tables<'t> {
+            $($(#[$doc])* pub(super) $name: Table<'t, $key, $value>,)*
+            $($(#[$wdoc])* pub(super) $wname: Table<'t, $wkey, $wvalue>,)*
+        }
+
+        impl<'t> Tables<'t> {
+            pub(super) fn open(txn: &'t WriteTransaction) -> Result<Self> {
+                Ok(Self {
+                    $($name: txn.open_table(definition::$name)?,)*
+                    $($wname: txn.open_table(definition::$wname)?,)*
+                })
+            }
+        }
+
+        /// The tables that queries read, as they were at one moment.
+        pub(super) struct Views {
+            $($(#[$doc])* pub(super) $name: ReadOnlyTable<$key, $value>,)*
+        }
+
+        impl Views {
+            pub(super) fn open(txn: &ReadTransaction) -> Result<Self> {
+                Ok(Self { $($name: txn.open_table(definition::$name)?,)* })
+            }
+        }
+
+        #[allow(non_upper_case_globals, reason = "named like the fields")]
+        mod definition {
+            use super::{Label, TableDefinition, Text};
+            $(pub(super) const $name: TableDefinition<'static, $key, $value> =
+                TableDefinition::new(stringify!($name));)*
+            $(pub(super) const $wname: TableDefinition<'static, $wkey, $wvalue> =
+                TableDefinition::new(stringify!($wname));)*
+        }
+    };
+}
+
+tables! {
+    read {
+        /// Entity, partition, number.
+        events: (Text, u64, u64) => &'static [u8];
+        /// Scope, key.
+        entries: (Text, Text) => &'static [u8];
+        /// How each queue delivers: whether in groups.
+        queues: Text => bool;
+        /// Queue, message to group, key, affinity, label, payload, time of enqueueing.
+        messages: (Text, u64) => (Text, Label, Label, Label, &'static [u8], u64);
+        /// Message to visible time, attempts, place (single delivery: 0 ready, else waiting until), lease.
+        states: u64 => (u64, u32, Option<u64>, Label);
+        /// Queue, group, visible time, message.
+        by_group: (Text, Text, u64, u64) => ();
+        /// Queue, group to label, lease, end of rest, slot in the schedule.
+        groups: (Text, Text) => (Label, Label, u64, Option<(u64, u64)>);
+        /// Token to queue, group, end, claimed messages.
+        leases: Text => (Text, Text, u64, Vec<u64>);
+    }
+    write_only {
+        /// Numbers of the file itself: `format` and `last_message`.
+        numbers: Text => u64;
+        /// Queue, group, key, message.
+        by_key: (Text, Text, Text, u64) => ();
+        /// Queue, affinity, message.
+        by_affinity: (Text, Text, u64) => ();
+        /// Grouped delivery: queue, label, time, oldest due message, group.
+        schedule: (Text, Label, u64, u64, Text) => ();
+        /// Single delivery: queue, label, affinity, message.
+        ready: (Text, Label, Label, u64) => ();
+        /// Single delivery: queue, time, message.
+        waiting: (Text, u64, u64) => ();
+        /// Queue, affinity to owner, end, when it was last active.
+        affinities: (Text, Text) => (Text, u64, u64);
+    }
+}
+
+/// What `numbers["format"]` must say.
+pub(super) const FORMAT: u64 = 1;

@@ -1,0 +1,228 @@
+//! The whole provider kit over every store. Time is moved, not waited for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::clock::{Clock, ClockRef, SystemClock};
+use duroxide_core::provider::Provider;
+use duroxide_store::memory::MemoryStore;
+use duroxide_store::{
+    AtomicOps, Batch, EventLog, EventStore, Message, NewMessage, Operation, Query, Queue, Record,
+    StoreProvider,
+};
+use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock};
+
+const TURNS: Queue = Queue::grouped("orchestrator");
+const WORK: Queue = Queue::single("worker");
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Makes empty stores of one kind.
+pub(crate) trait Shop: Default + Send + Sync + 'static {
+    type Store: EventStore + 'static;
+    const NAME: &'static str;
+    fn open(&self, clock: ClockRef) -> Self::Store;
+}
+
+#[derive(Default)]
+pub(crate) struct Memory;
+
+impl Shop for Memory {
+    type Store = MemoryStore;
+    const NAME: &'static str = "memory";
+    fn open(&self, clock: ClockRef) -> MemoryStore {
+        MemoryStore::with_clock(clock)
+    }
+}
+
+/// The system's clock, moved forward as far as a case wants.
+#[derive(Debug, Default)]
+struct MovableClock {
+    ahead_ms: AtomicU64,
+}
+
+impl Clock for MovableClock {
+    fn now_ms(&self) -> u64 {
+        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+    }
+}
+
+impl TestClock for MovableClock {
+    fn advance(&self, by: Duration) {
+        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn now_ms(&self) -> u64 {
+        Clock::now_ms(self)
+    }
+}
+
+/// The kit's factory over a shop; offers everything the kit can ask for.
+pub(crate) struct Factory<K: Shop> {
+    shop: K,
+    clock: Arc<MovableClock>,
+    last: Mutex<Option<StoreProvider<K::Store>>>,
+}
+
+impl<K: Shop> Default for Factory<K> {
+    fn default() -> Self {
+        Self {
+            shop: K::default(),
+            clock: Arc::default(),
+            last: Mutex::default(),
+        }
+    }
+}
+
+impl<K: Shop> Factory<K> {
+    fn last(&self) -> StoreProvider<K::Store> {
+        self.last.lock().unwrap().clone().unwrap()
+    }
+
+    async fn messages(&self, queue: Queue, instance: &str) -> Vec<Message> {
+        let query = Query::Messages {
+            queue,
+            group: Some(instance.into()),
+            after: 0,
+            limit: usize::MAX,
+        };
+        let answer = self.last().store().query_one(query).await.unwrap();
+        answer.into_messages().unwrap()
+    }
+
+    async fn damage(&self, queue: Queue, instance: &str) {
+        let messages = self.messages(queue.clone(), instance).await;
+        let remove = Operation::DeleteMessages {
+            queue: queue.clone(),
+            ids: messages.iter().map(|m| m.id).collect(),
+        };
+        let damaged = messages.into_iter().map(|m| Operation::Enqueue {
+            queue: queue.clone(),
+            message: NewMessage {
+                key: m.key,
+                affinity: m.affinity,
+                label: m.label,
+                ..NewMessage::new(m.group, "{\"NoSuchKind\":{}}")
+            },
+        });
+        let batch = Batch::of(std::iter::once(remove).chain(damaged));
+        self.last().store().commit(batch).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl<K: Shop> ProviderFactory for Factory<K> {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        let store = self.shop.open(self.clock.clone());
+        let provider = StoreProvider::over(K::NAME, store).with_orphan_grace(GRACE);
+        *self.last.lock().unwrap() = Some(provider.clone());
+        Arc::new(provider)
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        let store = Arc::clone(self.last().store());
+        for partition in store.partitions(instance).await.unwrap() {
+            let remove = Operation::DeletePartition {
+                entity: instance.into(),
+                partition,
+            };
+            store.commit(Batch::of([remove])).await.unwrap();
+            let damaged = Record {
+                number: 1,
+                data: b"{\"not\":\"an event\"}".to_vec(),
+            };
+            let append = store.append(instance, partition, vec![damaged]).await;
+            append.unwrap();
+        }
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        let messages = self.messages(TURNS, instance).await;
+        messages.iter().map(|m| m.attempts).max().unwrap_or(0)
+    }
+
+    fn supports(&self, _capability: Capability) -> bool {
+        true
+    }
+
+    fn long_polls(&self) -> bool {
+        true
+    }
+
+    fn clock(&self) -> Option<Arc<dyn TestClock>> {
+        Some(self.clock.clone())
+    }
+
+    fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
+        Some(Arc::new(Self::default()))
+    }
+
+    fn orphan_grace(&self) -> Option<Duration> {
+        Some(GRACE)
+    }
+
+    async fn corrupt_orchestrator_messages(&self, instance: &str) {
+        self.damage(TURNS, instance).await;
+    }
+
+    async fn corrupt_worker_items(&self, instance: &str) {
+        self.damage(WORK, instance).await;
+    }
+
+    async fn second_handle(&self) -> Arc<dyn Provider> {
+        Arc::new(self.last())
+    }
+
+    /// A handle has no clock of its own: there is nothing that could be skewed.
+    async fn skewed_handle(&self, _skew: ClockSkew) -> Arc<dyn Provider> {
+        Arc::new(self.last())
+    }
+}
+
+mod memory {
+    use super::{Factory, Memory};
+    duroxide_validation::conformance!(Factory::<Memory>::default());
+}
+
+#[cfg(feature = "redb")]
+mod on_redb {
+    use super::{ClockRef, Factory, Shop};
+    use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+
+    pub(crate) struct Redb {
+        folder: tempfile::TempDir,
+        opened: std::sync::atomic::AtomicU32,
+    }
+
+    impl Default for Redb {
+        fn default() -> Self {
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                opened: Default::default(),
+            }
+        }
+    }
+
+    impl Shop for Redb {
+        type Store = RedbStore;
+        const NAME: &'static str = "redb";
+        fn open(&self, clock: ClockRef) -> RedbStore {
+            let number = self
+                .opened
+                .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let file = self.folder.path().join(format!("{number}.redb"));
+            let options = RedbOptions {
+                durability: Durability::Relaxed,
+                clock: clock.into(),
+            };
+            RedbStore::open_with(file, options).unwrap()
+        }
+    }
+
+    mod redb {
+        use super::{Factory, Redb};
+        duroxide_validation::conformance!(Factory::<Redb>::default());
+    }
+}

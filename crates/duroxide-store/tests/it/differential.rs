@@ -1,0 +1,314 @@
+//! Two stores written apart from each other do the same, whatever they are asked: the memory store is the model.
+
+use std::time::Duration;
+
+use duroxide_store::memory::MemoryStore;
+use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+use duroxide_store::{
+    After, Answer, Batch, Claim, Claimed, EventStore, Guard, Labels, LeaseToken, ManualClock,
+    NewMessage, Operation, Owner, Query, Queue, Record, StoreError, Visible,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+const LETTERS: Queue = Queue::grouped("letters");
+const PARCELS: Queue = Queue::single("parcels");
+
+/// One step; leases are named by the order in which they were claimed.
+#[derive(Debug, Clone)]
+enum Step {
+    Pass(u64),
+    Claim {
+        grouped: bool,
+        max: usize,
+        lease_ms: u64,
+        labels: u8,
+        owner: Option<&'static str>,
+    },
+    Commit {
+        guard: Option<usize>,
+        writes: Vec<Write>,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Write {
+    Plain(Operation),
+    Complete(usize),
+    Renew(usize, u64),
+    Release(usize, After, bool),
+}
+
+fn text(choices: &'static [&'static str]) -> impl Strategy<Value = String> {
+    select(choices).prop_map(str::to_owned)
+}
+
+fn maybe(choices: &'static [&'static str]) -> impl Strategy<Value = Option<String>> {
+    proptest::option::of(text(choices))
+}
+
+fn message() -> impl Strategy<Value = NewMessage> {
+    let visible = prop_oneof![
+        3 => Just(Visible::Now),
+        1 => (0..3_000_u64).prop_map(Visible::AfterMs),
+        1 => (0..13_000_u64).prop_map(Visible::At),
+    ];
+    (
+        text(&["a", "b", "ab"]),
+        maybe(&["k", "l"]),
+        maybe(&["x", "y"]),
+        maybe(&["red", "blue", ""]),
+        visible,
+    )
+        .prop_map(|(group, key, affinity, label, visible)| NewMessage {
+            key,
+            affinity,
+            label,
+            visible,
+            ..NewMessage::new(group, "payload")
+        })
+}
+
+fn queue() -> impl Strategy<Value = Queue> {
+    select(vec![LETTERS, PARCELS])
+}
+
+fn plain() -> impl Strategy<Value = Operation> {
+    let group = || text(&["a", "b", "ab"]);
+    let scope = || text(&["s", "ss", ""]);
+    let entity = group;
+    prop_oneof![
+        8 => (queue(), message()).prop_map(|(queue, message)| Operation::Enqueue { queue, message }),
+        2 => (queue(), proptest::collection::vec(1..40_u64, 0..3))
+            .prop_map(|(queue, ids)| Operation::DeleteMessages { queue, ids }),
+        2 => (queue(), group(), text(&["k", "l"]))
+            .prop_map(|(queue, group, key)| Operation::DeleteKeyed { queue, group, key }),
+        1 => (queue(), group()).prop_map(|(queue, group)| Operation::DeleteGroup { queue, group }),
+        2 => (group(), maybe(&["red", "blue", ""])).prop_map(|(group, label)| {
+            Operation::SetLabel { queue: LETTERS, group, label }
+        }),
+        1 => (1..4_000_u64, 0..3_000_u64).prop_map(|(lease_ms, idle_ms)| {
+            let owners = vec!["anna".to_owned(), "bert".to_owned()];
+            Operation::RenewAffinities { queue: PARCELS, owners, lease_ms, idle_ms }
+        }),
+        1 => Just(Operation::SweepAffinities { queue: PARCELS }),
+        2 => (scope(), text(&["k", "l"]), any::<u8>()).prop_map(|(scope, key, value)| {
+            Operation::Put { scope, key, value: vec![value] }
+        }),
+        1 => (scope(), text(&["k", "l"])).prop_map(|(scope, key)| Operation::Delete { scope, key }),
+        1 => scope().prop_map(|scope| Operation::DeleteScope { scope }),
+        3 => (entity(), 1..3_u64, proptest::collection::vec(1..30_u64, 0..3)).prop_map(
+            |(entity, partition, numbers)| {
+                let record = |number| Record { number, data: vec![1; 3] };
+                let events = numbers.into_iter().map(record).collect();
+                Operation::Append { entity, partition, events }
+            }
+        ),
+        1 => (entity(), 1..3_u64)
+            .prop_map(|(entity, partition)| Operation::DeletePartition { entity, partition }),
+        1 => entity().prop_map(|entity| Operation::DeleteEntity { entity }),
+    ]
+}
+
+fn write() -> impl Strategy<Value = Write> {
+    let after = prop_oneof![
+        Just(After::Now),
+        (0..3_000_u64).prop_map(After::DelayMs),
+        (0..3_000_u64).prop_map(After::QuietMs),
+    ];
+    prop_oneof![
+        6 => plain().prop_map(Write::Plain),
+        2 => (0..40_usize).prop_map(Write::Complete),
+        1 => (0..40_usize, 0..3_000_u64).prop_map(|(lease, ms)| Write::Renew(lease, ms)),
+        2 => (0..40_usize, after, any::<bool>())
+            .prop_map(|(lease, after, forgive)| Write::Release(lease, after, forgive)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..2_000_u64).prop_map(Step::Pass),
+        4 => (
+            any::<bool>(),
+            0..4_usize,
+            0..4_000_u64,
+            0..16_u8,
+            proptest::option::of(select(&["anna", "bert"][..])),
+        )
+            .prop_map(|(grouped, max, lease_ms, labels, owner)| Step::Claim {
+                grouped, max, lease_ms, labels, owner,
+            }),
+        5 => (
+            proptest::option::weighted(0.2, 0..40_usize),
+            proptest::collection::vec(write(), 1..4),
+        )
+            .prop_map(|(guard, writes)| Step::Commit { guard, writes }),
+    ]
+}
+
+/// One store and the leases it handed out, in order.
+struct Side<S> {
+    store: S,
+    leases: Vec<LeaseToken>,
+}
+
+impl<S: EventStore> Side<S> {
+    fn lease(&self, index: usize) -> LeaseToken {
+        match self.leases.len() {
+            0 => LeaseToken::new("none yet"),
+            count => self.leases[index % count].clone(),
+        }
+    }
+
+    async fn claim(&mut self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
+        let mut claimed = self.store.claim(claim).await?;
+        for one in &mut claimed {
+            let name = LeaseToken::new(format!("lease {}", self.leases.len()));
+            self.leases.push(std::mem::replace(&mut one.token, name));
+        }
+        Ok(claimed)
+    }
+
+    async fn commit(&self, guard: Option<usize>, writes: &[Write]) -> Result<Vec<u64>, String> {
+        let operations = writes.iter().map(|write| match write {
+            Write::Plain(operation) => operation.clone(),
+            Write::Complete(lease) => Operation::Complete {
+                lease: self.lease(*lease),
+            },
+            Write::Renew(lease, lease_ms) => Operation::Renew {
+                lease: self.lease(*lease),
+                lease_ms: *lease_ms,
+            },
+            Write::Release(lease, after, forgive) => Operation::Release {
+                lease: self.lease(*lease),
+                after: *after,
+                forgive: *forgive,
+            },
+        });
+        let mut batch = Batch::of(operations);
+        batch
+            .guards
+            .extend(guard.map(|lease| Guard::Lease(self.lease(lease))));
+        self.store.commit(batch).await.map_err(|error| match error {
+            StoreError::LeaseLost(_) => "lease lost".to_owned(),
+            other => format!("{other:?}"),
+        })
+    }
+
+    async fn everything(&self) -> Vec<Answer> {
+        let mut queries = vec![Query::EventCount];
+        for queue in [LETTERS, PARCELS] {
+            queries.push(Query::Depths {
+                queue: queue.clone(),
+            });
+            queries.push(Query::Messages {
+                queue: queue.clone(),
+                group: None,
+                after: 0,
+                limit: usize::MAX,
+            });
+            queries.push(Query::Messages {
+                queue,
+                group: Some("a".into()),
+                after: 2,
+                limit: 3,
+            });
+        }
+        for entity in ["a", "b", "ab"] {
+            let entity = entity.to_owned();
+            queries.push(Query::Partitions {
+                entity: entity.clone(),
+            });
+            queries.push(Query::Partition {
+                entity: entity.clone(),
+                partition: 1,
+            });
+            queries.push(Query::Events {
+                entity,
+                partition: 1,
+                from: 3,
+                limit: 5,
+            });
+        }
+        queries.extend(["s", "ss", ""].map(Query::all_entries));
+        queries.extend(self.leases.iter().map(|token| Query::Lease {
+            token: token.clone(),
+        }));
+        self.store.query(queries).await.unwrap()
+    }
+}
+
+async fn compare(steps: Vec<Step>) {
+    let clock = ManualClock::at(10_000);
+    let folder = tempfile::tempdir().unwrap();
+    let options = RedbOptions {
+        durability: Durability::Relaxed,
+        clock: (&clock).into(),
+    };
+    let file = folder.path().join("store.redb");
+    let mut model = Side {
+        store: MemoryStore::with_clock(&clock),
+        leases: Vec::new(),
+    };
+    let mut other = Side {
+        store: RedbStore::open_with(file, options).unwrap(),
+        leases: Vec::new(),
+    };
+    for step in steps {
+        match &step {
+            Step::Pass(ms) => clock.advance(Duration::from_millis(*ms)),
+            Step::Claim {
+                grouped,
+                max,
+                lease_ms,
+                labels,
+                owner,
+            } => {
+                let labels = *labels;
+                let claim = Claim {
+                    max: *max,
+                    labels: Labels::matching(move |label| {
+                        let bit = match label {
+                            None => 1,
+                            Some("red") => 2,
+                            Some("") => 4,
+                            Some(_) => 8,
+                        };
+                        labels & bit != 0
+                    }),
+                    owner: owner.map(|id| Owner {
+                        id: id.to_owned(),
+                        lease_ms: 1_500,
+                    }),
+                    attach: Some("s".to_owned()),
+                    ..Claim::one(if *grouped { LETTERS } else { PARCELS }, *lease_ms)
+                };
+                let expected = model.claim(claim.clone()).await;
+                assert_eq!(other.claim(claim).await, expected, "{step:?}");
+            }
+            Step::Commit { guard, writes } => {
+                let expected = model.commit(*guard, writes).await;
+                assert_eq!(other.commit(*guard, writes).await, expected, "{step:?}");
+            }
+        }
+        assert_eq!(
+            other.everything().await,
+            model.everything().await,
+            "after {step:?}"
+        );
+    }
+}
+
+proptest! {
+    // Half of the usual number, because each case makes a file; PROPTEST_CASES scales it.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
+
+    #[test]
+    fn redb_does_what_the_model_does(steps in proptest::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(compare(steps));
+    }
+}

@@ -1,0 +1,89 @@
+//! Every store passes the same cases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_store::conformance::Harness;
+use duroxide_store::memory::MemoryStore;
+use duroxide_store::{EventStore, ManualClock};
+
+struct Memory {
+    store: Arc<MemoryStore>,
+    clock: ManualClock,
+}
+
+#[async_trait::async_trait]
+impl Harness for Memory {
+    async fn fresh() -> Self {
+        let clock = ManualClock::new();
+        let store = Arc::new(MemoryStore::with_clock(&clock));
+        Self { store, clock }
+    }
+
+    fn store(&self) -> Arc<dyn EventStore> {
+        Arc::clone(&self.store) as Arc<dyn EventStore>
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+}
+
+mod memory {
+    duroxide_store::store_conformance!(super::Memory);
+}
+
+#[cfg(feature = "redb")]
+mod on_redb {
+    use super::*;
+    use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+
+    struct Redb {
+        store: Arc<RedbStore>,
+        clock: ManualClock,
+        _folder: tempfile::TempDir,
+    }
+
+    fn open(durability: Durability) -> Redb {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let options = RedbOptions {
+            durability,
+            clock: (&clock).into(),
+        };
+        let store = RedbStore::open_with(folder.path().join("store.redb"), options).unwrap();
+        Redb {
+            store: Arc::new(store),
+            clock,
+            _folder: folder,
+        }
+    }
+
+    /// Each test opens the file anew; relaxed, because what they show does not depend on the disk.
+    #[async_trait::async_trait]
+    impl Harness for Redb {
+        async fn fresh() -> Self {
+            open(Durability::Relaxed)
+        }
+
+        fn store(&self) -> Arc<dyn EventStore> {
+            Arc::clone(&self.store) as Arc<dyn EventStore>
+        }
+
+        async fn pass(&self, time: Duration) {
+            self.clock.advance(time);
+        }
+    }
+
+    mod redb {
+        duroxide_store::store_conformance!(super::Redb);
+    }
+
+    #[tokio::test]
+    async fn full_durability_keeps_the_same_promises() {
+        use duroxide_store::conformance as cases;
+        cases::a_guard_that_does_not_hold_stores_nothing(&open(Durability::Full)).await;
+        cases::a_lapsed_lease_can_only_be_released(&open(Durability::Full)).await;
+        cases::only_one_of_many_writers_wins_each_round(&open(Durability::Full)).await;
+    }
+}

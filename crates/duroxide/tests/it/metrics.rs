@@ -1,0 +1,461 @@
+//! Metrics: one increment per fact, one label set per name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+
+use crate::support::{World, activities, orchestrations, quick, until};
+
+type Labels = BTreeMap<String, String>;
+
+#[derive(Debug, Clone)]
+struct Sample {
+    name: String,
+    labels: Labels,
+    value: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Samples(Arc<Mutex<Vec<Sample>>>);
+
+impl Samples {
+    fn of(&self, name: &str) -> Vec<Sample> {
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|s| s.name == name)
+            .cloned()
+            .collect()
+    }
+
+    /// The sum of a counter's increments with these labels.
+    fn total(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let fits = |sample: &Sample| {
+            labels
+                .iter()
+                .all(|(k, v)| sample.labels.get(*k).is_some_and(|found| found == v))
+        };
+        self.of(name)
+            .iter()
+            .filter(|s| fits(s))
+            .map(|s| s.value)
+            .sum()
+    }
+}
+
+struct Handle {
+    samples: Samples,
+    key: Key,
+}
+
+impl Handle {
+    fn add(&self, value: f64) {
+        let labels = self
+            .key
+            .labels()
+            .map(|l| (l.key().to_owned(), l.value().to_owned()))
+            .collect();
+        self.samples.0.lock().unwrap().push(Sample {
+            name: self.key.name().to_owned(),
+            labels,
+            value,
+        });
+    }
+}
+
+impl CounterFn for Handle {
+    fn increment(&self, value: u64) {
+        self.add(value as f64);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.add(value as f64);
+    }
+}
+
+impl GaugeFn for Handle {
+    fn increment(&self, value: f64) {
+        self.add(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.add(-value);
+    }
+
+    fn set(&self, value: f64) {
+        self.add(value);
+    }
+}
+
+impl HistogramFn for Handle {
+    fn record(&self, value: f64) {
+        self.add(value);
+    }
+}
+
+impl Samples {
+    fn handle(&self, key: &Key) -> Arc<Handle> {
+        Arc::new(Handle {
+            samples: self.clone(),
+            key: key.clone(),
+        })
+    }
+}
+
+impl Recorder for Samples {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.handle(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.handle(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.handle(key))
+    }
+}
+
+fn registry() -> duroxide::OrchestrationRegistry {
+    orchestrations()
+        .register("works", |ctx: OrchestrationContext, _| async move {
+            ctx.schedule_activity("good", "").await?;
+            ctx.schedule_activity("bad", "").await.unwrap_err();
+            ctx.schedule_sub_orchestration("fails", "")
+                .await
+                .unwrap_err();
+            ctx.schedule_timer(Duration::from_millis(30)).await;
+            Ok(String::new())
+        })
+        .register("fails", |_: OrchestrationContext, _| async {
+            Err("no".to_owned())
+        })
+        .register(
+            "again",
+            |ctx: OrchestrationContext, round: String| async move {
+                if round == "1" {
+                    ctx.continue_as_new("2").await
+                } else {
+                    Ok(round)
+                }
+            },
+        )
+        .register("waits", |ctx: OrchestrationContext, _| async move {
+            Ok(ctx.schedule_wait("go").await)
+        })
+        .register("stuck", |_: OrchestrationContext, _| async {
+            std::future::pending().await
+        })
+        .register("poisons", |ctx: OrchestrationContext, _| async move {
+            ctx.schedule_activity("nobody", "").await
+        })
+        .build()
+}
+
+async fn world() -> World {
+    let options = RuntimeOptions {
+        max_attempts: 2,
+        ..quick()
+    };
+    World::with_options(
+        activities()
+            .register("good", |_: ActivityContext, _| async { Ok(String::new()) })
+            .register("bad", |_: ActivityContext, _| async {
+                Err("no".to_owned())
+            })
+            .build(),
+        registry(),
+        options,
+    )
+    .await
+}
+
+#[tokio::test]
+async fn every_fact_is_counted_once_under_its_published_name() {
+    let samples = Samples::default();
+    let _guard = metrics::set_default_local_recorder(&samples);
+    let world = world().await;
+    world.run("i", "works", "").await;
+    world.run("again", "again", "1").await;
+    world.run("stuck", "stuck", "").await;
+    world.run("poisons", "poisons", "").await;
+    world.run("unknown", "unknown", "").await;
+    world
+        .client
+        .start_orchestration("cancelled", "waits", "")
+        .await
+        .unwrap();
+    world.waits_for("cancelled", "go").await;
+    world
+        .client
+        .cancel_instance("cancelled", "enough")
+        .await
+        .unwrap();
+    world.outcome("cancelled").await;
+    let snapshot = world.runtime.metrics_snapshot().unwrap();
+    world.stop().await;
+
+    let name = |n| ("orchestration_name", n);
+    let starts = "duroxide_orchestration_starts_total";
+    assert_eq!(
+        samples.total(
+            starts,
+            &[
+                name("works"),
+                ("version", "1.0.0"),
+                ("initiated_by", "client")
+            ]
+        ),
+        1.0
+    );
+    assert_eq!(
+        samples.total(starts, &[name("again"), ("initiated_by", "continueAsNew")]),
+        1.0
+    );
+    assert_eq!(samples.total(starts, &[name("again")]), 2.0);
+    let ends = "duroxide_orchestration_completions_total";
+    for (who, status) in [
+        ("works", "success"),
+        ("fails", "failed"),
+        ("again", "continuedAsNew"),
+        ("again", "success"),
+        ("stuck", "failed"),
+        ("poisons", "poison"),
+        ("unknown", "poison"),
+        ("waits", "cancelled"),
+    ] {
+        assert_eq!(
+            samples.total(ends, &[name(who), ("status", status)]),
+            1.0,
+            "{who} {status}"
+        );
+    }
+    assert_eq!(samples.of(ends).len(), 8);
+    let failures = "duroxide_orchestration_failures_total";
+    for (who, kind, category) in [
+        ("fails", "app_error", "application"),
+        ("stuck", "config_error", "configuration"),
+        ("poisons", "poison", "poison"),
+        ("unknown", "poison", "poison"),
+        ("waits", "cancelled", "application"),
+    ] {
+        let labels = [
+            name(who),
+            ("error_type", kind),
+            ("error_category", category),
+        ];
+        assert_eq!(samples.total(failures, &labels), 1.0, "{who}");
+    }
+    assert_eq!(samples.of(failures).len(), 5);
+    assert_eq!(
+        samples.total("duroxide_orchestration_configuration_errors_total", &[]),
+        1.0
+    );
+    assert_eq!(
+        samples.total("duroxide_orchestration_poison_total", &[]),
+        2.0
+    );
+    assert_eq!(
+        samples.total(
+            "duroxide_orchestration_continue_as_new_total",
+            &[name("again")]
+        ),
+        1.0
+    );
+    let runs = "duroxide_activity_executions_total";
+    assert_eq!(
+        samples.total(
+            runs,
+            &[
+                ("activity_name", "good"),
+                ("outcome", "success"),
+                ("tag", "default")
+            ]
+        ),
+        1.0
+    );
+    assert_eq!(
+        samples.total(
+            runs,
+            &[
+                ("activity_name", "bad"),
+                ("outcome", "app_error"),
+                ("retry_attempt", "0")
+            ]
+        ),
+        1.0
+    );
+    assert_eq!(samples.total("duroxide_activity_poison_total", &[]), 1.0);
+    let children = [
+        ("parent_orchestration", "works"),
+        ("child_orchestration", "fails"),
+    ];
+    assert_eq!(
+        samples.total("duroxide_suborchestration_calls_total", &children),
+        1.0
+    );
+    for operation in [
+        "fetch_orchestration_item",
+        "ack_orchestration_item",
+        "fetch_work_item",
+        "ack_work_item",
+    ] {
+        let timed = samples.of("duroxide_provider_operation_duration_seconds");
+        assert!(
+            timed.iter().any(|s| s.labels["operation"] == operation),
+            "{operation}"
+        );
+    }
+    for gauge in [
+        "duroxide_active_orchestrations",
+        "duroxide_orchestrator_queue_depth",
+        "duroxide_worker_queue_depth",
+    ] {
+        assert!(!samples.of(gauge).is_empty(), "{gauge}");
+    }
+    for histogram in [
+        "duroxide_activity_duration_seconds",
+        "duroxide_orchestration_history_size",
+        "duroxide_orchestration_dispatcher_processing_duration_ms",
+        "duroxide_worker_dispatcher_execution_duration_ms",
+        "duroxide_orchestration_dispatcher_items_fetched",
+        "duroxide_worker_dispatcher_items_fetched",
+    ] {
+        assert!(!samples.of(histogram).is_empty(), "{histogram}");
+    }
+    assert_eq!(
+        (
+            snapshot.orch_starts,
+            snapshot.orch_completions,
+            snapshot.orch_failures
+        ),
+        (8, 2, 5)
+    );
+    assert_eq!(
+        (
+            snapshot.activity_success,
+            snapshot.activity_app_errors,
+            snapshot.activity_poison
+        ),
+        (1, 1, 1)
+    );
+    assert_eq!(
+        (
+            snapshot.orch_application_errors,
+            snapshot.orch_configuration_errors,
+            snapshot.orch_poison
+        ),
+        (2, 1, 2)
+    );
+    assert_eq!(
+        (
+            snapshot.orch_continue_as_new,
+            snapshot.suborchestration_calls,
+            snapshot.provider_errors
+        ),
+        (1, 1, 0)
+    );
+}
+
+#[tokio::test]
+async fn durations_and_turns_describe_the_whole_orchestration() {
+    let samples = Samples::default();
+    let _guard = metrics::set_default_local_recorder(&samples);
+    let world = world().await;
+    world.run("i", "works", "").await;
+    world.stop().await;
+    let of = |name: &str| {
+        let mut found = samples.of(name);
+        found.retain(|s| s.labels["orchestration_name"] == "works");
+        assert_eq!(found.len(), 1, "{name}");
+        found.remove(0)
+    };
+    assert!(of("duroxide_orchestration_duration_seconds").value >= 0.03);
+    assert!(of("duroxide_orchestration_turns").value >= 3.0);
+    assert_eq!(
+        of("duroxide_orchestration_completions_total").labels["final_turn_count"],
+        "1-5"
+    );
+    assert_eq!(of("duroxide_orchestration_history_size").value, 10.0);
+}
+
+#[tokio::test]
+async fn a_name_always_has_the_same_labels_and_none_of_them_grows_without_bound() {
+    let samples = Samples::default();
+    let _guard = metrics::set_default_local_recorder(&samples);
+    let world = world().await;
+    for (n, name) in ["works", "fails", "again", "stuck", "poisons", "unknown"]
+        .iter()
+        .enumerate()
+    {
+        world.run(&format!("i{n}"), name, "1").await;
+    }
+    world.stop().await;
+    let mut sets: BTreeMap<String, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for sample in samples.0.lock().unwrap().iter() {
+        let keys: Vec<String> = sample.labels.keys().cloned().collect();
+        assert!(
+            !keys
+                .iter()
+                .any(|k| k == "execution_id" || k == "instance_id"),
+            "{sample:?}"
+        );
+        assert!(sample.name.starts_with("duroxide_"));
+        sets.entry(sample.name.clone()).or_default().insert(keys);
+    }
+    for (name, sets) in sets {
+        assert_eq!(sets.len(), 1, "{name} has {sets:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_gauge_of_active_orchestrations_rises_and_falls_with_them() {
+    let world = world().await;
+    let active = || {
+        world
+            .runtime
+            .observability_handle()
+            .unwrap()
+            .metrics_provider()
+            .get_active_orchestrations()
+    };
+    // The first look at the store must not overtake the starts.
+    until("gauges were read", async || {
+        world.client.get_queue_depths().await.is_ok()
+    })
+    .await;
+    for id in ["a", "b"] {
+        world
+            .client
+            .start_orchestration(id, "waits", "")
+            .await
+            .unwrap();
+        world.waits_for(id, "go").await;
+    }
+    until("two are active", async || active() == 2).await;
+    world.client.raise_event("a", "go", "").await.unwrap();
+    world.outcome("a").await;
+    until("one is active", async || active() == 1).await;
+    world.client.cancel_instance("b", "enough").await.unwrap();
+    world.outcome("b").await;
+    until("none is active", async || active() == 0).await;
+    world.run("p", "unknown", "").await;
+    until("a poisoned one is not active either", async || {
+        active() == 0
+    })
+    .await;
+    world.stop().await;
+}

@@ -1,0 +1,276 @@
+//! Stores that fail, and leases that are lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use duroxide::providers::memory::{MemoryProvider, TokioClock};
+use duroxide::providers::{Provider, ProviderError};
+use duroxide::{
+    ActivityContext, ErrorDetails, EventKind, OrchestrationContext, OrchestrationRegistry,
+    RuntimeOptions,
+};
+
+use crate::faulty::Faulty;
+use crate::support::{
+    Notes, World, activities, details, in_memory, kinds, orchestrations, output, quick,
+};
+
+fn registry() -> OrchestrationRegistry {
+    orchestrations()
+        .register(
+            "echo",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .register(
+            "child",
+            |ctx: OrchestrationContext, input: String| async move {
+                match input.as_str() {
+                    "waits" => Ok(ctx.schedule_wait("go").await),
+                    "continues" => ctx.continue_as_new("refuse me").await,
+                    _ => Ok(input),
+                }
+            },
+        )
+        .register(
+            "parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                let child =
+                    ctx.schedule_sub_orchestration_with_id("child", format!("c {input}"), input);
+                Ok(child.surface_system_failures().await.unwrap_err())
+            },
+        )
+        .register(
+            "works",
+            |ctx: OrchestrationContext, input: String| async move {
+                ctx.schedule_activity("work", input).await
+            },
+        )
+        .build()
+}
+
+async fn faulty() -> Arc<Faulty> {
+    Faulty::over(in_memory().await)
+}
+
+#[tokio::test]
+async fn an_outage_during_a_commit_delays_an_instance_and_never_fails_it() {
+    let store = faulty().await;
+    // Longer than the commit is retried on the spot.
+    store.unavailable("ack_orchestration_item", 8);
+    let options = RuntimeOptions {
+        // Were the claim not given back, the instance would rest for this long.
+        orchestrator_lock_timeout: Duration::from_secs(120),
+        max_attempts: 1,
+        ..quick()
+    };
+    let world = World::on(store.clone(), activities().build(), registry(), options).await;
+    let begun = Instant::now();
+    assert_eq!(output(&world.run("i", "echo", "fine").await), "fine");
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(store.calls("abandon_orchestration_item") > 0);
+    let counted = world.runtime.metrics_snapshot().unwrap();
+    assert_eq!(
+        (
+            counted.orch_failures,
+            counted.orch_starts,
+            counted.orch_completions
+        ),
+        (0, 1, 1)
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_the_store_refuses_ends_its_instance_and_tells_the_parent() {
+    let store = faulty().await;
+    store.refuse_output("refuse me");
+    let world = World::on(store, activities().build(), registry(), quick()).await;
+    // In the first turn, in the first turn after continue-as-new, and in a later one kept in memory.
+    for input in ["refuse me", "continues", "waits"] {
+        world
+            .client
+            .start_orchestration(input, "parent", input)
+            .await
+            .unwrap();
+        let child = format!("c {input}");
+        if input == "waits" {
+            world.waits_for(&child, "go").await;
+            world
+                .client
+                .raise_event(&child, "go", "refuse me")
+                .await
+                .unwrap();
+        }
+        let told = world.outcome(input).await;
+        assert_eq!(
+            output(&told),
+            "infrastructure:ack_orchestration_item: the store does not take this"
+        );
+        let failed = details(world.outcome(&child).await);
+        assert!(
+            matches!(failed, ErrorDetails::Infrastructure { .. }),
+            "{failed:?}"
+        );
+        let history = world.history(&child).await;
+        assert_eq!(kinds(&history)[0], "OrchestrationStarted");
+        assert!(history.last().unwrap().is_terminal());
+        let ids: Vec<u64> = history.iter().map(|e| e.event_id).collect();
+        let expected: Vec<u64> = (1..=history.len() as u64).collect();
+        assert_eq!(ids, expected);
+        assert_eq!(
+            history[0].execution_id,
+            if input == "continues" { 2 } else { 1 }
+        );
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_lease_drops_the_turn_and_is_no_failure() {
+    let store = faulty().await;
+    let lost = ProviderError::permanent("ack_orchestration_item", "Invalid lock token");
+    store.fail("ack_orchestration_item", 1, lost);
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: Duration::from_millis(300),
+        ..quick()
+    };
+    let world = World::on(store, activities().build(), registry(), options).await;
+    assert_eq!(output(&world.run("i", "echo", "fine").await), "fine");
+    let counted = world.runtime.metrics_snapshot().unwrap();
+    assert_eq!(
+        (counted.orch_failures, counted.orch_infrastructure_errors),
+        (0, 0)
+    );
+    let ends = |e: &&duroxide::Event| matches!(e.kind, EventKind::OrchestrationCompleted { .. });
+    assert_eq!(world.history("i").await.iter().filter(ends).count(), 1);
+    world.stop().await;
+}
+
+/// Counts its runs, and takes this long.
+fn takes(notes: &Notes, long: Duration) -> duroxide::ActivityRegistry {
+    let notes = notes.clone();
+    activities()
+        .register("work", move |ctx: ActivityContext, _| {
+            let notes = notes.clone();
+            async move {
+                notes.add("runs");
+                tokio::select! {
+                    () = ctx.cancelled() => notes.add("cancelled"),
+                    () = tokio::time::sleep(long) => {}
+                }
+                Ok("done".to_owned())
+            }
+        })
+        .build()
+}
+
+#[tokio::test]
+async fn a_lease_shorter_than_a_second_is_kept_for_as_long_as_the_work_takes() {
+    let notes = Notes::default();
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_millis(400),
+        orchestrator_lock_timeout: Duration::from_millis(400),
+        ..quick()
+    };
+    let slow_turn = orchestrations()
+        .register("works", |ctx: OrchestrationContext, _| async move {
+            std::thread::sleep(Duration::from_millis(900));
+            ctx.schedule_activity("work", "").await
+        })
+        .build();
+    let world = World::with_options(
+        takes(&notes, Duration::from_millis(900)),
+        slow_turn,
+        options,
+    )
+    .await;
+    assert_eq!(output(&world.run("i", "works", "").await), "done");
+    assert_eq!(notes.all(), ["runs"]);
+    let counted = world.runtime.metrics_snapshot().unwrap();
+    assert_eq!(counted.provider_errors, 0, "no lease lapsed");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_is_tried_again_while_the_lease_is_valid() {
+    let notes = Notes::default();
+    let store = faulty().await;
+    store.unavailable("renew_work_item_lock", 3);
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_millis(800),
+        ..quick()
+    };
+    let world = World::on(
+        store.clone(),
+        takes(&notes, Duration::from_millis(1_400)),
+        registry(),
+        options,
+    )
+    .await;
+    assert_eq!(output(&world.run("i", "works", "").await), "done");
+    assert_eq!(notes.all(), ["runs"]);
+    assert!(store.calls("renew_work_item_lock") >= 4);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_stored_at_once_is_stored_later() {
+    let notes = Notes::default();
+    let store = faulty().await;
+    store.unavailable("ack_work_item", 3);
+    let world = World::on(store, takes(&notes, Duration::ZERO), registry(), quick()).await;
+    assert_eq!(output(&world.run("i", "works", "").await), "done");
+    assert_eq!(notes.all(), ["runs"]);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_system_call_waits_out_an_outage() {
+    let store = faulty().await;
+    store.unavailable("get_kv_value", 1);
+    let world = World::on(
+        store,
+        activities().build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                let read = ctx.get_kv_value_from_instance("other", "k").await?;
+                Ok(format!("{read:?}"))
+            })
+            .build(),
+        quick(),
+    )
+    .await;
+    assert_eq!(output(&world.run("i", "o", "").await), "None");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dispatchers_outlive_any_number_of_failed_claims() {
+    let clock = Arc::new(TokioClock::new());
+    let memory: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(*clock));
+    let store = Faulty::over(memory);
+    store.unavailable("claim_turns", 100);
+    store.unavailable("claim_work", 100);
+    let runtime = duroxide::DuroxideRuntime::builder()
+        .with_provider(store.clone())
+        .with_activities(takes(&Notes::default(), Duration::ZERO))
+        .with_orchestrations(registry())
+        .with_options(quick())
+        .with_clock(clock)
+        .build()
+        .await
+        .unwrap();
+    let client = runtime.client();
+    client.start_orchestration("i", "works", "").await.unwrap();
+    let status = client
+        .wait_for_orchestration("i", Duration::from_secs(3_600))
+        .await
+        .unwrap();
+    assert_eq!(output(&status), "done");
+    assert!(store.calls("claim_turns") > 100 && store.calls("claim_work") > 100);
+    runtime.shutdown(None).await;
+}

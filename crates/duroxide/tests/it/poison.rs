@@ -1,0 +1,421 @@
+//! What is tried too often, and what cannot be read.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::providers::{Provider, WorkItem};
+use duroxide::{
+    ActivityContext, ActivityOptions, ErrorDetails, EventKind, OrchestrationContext,
+    PoisonMessageType, RuntimeOptions,
+};
+
+use crate::support::{
+    Notes, World, activities, details, failure, in_memory, orchestrations, output, quick, until,
+};
+
+fn twice() -> RuntimeOptions {
+    RuntimeOptions {
+        max_attempts: 2,
+        ..quick()
+    }
+}
+
+#[tokio::test]
+async fn an_activity_nobody_registers_ends_the_orchestration_unless_it_asks_to_see_that() {
+    let world = World::with_options(
+        activities().build(),
+        orchestrations()
+            .register("plain", |ctx: OrchestrationContext, _| async move {
+                ctx.schedule_activity("missing", "in").await
+            })
+            .register("careful", |ctx: OrchestrationContext, _| async move {
+                let options = ActivityOptions::new().surface_system_failures();
+                let failed = ctx
+                    .schedule_activity_with_options("missing", "", options)
+                    .await;
+                Ok(format!("compensated after {}", failed.unwrap_err()))
+            })
+            .build(),
+        twice(),
+    )
+    .await;
+    match details(world.run("i", "plain", "").await) {
+        ErrorDetails::Poison {
+            attempt_count,
+            max_attempts,
+            message_type,
+            message,
+        } => {
+            assert_eq!((attempt_count, max_attempts), (3, 2));
+            let expected = PoisonMessageType::Activity {
+                instance: "i".into(),
+                execution_id: 1,
+                activity_name: "missing".into(),
+                activity_id: 2,
+            };
+            assert_eq!(message_type, expected);
+            let item: WorkItem = serde_json::from_str(&message).unwrap();
+            assert!(matches!(item, WorkItem::ActivityExecute { input, .. } if input == "in"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let careful = world.run("j", "careful", "").await;
+    assert_eq!(
+        output(&careful),
+        "compensated after poison: activity missing#2 exceeded 3 attempts (max 2)"
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn another_node_with_the_handler_takes_what_this_one_does_not_know() {
+    let store = in_memory().await;
+    let patient = RuntimeOptions {
+        max_attempts: 1_000,
+        ..quick()
+    };
+    let ignorant = World::on(
+        store.clone(),
+        activities().build(),
+        orchestrations().build(),
+        patient.clone(),
+    )
+    .await;
+    ignorant
+        .client
+        .start_orchestration("i", "o", "")
+        .await
+        .unwrap();
+    until("it was tried", async || {
+        ignorant
+            .runtime
+            .metrics_snapshot()
+            .unwrap()
+            .orch_dispatcher_items_fetched
+            > 2
+    })
+    .await;
+    let knowing = World::on(
+        store,
+        activities()
+            .register("a", |_, _| async { Ok("done".to_owned()) })
+            .build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                ctx.schedule_activity("a", "").await
+            })
+            .build(),
+        patient,
+    )
+    .await;
+    assert_eq!(output(&knowing.outcome("i").await), "done");
+    ignorant.stop().await;
+    knowing.stop().await;
+}
+
+#[tokio::test]
+async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
+    let store = in_memory().await;
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let parent = |ctx: OrchestrationContext, _: String| async move {
+        let child = ctx.schedule_sub_orchestration_with_id("dies", "c", "");
+        Ok(child.surface_system_failures().await.unwrap_err())
+    };
+    let waits =
+        |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("go").await) };
+    let dies = |ctx: OrchestrationContext, _: String| async move {
+        let child = ctx.schedule_sub_orchestration_with_id("waits", "grandchild", "");
+        let work = ctx.schedule_activity("hangs", "");
+        ctx.schedule_wait("go").await;
+        ctx.join2(child, work).await.0
+    };
+    let hangs = activities()
+        .register("hangs", move |ctx: ActivityContext, _| {
+            let seen = seen.clone();
+            async move {
+                seen.add("runs");
+                ctx.cancelled().await;
+                seen.add("told");
+                Ok(String::new())
+            }
+        })
+        .build();
+    let all = orchestrations()
+        .register("parent", parent)
+        .register("waits", waits)
+        .register("dies", dies);
+    let turns = RuntimeOptions {
+        worker_concurrency: 0,
+        ..twice()
+    };
+    let work = RuntimeOptions {
+        orchestration_concurrency: 0,
+        activity_cancellation_check_interval: Duration::from_millis(20),
+        ..twice()
+    };
+    let worker = World::on(store.clone(), hangs, orchestrations().build(), work).await;
+    let before = World::on(
+        store.clone(),
+        activities().build(),
+        all.build(),
+        turns.clone(),
+    )
+    .await;
+    before
+        .client
+        .start_orchestration("p", "parent", "")
+        .await
+        .unwrap();
+    before.waits_for("grandchild", "go").await;
+    notes.wait_for("runs").await;
+    before.stop().await;
+
+    // The next deployment forgot one handler.
+    let rest = orchestrations()
+        .register("parent", parent)
+        .register("waits", waits)
+        .build();
+    let after = World::on(store, activities().build(), rest, turns).await;
+    after.client.raise_event("c", "go", "").await.unwrap();
+    let text = output(&after.outcome("p").await).to_owned();
+    assert_eq!(text, "poison: orchestration c exceeded 3 attempts (max 2)");
+    assert_eq!(
+        failure(&after.outcome("grandchild").await),
+        "canceled: parent failed"
+    );
+    notes.wait_for("told").await;
+    let history = after.history("c").await;
+    let ends = history
+        .last()
+        .is_some_and(|e| matches!(e.kind, EventKind::OrchestrationFailed { .. }));
+    assert!(ends, "{history:?}");
+    after.stop().await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
+    let store = in_memory().await;
+    let code = orchestrations()
+        .register("o", |ctx: OrchestrationContext, _| async move {
+            Ok(ctx.dequeue_event("q").await)
+        })
+        .build();
+    let before = World::on(store.clone(), activities().build(), code.clone(), twice()).await;
+    before
+        .client
+        .start_orchestration("i", "o", "")
+        .await
+        .unwrap();
+    before
+        .recorded("i", |kind| {
+            matches!(kind, EventKind::QueueSubscribed { .. })
+        })
+        .await;
+    before.stop().await;
+
+    // A message that nobody could process, again and again.
+    let client = duroxide::Client::new(store.clone());
+    client.enqueue_event("i", "q", "bad").await.unwrap();
+    for _ in 0..2 {
+        let claimed = store
+            .fetch_orchestration_item(Duration::from_secs(5), Duration::from_secs(5), None)
+            .await
+            .unwrap();
+        let (_, token, _) = claimed.unwrap();
+        store
+            .abandon_orchestration_item(&token, None, false)
+            .await
+            .unwrap();
+    }
+    client.enqueue_event("i", "q", "good").await.unwrap();
+    let after = World::on(store, activities().build(), code, twice()).await;
+    assert_eq!(output(&after.outcome("i").await), "good");
+    let letters = after.client.list_dead_letters(10).await.unwrap();
+    assert_eq!(letters.len(), 1);
+    assert!(letters[0].payload.contains("bad"), "{letters:?}");
+    assert!(
+        after
+            .client
+            .delete_dead_letter(letters[0].id)
+            .await
+            .unwrap()
+    );
+    after.stop().await;
+}
+
+/// A store in a file that tests can damage.
+async fn in_file(folder: &Path) -> (Arc<dyn Provider>, rusqlite::Connection) {
+    let path = folder.join("store.db");
+    let store = SqliteProvider::new(&format!("sqlite:{}", path.display()), None)
+        .await
+        .unwrap();
+    let raw = rusqlite::Connection::open(&path).unwrap();
+    raw.busy_timeout(Duration::from_secs(10)).unwrap();
+    (Arc::new(store), raw)
+}
+
+#[tokio::test]
+async fn a_history_that_cannot_be_read_ends_its_instance_and_its_parent_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, raw) = in_file(folder.path()).await;
+    let options = RuntimeOptions {
+        max_attempts: 1,
+        sticky_instances_max: 0,
+        ..quick()
+    };
+    let world = World::on(
+        store,
+        activities().build(),
+        orchestrations()
+            .register("waits", |ctx: OrchestrationContext, _| async move {
+                Ok(ctx.schedule_wait("go").await)
+            })
+            .register("parent", |ctx: OrchestrationContext, _| async move {
+                let child = ctx.schedule_sub_orchestration_with_id("waits", "c", "");
+                Ok(child.surface_system_failures().await.unwrap_err())
+            })
+            .build(),
+        options,
+    )
+    .await;
+    world
+        .client
+        .start_orchestration("p", "parent", "")
+        .await
+        .unwrap();
+    world
+        .client
+        .start_orchestration("healthy", "waits", "")
+        .await
+        .unwrap();
+    world.waits_for("c", "go").await;
+    world.waits_for("healthy", "go").await;
+    raw.execute(
+        "UPDATE history SET event_data = '{\"broken' WHERE instance_id = 'c' AND event_id = 2",
+        [],
+    )
+    .unwrap();
+    world.client.raise_event("c", "go", "").await.unwrap();
+    world
+        .client
+        .raise_event("healthy", "go", "fine")
+        .await
+        .unwrap();
+    assert_eq!(output(&world.outcome("healthy").await), "fine");
+    let text = output(&world.outcome("p").await).to_owned();
+    assert!(
+        text.starts_with(
+            "poison: orchestration c history deserialization failed after 2 attempts (max 1): "
+        ),
+        "{text}"
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, raw) = in_file(folder.path()).await;
+    // One that is no JSON, one that is no activity.
+    for (id, row) in [
+        (1, "garbage"),
+        (
+            2,
+            r#"{"TimerFired":{"instance":"x","execution_id":1,"id":2,"fire_at_ms":5}}"#,
+        ),
+    ] {
+        raw.execute(
+            "INSERT INTO worker_queue (instance_id, execution_id, activity_id, work_item, visible_at, created_at)
+             VALUES ('x', 1, ?1, ?2, 0, 0)",
+            (id, row),
+        )
+        .unwrap();
+    }
+    let options = RuntimeOptions {
+        worker_concurrency: 1,
+        ..quick()
+    };
+    let world = World::on(
+        store,
+        activities()
+            .register("a", |_, input| async move { Ok(input) })
+            .build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                ctx.schedule_activity("a", "fine").await
+            })
+            .build(),
+        options,
+    )
+    .await;
+    assert_eq!(output(&world.run("i", "o", "").await), "fine");
+    let letters = world.client.list_dead_letters(10).await.unwrap();
+    assert!(
+        letters.iter().any(|l| l.payload.contains("garbage")),
+        "{letters:?}"
+    );
+    until("the queue is empty", async || {
+        world.client.get_queue_depths().await.unwrap().worker_queue == 0
+    })
+    .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_completion_that_comes_twice_or_both_ways_is_ignored() {
+    let world = World::start(
+        activities()
+            .register("fails", |_, _| async { Err("no".to_owned()) })
+            .build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                let failed = ctx.schedule_activity("fails", "").await.unwrap_err();
+                ctx.schedule_wait("go").await;
+                Ok(failed)
+            })
+            .build(),
+    )
+    .await;
+    world
+        .client
+        .start_orchestration("i", "o", "")
+        .await
+        .unwrap();
+    world.waits_for("i", "go").await;
+    let again = WorkItem::ActivityFailed {
+        instance: "i".into(),
+        execution_id: 1,
+        id: 2,
+        details: ErrorDetails::Application {
+            kind: duroxide::AppErrorKind::ActivityFailed,
+            message: "no".into(),
+            retryable: false,
+        },
+    };
+    let after_all = WorkItem::ActivityCompleted {
+        instance: "i".into(),
+        execution_id: 1,
+        id: 2,
+        result: "yes".into(),
+    };
+    let stale = WorkItem::ActivityCompleted {
+        instance: "i".into(),
+        execution_id: 7,
+        id: 2,
+        result: "stale".into(),
+    };
+    for item in [again.clone(), after_all, stale, again] {
+        world
+            .store
+            .enqueue_for_orchestrator(item, None)
+            .await
+            .unwrap();
+    }
+    world.client.raise_event("i", "go", "").await.unwrap();
+    assert_eq!(output(&world.outcome("i").await), "no");
+    world.stop().await;
+}
