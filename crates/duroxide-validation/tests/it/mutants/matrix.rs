@@ -35,20 +35,18 @@ fn silence_panics() {
     std::panic::set_hook(Box::new(|_| {}));
 }
 
+/// Cases that talk to the store alone; an engine on a broken store would only run out of patience.
+fn store_cases() -> Vec<Case> {
+    let on_store = |case: &Case| case.module != "race_replay";
+    cases().into_iter().filter(on_store).collect()
+}
+
 /// Every mutant with the cases that caught it.
 async fn full_matrix() -> Vec<(Flaw, Vec<String>)> {
     let mut matrix = Vec::new();
     for flaw in Flaw::ALL {
-        let began = std::time::Instant::now();
-        let report = meet(*flaw, cases()).await;
-        let caught = caught_by(&report);
-        let slowest = report.outcomes.iter().max_by_key(|o| o.took);
-        let slowest = slowest.map(|o| (o.case.path(), o.took));
-        println!(
-            "{flaw:?}: {} cases, {:?}, slowest {slowest:?}",
-            caught.len(),
-            began.elapsed()
-        );
+        let caught = caught_by(&meet(*flaw, store_cases()).await);
+        println!("{flaw:?} is caught by {} cases", caught.len());
         matrix.push((*flaw, caught));
     }
     matrix
