@@ -118,6 +118,7 @@ impl<T> DurableFuture<T> {
             "with_tag() can only be called on activity futures, got {:?}",
             self.kind
         );
+        let tag = tag.into();
         if let State::Waiting { shared, slot, .. } = &self.state {
             let mut cell = shared.cell();
             let pending = cell
@@ -127,7 +128,7 @@ impl<T> DurableFuture<T> {
                 .find(|c| c.operation == Some(*slot));
             if let Some(command) = pending {
                 if let CommandKind::Activity { tag: routed, .. } = &mut command.kind {
-                    *routed = Some(tag.into());
+                    *routed = Some(tag);
                 }
             } else {
                 // A panic here would unwind through the code's other futures; the turn reports the misuse instead.

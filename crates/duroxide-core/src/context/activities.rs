@@ -1,15 +1,14 @@
-//! Activities: plain, typed, on a session, with options, with retries.
+//! Activities: plain, typed, on a session. Options and retries are in `attempts.rs`.
 
 use std::panic::Location;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Either2, OrchestrationContext};
+use super::OrchestrationContext;
 use crate::codec;
 use crate::future::{DurableFuture, ScheduleKind};
 use crate::replay::{CommandKind, OperationKind, Resolution};
-use crate::retry::RetryPolicy;
 
 /// Where and how an activity runs, beyond its name and input.
 ///
@@ -136,117 +135,6 @@ impl OrchestrationContext {
             .map(decode_outcome)
     }
 
-    /// Runs an activity with a tag, a session, time limits or surfaced failures.
-    ///
-    /// # Errors
-    ///
-    /// The activity's error, or a text that begins with `timeout:` when a limit of the options passed.
-    pub async fn schedule_activity_with_options(
-        &self,
-        name: impl Into<String>,
-        input: impl Into<String>,
-        options: ActivityOptions,
-    ) -> Result<String, String> {
-        let (name, input) = (name.into(), input.into());
-        let attempt = self.attempt(&name, &input, &options);
-        match options.total_timeout {
-            None => attempt.await,
-            Some(limit) => self.within(limit, &name, attempt).await,
-        }
-    }
-
-    /// Runs an activity, again after failures, as the policy says.
-    ///
-    /// # Errors
-    ///
-    /// The last attempt's error, or `timeout: activity timed out` when an attempt took too long.
-    pub async fn schedule_activity_with_retry(
-        &self,
-        name: impl Into<String>,
-        input: impl Into<String>,
-        policy: RetryPolicy,
-    ) -> Result<String, String> {
-        let options = ActivityOptions::new();
-        self.retry(name.into(), input.into(), policy, options).await
-    }
-
-    /// Runs an activity with typed input and output, again after failures.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule_activity_with_retry`](Self::schedule_activity_with_retry), or when the output does not decode.
-    pub async fn schedule_activity_with_retry_typed<In: Serialize, Out: DeserializeOwned>(
-        &self,
-        name: impl Into<String>,
-        input: &In,
-        policy: RetryPolicy,
-    ) -> Result<Out, String> {
-        let options = ActivityOptions::new();
-        let output = self
-            .retry(name.into(), encoded(input), policy, options)
-            .await?;
-        codec::decode(&output)
-    }
-
-    /// Runs an activity on a session, again after failures; all attempts use the same session.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule_activity_with_retry`](Self::schedule_activity_with_retry).
-    pub async fn schedule_activity_with_retry_on_session(
-        &self,
-        name: impl Into<String>,
-        input: impl Into<String>,
-        policy: RetryPolicy,
-        session_id: impl Into<String>,
-    ) -> Result<String, String> {
-        let options = ActivityOptions::new().on_session(session_id);
-        self.retry(name.into(), input.into(), policy, options).await
-    }
-
-    /// Runs a typed activity on a session, again after failures; all attempts use the same session.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule_activity_with_retry`](Self::schedule_activity_with_retry), or when the output does not decode.
-    pub async fn schedule_activity_with_retry_on_session_typed<
-        In: Serialize,
-        Out: DeserializeOwned,
-    >(
-        &self,
-        name: impl Into<String>,
-        input: &In,
-        policy: RetryPolicy,
-        session_id: impl Into<String>,
-    ) -> Result<Out, String> {
-        let options = ActivityOptions::new().on_session(session_id);
-        let output = self
-            .retry(name.into(), encoded(input), policy, options)
-            .await?;
-        codec::decode(&output)
-    }
-
-    /// Runs an activity with options, again after failures; the total timeout spans all attempts and waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule_activity_with_retry`](Self::schedule_activity_with_retry), or a text that begins with `timeout:`
-    /// when a limit of the options passed.
-    pub async fn schedule_activity_with_retry_options(
-        &self,
-        name: impl Into<String>,
-        input: impl Into<String>,
-        policy: RetryPolicy,
-        options: ActivityOptions,
-    ) -> Result<String, String> {
-        let (name, total) = (name.into(), options.total_timeout);
-        let tries = self.retry(name.clone(), input.into(), policy, options);
-        match total {
-            None => tries.await,
-            Some(limit) => self.within(limit, &name, tries).await,
-        }
-    }
-
     #[track_caller]
     pub(super) fn call_activity(
         &self,
@@ -254,6 +142,17 @@ impl OrchestrationContext {
         input: String,
         session_id: Option<String>,
         tag: Option<String>,
+    ) -> DurableFuture<Result<String, String>> {
+        self.call_activity_at(name, input, session_id, tag, Location::caller())
+    }
+
+    pub(super) fn call_activity_at(
+        &self,
+        name: String,
+        input: String,
+        session_id: Option<String>,
+        tag: Option<String>,
+        location: &'static Location<'static>,
     ) -> DurableFuture<Result<String, String>> {
         let kind = CommandKind::Activity {
             name: name.clone(),
@@ -264,106 +163,9 @@ impl OrchestrationContext {
         let slot = self
             .shared
             .cell()
-            .call(OperationKind::Activity, kind, Location::caller());
+            .call(OperationKind::Activity, kind, location);
         let kind = ScheduleKind::Activity { name };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_outcome)
-    }
-
-    /// One attempt under the options, without the total timeout.
-    async fn attempt(
-        &self,
-        name: &str,
-        input: &str,
-        options: &ActivityOptions,
-    ) -> Result<String, String> {
-        let mut work = self.call_activity(
-            name.to_owned(),
-            input.to_owned(),
-            options.session_id.clone(),
-            options.tag.clone(),
-        );
-        if options.surface_system_failures {
-            work = work.surface_system_failures();
-        }
-        let Some(limit) = options.start_timeout else {
-            return work.await;
-        };
-        let not_taken = self.schedule_timer(limit);
-        match self.select2(&mut work, not_taken).await {
-            Either2::First(result) => result,
-            Either2::Second(()) => {
-                let id = work.scheduling_event_id().unwrap_or_default();
-                if self.activity_was_claimed(id).await? {
-                    work.await
-                } else {
-                    Err(format!(
-                        "timeout: no worker took activity '{name}' within {limit:?}"
-                    ))
-                }
-            }
-        }
-    }
-
-    async fn within(
-        &self,
-        limit: Duration,
-        name: &str,
-        work: impl Future<Output = Result<String, String>>,
-    ) -> Result<String, String> {
-        match self.select2(work, self.schedule_timer(limit)).await {
-            Either2::First(result) => result,
-            Either2::Second(()) => Err(format!(
-                "timeout: activity '{name}' did not finish within {limit:?}"
-            )),
-        }
-    }
-
-    async fn retry(
-        &self,
-        name: String,
-        input: String,
-        policy: RetryPolicy,
-        options: ActivityOptions,
-    ) -> Result<String, String> {
-        let attempts = policy.max_attempts.max(1);
-        let mut attempt = 1;
-        loop {
-            let work = self.attempt(&name, &input, &options);
-            let result = match policy.timeout {
-                None => work.await,
-                Some(limit) => match self.race_attempt(work, limit).await {
-                    Either2::First(result) => result,
-                    Either2::Second(()) => return Err("timeout: activity timed out".to_owned()),
-                },
-            };
-            let error = match result {
-                Ok(output) => return Ok(output),
-                Err(error) if attempt == attempts => return Err(error),
-                Err(error) => error,
-            };
-            let session = options
-                .session_id
-                .as_ref()
-                .map_or_else(String::new, |id| format!(" (session={id})"));
-            self.trace_warn(format!(
-                "Activity '{name}'{session} attempt {attempt}/{attempts} failed: {error}. Retrying..."
-            ));
-            let delay = policy.delay_for_attempt(attempt);
-            if !delay.is_zero() {
-                self.schedule_timer(delay).await;
-            }
-            attempt += 1;
-        }
-    }
-
-    /// The attempt asks for its activity before the timer is set: that is the recorded order of the published engine.
-    async fn race_attempt(
-        &self,
-        work: impl Future<Output = Result<String, String>>,
-        limit: Duration,
-    ) -> Either2<Result<String, String>, ()> {
-        let timer = async { self.schedule_timer(limit).await };
-        self.select2(work, timer).await
     }
 }
 

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use super::OrchestrationContext;
+use super::join_all::JoinAll;
 
 /// Which of two came first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,23 +83,7 @@ impl<T> Either3<T, T, T> {
 impl OrchestrationContext {
     /// Waits for all; results come in the order of the arguments.
     pub async fn join<T, F: Future<Output = T>>(&self, futures: Vec<F>) -> Vec<T> {
-        let mut slots: Vec<Joined<F>> = futures
-            .into_iter()
-            .map(|f| Joined::Waiting(Box::pin(f)))
-            .collect();
-        let mut open = slots.len();
-        poll_fn(|cx| {
-            for slot in &mut slots {
-                open -= usize::from(slot.poll(cx));
-            }
-            if open == 0 {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
-        slots.into_iter().filter_map(Joined::into_value).collect()
+        JoinAll::new(futures).await
     }
 
     /// Waits for both.
@@ -191,33 +176,5 @@ fn step<T>(done: &mut Option<T>, future: Pin<&mut impl Future<Output = T>>, cx: 
         && let Poll::Ready(value) = future.poll(cx)
     {
         *done = Some(value);
-    }
-}
-
-enum Joined<F: Future> {
-    Waiting(Pin<Box<F>>),
-    Done(F::Output),
-}
-
-impl<F: Future> Joined<F> {
-    /// Polls if needed; true if the future finished just now.
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let Self::Waiting(future) = self else {
-            return false;
-        };
-        match future.as_mut().poll(cx) {
-            Poll::Ready(value) => {
-                *self = Self::Done(value);
-                true
-            }
-            Poll::Pending => false,
-        }
-    }
-
-    fn into_value(self) -> Option<F::Output> {
-        match self {
-            Self::Done(value) => Some(value),
-            Self::Waiting(_) => None,
-        }
     }
 }

@@ -1,10 +1,12 @@
 //! What authors call from an orchestration. One file per family of calls; every call only asks, replay decides.
 
 mod activities;
+mod attempts;
 mod children;
 mod combinators;
 mod continue_as_new;
 mod events;
+mod join_all;
 mod kv;
 mod status;
 mod system;

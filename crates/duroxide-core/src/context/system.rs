@@ -6,9 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::OrchestrationContext;
 use crate::future::DurableFuture;
-use crate::replay::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
-};
+use crate::replay::{SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS};
 
 impl OrchestrationContext {
     /// A fresh random id (UUID v4), the same in every replay.
@@ -67,16 +65,5 @@ impl OrchestrationContext {
     ) -> DurableFuture<Result<String, String>> {
         let input = serde_json::json!({ "instance_id": instance_id, "key": key }).to_string();
         self.call_activity(SYSCALL_GET_KV_VALUE.into(), input, None, None)
-    }
-
-    /// Whether a worker ever claimed an activity of this execution.
-    pub(super) async fn activity_was_claimed(&self, activity_id: u64) -> Result<bool, String> {
-        let question = self.call_activity(
-            SYSCALL_ACTIVITY_CLAIMED.into(),
-            activity_id.to_string(),
-            None,
-            None,
-        );
-        Ok(question.await? == "true")
     }
 }

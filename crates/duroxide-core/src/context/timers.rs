@@ -14,11 +14,19 @@ impl OrchestrationContext {
     /// Sets a timer. Survives restarts; a delay that reaches beyond the end of time is cut there.
     #[track_caller]
     pub fn schedule_timer(&self, delay: Duration) -> DurableFuture<()> {
+        self.set_timer(delay, Location::caller())
+    }
+
+    pub(super) fn set_timer(
+        &self,
+        delay: Duration,
+        location: &'static Location<'static>,
+    ) -> DurableFuture<()> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let mut cell = self.shared.cell();
         let fire_at_ms = cell.now_ms.saturating_add(delay_ms).min(LATEST_MS);
         let kind = CommandKind::Timer { fire_at_ms };
-        let slot = cell.call(OperationKind::Timer, kind, Location::caller());
+        let slot = cell.call(OperationKind::Timer, kind, location);
         drop(cell);
         DurableFuture::waiting(self.shared.clone(), slot, ScheduleKind::Timer, |_| ())
     }

@@ -169,6 +169,18 @@ impl ErrorDetails {
         matches!(self, Self::Application { .. })
     }
 
+    /// Whether somebody cancelled the orchestration.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(
+            self,
+            Self::Application {
+                kind: AppErrorKind::Cancelled { .. },
+                ..
+            }
+        )
+    }
+
     /// An orchestration that failed with the author's own words.
     #[must_use]
     pub fn orchestration_failed(message: impl Into<String>) -> Self {

@@ -15,7 +15,8 @@ struct Completion {
 }
 
 impl Execution {
-    /// Turns one message into an event, drops it, or notes that it ends the execution. The first such note wins.
+    /// Turns one message into an event, drops it, or notes that it fits no schedule. The first such note wins, and it
+    /// ends the execution only if what came before it did not.
     pub(super) fn admit(&mut self, message: WorkItem) {
         match message {
             WorkItem::ActivityCompleted {
@@ -114,39 +115,32 @@ impl Execution {
         }
         let schedule = {
             let cell = self.shared.cell();
-            cell.operations.by_event(id).map(|operation| {
-                (
-                    operation.kind.noun(),
-                    operation.call.awaits_answer(),
-                    operation.surfaces_failures,
-                )
-            })
+            cell.operations
+                .by_event(id)
+                .map(|operation| (operation.kind.noun(), operation.call.awaits_answer()))
         };
         match schedule {
-            None => self.abort(ErrorDetails::nondeterminism(format!(
+            None => self.reject(ErrorDetails::nondeterminism(format!(
                 "no matching schedule for {missing} id={id}"
             ))),
-            Some((expected, ..)) if expected != noun => {
-                self.abort(ErrorDetails::nondeterminism(format!(
+            Some((expected, _)) if expected != noun => {
+                self.reject(ErrorDetails::nondeterminism(format!(
                     "completion kind mismatch for id={id}, expected '{expected}', got '{noun}'"
                 )));
             }
-            Some((_, false, _)) => self.note_ignored(id, "ignoring duplicate completion"),
-            Some((_, true, surfaces)) => {
-                if !self.turn.answered.insert(id) {
+            Some((_, awaits)) => {
+                if awaits && self.turn.answered.insert(id) {
+                    self.arrive(kind, Some(id));
+                } else {
                     self.note_ignored(id, "ignoring duplicate completion");
-                    return;
                 }
-                if !surfaces && let Some(details) = system_failure(&kind) {
-                    self.abort(details.clone());
-                }
-                self.arrive(kind, Some(id));
             }
         }
     }
 
-    fn abort(&mut self, details: ErrorDetails) {
-        self.turn.abort.get_or_insert(details);
+    fn reject(&mut self, details: ErrorDetails) {
+        let place = self.turn.events.len();
+        self.turn.rejected.get_or_insert((place, details));
     }
 
     fn note_ignored(&self, id: u64, why: &str) {
@@ -156,18 +150,6 @@ impl Execution {
             source_event_id = id,
             "{why}"
         );
-    }
-}
-
-/// A failure that ends the orchestration instead of being handed to its code.
-fn system_failure(kind: &EventKind) -> Option<&ErrorDetails> {
-    match kind {
-        EventKind::ActivityFailed { details } | EventKind::SubOrchestrationFailed { details }
-            if !details.is_application() =>
-        {
-            Some(details)
-        }
-        _ => None,
     }
 }
 

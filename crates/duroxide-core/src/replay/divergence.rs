@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cell::NextExecution;
 use super::command::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 
@@ -40,6 +41,13 @@ impl Divergence {
     pub(crate) fn attempted(mut self, command: &Command) -> Self {
         self.attempted = Some(describe_command(&command.kind));
         self.location = Some(command.location.to_string());
+        self
+    }
+
+    /// What the code did instead of asking for anything: how it ended, or that it asked for another execution.
+    pub(crate) fn instead(mut self, ending: Option<String>, next: Option<&NextExecution>) -> Self {
+        let continued = || next.map(|next| format!("continue_as_new({})", short(&next.input)));
+        self.attempted = ending.or_else(continued);
         self
     }
 
@@ -95,7 +103,7 @@ pub(crate) fn missing_headline(event: &EventKind) -> &'static str {
 }
 
 /// Text that stays readable when payloads are large.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const MAX: usize = 120;
     if text.chars().count() <= MAX {
         return format!("{text:?}");

@@ -13,13 +13,12 @@ use crate::limits::MAX_CARRY_FORWARD_EVENTS;
 /// Closes the turn and hands over what it decided.
 pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
     let mut outcome = execution.handler_outcome();
-    let returned = matches!(
-        outcome,
-        Outcome::Waiting | Outcome::Completed { .. } | Outcome::Failed { .. }
-    ) && !execution.panicked()
-        && execution.turn.abort.is_none();
+    let returned = !matches!(outcome, Outcome::ContinuedAsNew { .. }) && !execution.panicked();
+    let aborted = execution.turn.abort.is_some();
     let violated = execution.enforce(limits, &mut outcome);
-    if let Some(reason) = execution.cancel_reason.clone() {
+    // Whichever came first ends it: a failure that the code cannot see, or the request to cancel.
+    let cancelled = !aborted && execution.cancel_reason.is_some();
+    if let Some(reason) = execution.cancel_reason.clone().filter(|_| cancelled) {
         outcome = Outcome::Failed {
             details: ErrorDetails::cancelled(reason),
         };
@@ -28,11 +27,13 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         over: outcome != Outcome::Waiting,
         ..Ending::default()
     };
-    if returned && !violated && execution.cancel_reason.is_none() {
+    // What the code dropped is its decision, unless the end was decided over its head.
+    let by_code = returned && !aborted && !violated && !cancelled;
+    if by_code {
         ending.record_drops(execution);
     }
     if ending.over {
-        ending.clean_up(execution, &outcome, returned && !violated);
+        ending.clean_up(execution, &outcome, by_code);
         execution.keep_only_detached_starts();
     }
     keep_oldest_letters(execution, &mut outcome);
@@ -89,7 +90,7 @@ impl Ending {
     }
 
     /// Records and cancels everything that is still open when an execution ends.
-    fn clean_up(&mut self, execution: &mut Execution, outcome: &Outcome, returned: bool) {
+    fn clean_up(&mut self, execution: &mut Execution, outcome: &Outcome, by_code: bool) {
         let (activity_reason, child_reason) = match outcome {
             Outcome::Waiting => return,
             Outcome::Completed { .. } => ("orchestration_terminal_completed", "parent completed"),
@@ -97,7 +98,7 @@ impl Ending {
                 "orchestration_terminal_continued_as_new",
                 "parent continued as new",
             ),
-            Outcome::Failed { .. } if execution.cancel_reason.is_some() => {
+            Outcome::Failed { details } if details.is_cancelled() => {
                 ("orchestration_terminal_failed", "parent canceled")
             }
             Outcome::Failed { .. } => ("orchestration_terminal_failed", "parent failed"),
@@ -123,7 +124,7 @@ impl Ending {
         }
         for record in work {
             // Code that returned dropped every child it still held; one that is left was deliberately forgotten.
-            if returned && matches!(record.kind, OperationKind::Child { .. }) {
+            if by_code && matches!(record.kind, OperationKind::Child { .. }) {
                 continue;
             }
             self.cancel(execution, &record, activity_reason, child_reason);
@@ -186,11 +187,7 @@ impl Execution {
             return false;
         }
         let decided = self.turn.arrivals.min(self.turn.events.len());
-        let last = self
-            .turn
-            .events
-            .last()
-            .map_or(self.last_event_id, |e| e.event_id);
+        let last = self.last_kept_event_id(self.last_event_id);
         let keys = self.shared.cell().kv.len();
         let violation = limits.violation(&self.turn.events[decided..], keys, last, outcome);
         let Some(text) = violation else {
@@ -199,19 +196,22 @@ impl Execution {
         tracing::error!(instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
         self.turn.events.truncate(decided);
         self.turn.actions.clear();
+        // The ids of what was taken back are free again.
+        self.last_event_id = self.last_kept_event_id(self.turn.base_event_id);
         *outcome = Outcome::Failed {
             details: ErrorDetails::orchestration_failed(text),
         };
         true
     }
 
+    /// The last event of the delta, or what came before it.
+    fn last_kept_event_id(&self, before: u64) -> u64 {
+        self.turn.events.last().map_or(before, |e| e.event_id)
+    }
+
     /// Recorded operations that may be cancelled, in the order of their records.
     fn cancellable(&self, slots: Vec<usize>, wanted: impl Fn(&Operation) -> bool) -> Vec<Cancel> {
-        let last_kept = self
-            .turn
-            .events
-            .last()
-            .map_or(self.last_event_id, |e| e.event_id);
+        let last_kept = self.last_kept_event_id(self.last_event_id);
         let cell = self.shared.cell();
         let mut records: Vec<Cancel> = slots
             .into_iter()
@@ -219,8 +219,7 @@ impl Execution {
             .filter(|operation| !operation.cancel_recorded && wanted(operation))
             .filter_map(|operation| {
                 let id = operation.event_id()?;
-                let answered_unseen = self.turn.abort.is_some() && self.turn.answered.contains(&id);
-                (id <= last_kept && !answered_unseen).then(|| Cancel {
+                (id <= last_kept).then(|| Cancel {
                     id,
                     kind: operation.kind.clone(),
                     is_new: id > self.turn.base_event_id,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::divergence::short;
 use crate::context::OrchestrationContext;
 use crate::handler::OrchestrationHandler;
 
@@ -18,7 +19,11 @@ const SELF_WAKES_MAX: u32 = 1_000_000;
 
 /// Where the author's code stands.
 pub(crate) enum HandlerFuture {
-    Suspended(Running),
+    Suspended {
+        code: Running,
+        /// One flag for the whole life of the code: a waker that a combinator kept from an earlier poll still counts.
+        woken: Arc<Woken>,
+    },
     Returned(Result<String, String>),
     Panicked(String),
 }
@@ -30,24 +35,26 @@ impl HandlerFuture {
         ctx: OrchestrationContext,
         input: String,
     ) -> Self {
-        Self::Suspended(Box::pin(async move { handler.invoke(ctx, input).await }))
+        Self::Suspended {
+            code: Box::pin(async move { handler.invoke(ctx, input).await }),
+            woken: Arc::new(Woken(AtomicBool::new(false))),
+        }
     }
 
     pub(crate) fn is_suspended(&self) -> bool {
-        matches!(self, Self::Suspended(_))
+        matches!(self, Self::Suspended { .. })
     }
 
     /// Polls until the code waits for something, returns or panics.
     pub(crate) fn poll(&mut self) {
-        let Self::Suspended(running) = self else {
+        let Self::Suspended { code, woken } = self else {
             return;
         };
-        let woken = Arc::new(Woken(AtomicBool::new(false)));
-        let waker = Waker::from(Arc::clone(&woken));
+        let waker = Waker::from(Arc::clone(woken));
         let mut cx = Context::from_waker(&waker);
         for _ in 0..SELF_WAKES_MAX {
             woken.0.store(false, Ordering::Relaxed);
-            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut cx)));
+            let polled = catch_unwind(AssertUnwindSafe(|| code.as_mut().poll(&mut cx)));
             match polled {
                 Ok(Poll::Ready(result)) => {
                     *self = Self::Returned(result);
@@ -57,14 +64,37 @@ impl HandlerFuture {
                 Ok(Poll::Pending) if woken.0.load(Ordering::Relaxed) => {}
                 Ok(Poll::Pending) => return,
                 Err(panic) => {
+                    // Combinators that the panic went through still hold their children.
+                    self.discard();
                     *self = Self::Panicked(panic_text(panic.as_ref()));
                     return;
                 }
             }
         }
+        self.discard();
         *self = Self::Panicked(
             "the orchestration keeps waking itself without waiting for anything durable".to_owned(),
         );
+    }
+
+    /// Drops suspended code. Its locals are the author's; a panic while they are dropped ends here.
+    pub(crate) fn discard(&mut self) {
+        let discarded = Self::Panicked("the orchestration was set aside".to_owned());
+        let code = std::mem::replace(self, discarded);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(code))) {
+            let text = panic_text(panic.as_ref());
+            tracing::warn!("a suspended orchestration panicked while it was dropped: {text}");
+        }
+    }
+
+    /// How the code ended, for a report; `None` while it is suspended.
+    pub(super) fn ending(&self) -> Option<String> {
+        match self {
+            Self::Suspended { .. } => None,
+            Self::Returned(Ok(output)) => Some(format!("return Ok({})", short(output))),
+            Self::Returned(Err(error)) => Some(format!("return Err({})", short(error))),
+            Self::Panicked(message) => Some(format!("panic {}", short(message))),
+        }
     }
 }
 
@@ -77,7 +107,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "orchestration panicked".to_owned())
 }
 
-struct Woken(AtomicBool);
+pub(crate) struct Woken(AtomicBool);
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {

@@ -63,7 +63,10 @@ impl TurnLimits {
         match outcome {
             Outcome::Completed { output } => self.too_large("Orchestration output", output),
             Outcome::ContinuedAsNew { input, .. } => self.too_large("Continue-as-new input", input),
-            Outcome::Failed { .. } | Outcome::Waiting => None,
+            Outcome::Failed { details } => {
+                self.too_large("Orchestration error", &details.display_message())
+            }
+            Outcome::Waiting => None,
         }
     }
 

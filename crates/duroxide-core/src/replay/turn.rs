@@ -26,6 +26,8 @@ pub(super) struct TurnState {
     pub(super) host_calls: Vec<HostCall>,
     /// A failure that ends the execution whatever the code does.
     pub(super) abort: Option<ErrorDetails>,
+    /// The first message that fits no schedule, and how many events of the delta came in before it.
+    pub(super) rejected: Option<(usize, ErrorDetails)>,
     /// Completions of this batch, so that a second one is recognised.
     pub(super) answered: std::collections::HashSet<u64>,
 }
@@ -54,6 +56,19 @@ pub struct Turn {
     pub unanswered: Vec<HostCall>,
     /// Where the execution stands.
     pub outcome: Outcome,
+}
+
+impl Turn {
+    fn nothing() -> Self {
+        Self {
+            events: Vec::new(),
+            actions: Vec::new(),
+            cancelled_activities: Vec::new(),
+            cancelled_children: Vec::new(),
+            unanswered: Vec::new(),
+            outcome: Outcome::Waiting,
+        }
+    }
 }
 
 /// A child that is no longer wanted.
@@ -94,8 +109,12 @@ pub enum Outcome {
 }
 
 impl Execution {
-    /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped.
+    /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all
+    /// of them when it has ended.
     pub fn start_turn(&mut self, now_ms: u64, messages: Vec<WorkItem>) {
+        if self.ended {
+            return;
+        }
         self.turn.now_ms = now_ms;
         self.shared.cell().now_ms = now_ms;
         if self.turn.events.is_empty() {
@@ -107,11 +126,13 @@ impl Execution {
         self.turn.arrivals = self.turn.events.len();
     }
 
-    /// Runs the code as far as it gets. With `ask_host` false, questions to the host are left unanswered.
+    /// Runs the code as far as it gets. With `ask_host` false, questions to the host are left unanswered. An execution
+    /// that has ended decides nothing.
     pub fn advance(&mut self, limits: &TurnLimits, ask_host: bool) -> Progress {
-        if self.turn.abort.is_none()
-            && let Err(divergence) = self.run()
-        {
+        if self.ended {
+            return Progress::Done(Box::new(Turn::nothing()));
+        }
+        if let Err(divergence) = self.run() {
             self.turn.abort = Some(divergence.to_details());
         }
         let open = self.open_host_calls();
@@ -136,12 +157,21 @@ impl Execution {
         self.arrive(kind, Some(call.activity_id));
     }
 
+    /// Ends the execution, unless its end is decided already. Later arrivals are recorded, but the code runs no more.
+    pub(super) fn abort(&mut self, details: ErrorDetails) {
+        if self.is_undecided() && self.cancel_reason.is_none() {
+            self.turn.abort.get_or_insert(details);
+        }
+    }
+
     /// Whether nothing the host says can matter any more.
     fn is_over(&self) -> bool {
-        self.turn.abort.is_some()
-            || self.cancel_reason.is_some()
-            || !self.handler.is_suspended()
-            || self.shared.cell().next.is_some()
+        self.turn.abort.is_some() || self.cancel_reason.is_some() || !self.is_undecided()
+    }
+
+    /// Whether the code has neither returned, nor panicked, nor asked for another execution.
+    fn is_undecided(&self) -> bool {
+        self.handler.is_suspended() && self.shared.cell().next.is_none()
     }
 
     fn open_host_calls(&mut self) -> Vec<HostCall> {
@@ -160,6 +190,7 @@ impl Execution {
     /// Feeds arrivals, then turns the code's requests into events, until nothing is left to do.
     fn run(&mut self) -> Result<(), super::Divergence> {
         loop {
+            self.meet_rejected();
             if let Some(event) = self.turn.events.get(self.turn.applied).cloned() {
                 self.turn.applied += 1;
                 if !matches!(event.kind, EventKind::OrchestrationStarted { .. }) {
@@ -168,10 +199,23 @@ impl Execution {
                 continue;
             }
             self.poll_if_due();
-            if !self.record_next_command() {
+            if self.turn.abort.is_some() || !self.record_next_command() {
                 return Ok(());
             }
         }
+    }
+
+    /// A message that fits no schedule ends the execution at its place among the arrivals: what came before it counts.
+    fn meet_rejected(&mut self) {
+        let Some((place, details)) = self.turn.rejected.take() else {
+            return;
+        };
+        if self.turn.applied < place {
+            self.turn.rejected = Some((place, details));
+            return;
+        }
+        self.poll_if_due();
+        self.abort(details);
     }
 
     /// Turns the oldest request into an event; false if there is none.
@@ -251,7 +295,7 @@ impl Execution {
             HandlerFuture::Returned(Err(error)) => Outcome::Failed {
                 details: ErrorDetails::orchestration_failed(error.clone()),
             },
-            HandlerFuture::Suspended(_) | HandlerFuture::Panicked(_) => {
+            HandlerFuture::Suspended { .. } | HandlerFuture::Panicked(_) => {
                 if cell.operations.anything_open() {
                     Outcome::Waiting
                 } else {

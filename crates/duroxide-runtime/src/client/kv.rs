@@ -60,8 +60,8 @@ impl Client {
         key: &str,
         timeout: Duration,
     ) -> Result<String, ClientError> {
-        self.wait_until(instance, timeout, LONGEST_PAUSE, async || {
-            self.get_kv_value(instance, key).await
+        self.wait_until(instance, timeout, LONGEST_PAUSE, || {
+            self.get_kv_value(instance, key)
         })
         .await
     }

@@ -40,7 +40,7 @@ impl Client {
         instance: &str,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        self.wait_until(instance, timeout, LONGEST_PAUSE, async || {
+        self.wait_until(instance, timeout, LONGEST_PAUSE, || async move {
             let status = self.get_orchestration_status(instance).await?;
             Ok(status.is_terminal().then_some(status))
         })
@@ -81,7 +81,7 @@ impl Client {
         poll_interval: Duration,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        self.wait_until(instance, timeout, poll_interval, async || {
+        self.wait_until(instance, timeout, poll_interval, || async move {
             let status = self.get_orchestration_status(instance).await?;
             let news = status.is_terminal() || status.custom_status_version() > last_seen_version;
             Ok(news.then_some(status))
@@ -90,13 +90,16 @@ impl Client {
     }
 
     /// Looks until it finds, woken by changes of the instance.
-    pub(super) async fn wait_until<T>(
+    pub(super) async fn wait_until<T, Fut>(
         &self,
         instance: &str,
         timeout: Duration,
         longest_pause: Duration,
-        look: impl AsyncFn() -> Result<Option<T>, ClientError>,
-    ) -> Result<T, ClientError> {
+        look: impl Fn() -> Fut,
+    ) -> Result<T, ClientError>
+    where
+        Fut: Future<Output = Result<Option<T>, ClientError>>,
+    {
         let deadline = saturating_deadline(timeout);
         // The watch is taken before the first look, so that no change falls between the two.
         let mut watch = self.store.watch_instance(instance);

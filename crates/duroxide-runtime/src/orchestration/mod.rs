@@ -7,8 +7,10 @@ mod drive;
 mod host;
 mod plan;
 mod poison;
+mod pool;
 mod sticky;
 mod turn;
 
 pub(crate) use dispatcher::{Slot, Slots, dispatch};
+pub(crate) use pool::TurnPool;
 pub(crate) use sticky::StickyCache;

@@ -1,11 +1,11 @@
 //! Sessions of this runtime: how many are busy, which slot serves which, and keeping their leases.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::provider::SessionFetchConfig;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::options::renewal_interval;
@@ -22,7 +22,8 @@ struct Session {
 #[derive(Default)]
 pub(super) struct Sessions {
     busy: Mutex<HashMap<String, Session>>,
-    seen: AtomicBool,
+    /// Fires when the first session is served here; until then there is nothing to renew.
+    first: CancellationToken,
 }
 
 /// An activity's place in its session.
@@ -54,7 +55,7 @@ impl Sessions {
         if !busy.contains_key(id) && busy.len() >= engine.options.max_sessions_per_runtime {
             return None;
         }
-        self.seen.store(true, Ordering::Relaxed);
+        self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
         session.in_flight += 1;
         Some(Admitted {
@@ -62,10 +63,6 @@ impl Sessions {
             id: id.to_owned(),
             lane: Arc::clone(&session.lane),
         })
-    }
-
-    pub(super) fn any_seen(&self) -> bool {
-        self.seen.load(Ordering::Relaxed)
     }
 }
 
@@ -138,10 +135,8 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
             () = engine.stop.cancelled() => return,
-            _ = renew.tick() => {
-                if !sessions.any_seen() {
-                    continue;
-                }
+            () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
+            _ = renew.tick(), if sessions.first.is_cancelled() => {
                 let lease = engine.options.session_lock_timeout;
                 if let Err(error) = engine.store.renew_session_lock(&[owner.as_str()], lease, idle).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use duroxide::providers::{KvEntry, Provider, WorkItem};
+use duroxide::providers::{KvEntry, WorkItem};
 use duroxide::{Event, EventKind, OrchestrationHandler, OrchestrationRegistry};
 use duroxide_core::replay::{Execution, HostCall, Outcome, Progress, Turn, TurnLimits};
 use semver::Version;
