@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::leases::Leases;
 use crate::observability::MetricsProvider;
 use crate::options::RuntimeOptions;
-use crate::orchestration::StickyCache;
+use crate::orchestration::{StickyCache, TurnPool};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::runtime::BlockedInstance;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -40,6 +40,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskTracker,
     /// What must outlive them: lease renewal and cancellation notices.
     pub(crate) keepers: TaskTracker,
+    /// Runs the author's orchestration code.
+    pub(crate) turns: TurnPool,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sticky: Arc<StickyCache>,
     pub(crate) running: Arc<RunningActivities>,

@@ -18,7 +18,7 @@ use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::StickyCache;
+use crate::orchestration::{StickyCache, TurnPool};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -146,6 +146,7 @@ impl Runtime {
         let metrics = Arc::clone(observability.metrics_provider());
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
+        let tasks = TaskTracker::new();
         let engine = Arc::new(Engine {
             store: Arc::new(measured),
             limits: options.turn_limits(),
@@ -160,7 +161,8 @@ impl Runtime {
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            turns: TurnPool::new(tasks.clone()),
+            tasks,
             keepers: TaskTracker::new(),
             leases: Arc::new(Leases::default()),
             running: Arc::new(RunningActivities::default()),

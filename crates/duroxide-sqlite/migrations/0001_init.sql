@@ -105,11 +105,15 @@ CREATE TABLE kv_delta (
     PRIMARY KEY (instance_id, key)
 ) WITHOUT ROWID;
 
+-- message_id and lock_token are kept for messages that the holder of a claim set aside.
 CREATE TABLE dead_letters (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     queue        TEXT    NOT NULL,
     instance_id  TEXT,
     payload      TEXT    NOT NULL,
     reason       TEXT    NOT NULL,
-    set_aside_at INTEGER NOT NULL
+    set_aside_at INTEGER NOT NULL,
+    message_id   INTEGER,
+    lock_token   TEXT
 );
+CREATE INDEX idx_dead_letters_lock ON dead_letters (lock_token) WHERE lock_token IS NOT NULL;

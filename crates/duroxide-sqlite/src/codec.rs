@@ -54,7 +54,6 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
         instance: item.target_instance().to_owned(),
         kind: item.kind_name(),
         json: work_item_json(item)?,
-        starts: item.is_start(),
         due,
     })
 }

@@ -6,10 +6,9 @@
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
 //! the failed one is undone. If the commit fails, nothing happened and every job is told so.
 
-use rusqlite::Connection;
-
 use crate::error::SqliteError;
 use crate::job::Job;
+use crate::statements::Statements;
 use crate::tx::{Effects, Result, Tx};
 
 /// How one pass over the group went.
@@ -21,16 +20,18 @@ enum Pass {
 }
 
 pub(crate) fn run(
-    conn: &Connection,
+    statements: &Statements<'_>,
     jobs: &mut [Box<dyn Job>],
     now: impl Fn() -> i64,
 ) -> Result<Vec<Effects>> {
-    let pass = in_transaction(conn, |conn| plain_pass(conn, jobs, &now))?;
+    let pass = in_transaction(statements, |statements| plain_pass(statements, jobs, &now))?;
     match pass {
         Pass::Clean(effects) => Ok(effects),
         // Alone in its group, the failed job was undone by the rollback.
         Pass::Dirty if jobs.len() == 1 => Ok(Vec::new()),
-        Pass::Dirty => match in_transaction(conn, |conn| savepoint_pass(conn, jobs, &now))? {
+        Pass::Dirty => match in_transaction(statements, |statements| {
+            savepoint_pass(statements, jobs, &now)
+        })? {
             Pass::Clean(effects) => Ok(effects),
             Pass::Dirty => Err(SqliteError::Database {
                 detail: "a savepoint could not be undone".to_owned(),
@@ -40,20 +41,20 @@ pub(crate) fn run(
 }
 
 fn in_transaction(
-    conn: &Connection,
-    pass: impl FnOnce(&Connection) -> Result<Pass>,
+    statements: &Statements<'_>,
+    pass: impl FnOnce(&Statements<'_>) -> Result<Pass>,
 ) -> Result<Pass> {
-    exec(conn, "BEGIN IMMEDIATE")?;
-    let done = pass(conn).and_then(|pass| match pass {
+    statements.run("BEGIN IMMEDIATE")?;
+    let done = pass(statements).and_then(|pass| match pass {
         Pass::Clean(effects) => {
-            exec(conn, "COMMIT")?;
+            statements.run("COMMIT")?;
             Ok(Pass::Clean(effects))
         }
         Pass::Dirty => Ok(Pass::Dirty),
     });
     // After a disk failure SQLite may have rolled back by itself.
-    if !conn.is_autocommit()
-        && let Err(error) = exec(conn, "ROLLBACK")
+    if !statements.connection().is_autocommit()
+        && let Err(error) = statements.run("ROLLBACK")
     {
         tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
     }
@@ -61,18 +62,18 @@ fn in_transaction(
 }
 
 fn plain_pass(
-    conn: &Connection,
+    statements: &Statements<'_>,
     jobs: &mut [Box<dyn Job>],
     now: &impl Fn() -> i64,
 ) -> Result<Pass> {
     let mut effects = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let before = conn.total_changes();
-        let mut tx = Tx::new(conn, now());
+        let before = statements.connection().total_changes();
+        let mut tx = Tx::new(statements, now());
         match job.run(&mut tx) {
             Ok(()) => effects.push(tx.effects),
-            Err(error) if conn.is_autocommit() => return Err(error),
-            Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
+            Err(error) if statements.connection().is_autocommit() => return Err(error),
+            Err(_) if statements.connection().total_changes() != before => return Ok(Pass::Dirty),
             Err(error) if error.spoils_connection() => return Err(error),
             Err(_) => {}
         }
@@ -81,26 +82,21 @@ fn plain_pass(
 }
 
 fn savepoint_pass(
-    conn: &Connection,
+    statements: &Statements<'_>,
     jobs: &mut [Box<dyn Job>],
     now: &impl Fn() -> i64,
 ) -> Result<Pass> {
     let mut effects = Vec::with_capacity(jobs.len());
     for job in jobs {
-        exec(conn, "SAVEPOINT job")?;
-        let mut tx = Tx::new(conn, now());
+        statements.run("SAVEPOINT job")?;
+        let mut tx = Tx::new(statements, now());
         match job.run(&mut tx) {
             Ok(()) => effects.push(tx.effects),
-            Err(error) if conn.is_autocommit() => return Err(error),
+            Err(error) if statements.connection().is_autocommit() => return Err(error),
             Err(error) if error.spoils_connection() => return Err(error),
-            Err(_) => exec(conn, "ROLLBACK TO job")?,
+            Err(_) => statements.run("ROLLBACK TO job")?,
         }
-        exec(conn, "RELEASE job")?;
+        statements.run("RELEASE job")?;
     }
     Ok(Pass::Clean(effects))
-}
-
-fn exec(conn: &Connection, sql: &str) -> Result<()> {
-    conn.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }

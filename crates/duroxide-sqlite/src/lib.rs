@@ -42,6 +42,7 @@ mod ops;
 mod options;
 mod provider;
 mod readers;
+mod statements;
 mod store;
 mod tables;
 mod token;

@@ -40,7 +40,7 @@ impl Database {
         let conn = self.connect(self.access)?;
         match self.access {
             Access::ReadOnly => migrate::check(&conn, &self.path),
-            Access::ReadWrite | Access::ReadWriteCreate => migrate::run(&conn, &self.path),
+            Access::Existing | Access::Create => migrate::run(&conn, &self.path),
         }
     }
 
@@ -81,7 +81,7 @@ impl Database {
         if self.path.exists() {
             return Ok(());
         }
-        if self.access != Access::ReadWriteCreate {
+        if self.access != Access::Create {
             return Err(SqliteError::MissingFile {
                 path: self.path.clone(),
             });
@@ -101,7 +101,7 @@ impl Database {
 
     fn connect(&self, access: Access) -> Result<Connection> {
         let mode = match access {
-            Access::ReadWriteCreate | Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Create | Access::Existing => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Access::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
         // Each connection belongs to one thread, so SQLite's own mutexes are not needed. The file was created
@@ -120,7 +120,6 @@ impl Database {
             }
         })?;
         conn.busy_handler(Some(wait_for_lock))?;
-        conn.set_prepared_statement_cache_capacity(256);
         Ok(conn)
     }
 
@@ -150,7 +149,6 @@ impl Database {
 /// A private database in memory. It has one connection: reads and writes pass through the writer.
 pub(crate) fn open_memory() -> Result<Connection> {
     let conn = Connection::open_in_memory()?;
-    conn.set_prepared_statement_cache_capacity(256);
     migrate::run(&conn, Path::new(":memory:"))?;
     Ok(conn)
 }

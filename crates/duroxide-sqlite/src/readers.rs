@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use duroxide_core::clock::ClockRef;
-use rusqlite::Connection;
 
 use crate::error::SqliteError;
 use crate::job::Job;
 use crate::open::Database;
+use crate::statements::Statements;
 use crate::tx::{Result, Tx, stored_ms};
 
 /// Enough that one long listing does not hold up the short reads of waiting clients.
@@ -18,11 +18,14 @@ const THREADS: usize = 2;
 
 type Inbox = Arc<Mutex<Receiver<Box<dyn Job>>>>;
 
-/// Starts the reading threads; they end when the sender is dropped.
-pub(crate) fn start(
-    database: &Database,
-    clock: &ClockRef,
-) -> std::io::Result<(Sender<Box<dyn Job>>, Vec<JoinHandle<()>>)> {
+/// The running threads; they end when the sender is dropped.
+pub(crate) struct Readers {
+    pub(crate) inbox: Sender<Box<dyn Job>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the reading threads.
+pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Readers> {
     let (sender, inbox) = mpsc::channel();
     let inbox: Inbox = Arc::new(Mutex::new(inbox));
     let mut threads = Vec::with_capacity(THREADS);
@@ -31,36 +34,50 @@ pub(crate) fn start(
             database: database.clone(),
             clock: Arc::clone(clock),
             inbox: Arc::clone(&inbox),
-            open: None,
         };
         let thread = thread::Builder::new()
             .name(format!("duroxide-read-{number}"))
             .spawn(move || reader.run())?;
         threads.push(thread);
     }
-    Ok((sender, threads))
+    Ok(Readers {
+        inbox: sender,
+        threads,
+    })
 }
 
 struct Reader {
     database: Database,
     clock: ClockRef,
     inbox: Inbox,
-    /// Opened by the first read.
-    open: Option<Connection>,
 }
 
 impl Reader {
-    fn run(mut self) {
-        while let Some(mut job) = self.next() {
-            match self.read(job.as_mut()) {
+    /// Works until every sender is gone. The connection is opened by the first read, and again after a disk failure.
+    fn run(self) {
+        while let Some(job) = self.next() {
+            match self.database.open_reader() {
+                Ok(conn) => self.serve(&Statements::new(&conn), job),
+                Err(error) => job.fail(error),
+            }
+        }
+    }
+
+    /// Reads until the connection is spoilt or the work is over.
+    fn serve(&self, statements: &Statements<'_>, first: Box<dyn Job>) {
+        let mut next = Some(first);
+        while let Some(mut job) = next {
+            match self.read(statements, job.as_mut()) {
                 Ok(()) => job.answer(),
                 Err(error) => {
-                    if error.spoils_connection() {
-                        self.open = None;
-                    }
+                    let spoilt = error.spoils_connection();
                     job.fail(error);
+                    if spoilt {
+                        return;
+                    }
                 }
             }
+            next = self.next();
         }
     }
 
@@ -70,17 +87,13 @@ impl Reader {
         inbox.recv().ok()
     }
 
-    fn read(&mut self, job: &mut dyn Job) -> Result<()> {
+    fn read(&self, statements: &Statements<'_>, job: &mut dyn Job) -> Result<()> {
         let now = stored_ms(self.clock.now_ms());
-        let conn = match &mut self.open {
-            Some(conn) => conn,
-            none => none.insert(self.database.open_reader()?),
-        };
-        conn.prepare_cached("BEGIN")?.execute([])?;
-        let done = job.run(&mut Tx::new(conn, now));
+        statements.run("BEGIN")?;
+        let done = job.run(&mut Tx::new(statements, now));
         // Ending a read cannot lose anything; a snapshot left open would hold up checkpoints.
-        if !conn.is_autocommit() {
-            conn.prepare_cached("ROLLBACK")?.execute([])?;
+        if !statements.connection().is_autocommit() {
+            statements.run("ROLLBACK")?;
         }
         match done {
             Err(error) if error.spoils_connection() => Err(error),

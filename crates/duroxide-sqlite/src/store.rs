@@ -12,14 +12,14 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::SqliteError;
-use crate::job::{Job, job};
+use crate::job::{Job, Unasked, job};
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
 use crate::tx::{Result, Tx, shown_ms};
 use crate::url::{self, Place};
 use crate::wake::{Queue, Wake, Watch};
-use crate::writer::{FileSource, Message, Source, Writer};
+use crate::writer::{Message, Source, Writer};
 
 /// How long a waiter sleeps at most when it follows the system clock: bounds the harm of a clock that is set.
 const RECHECK: Duration = Duration::from_secs(1);
@@ -52,15 +52,16 @@ impl Store {
     pub(crate) fn open(url: &str, options: &SqliteOptions) -> Result<Self> {
         let target = url::parse(url)?;
         match target.place {
-            Place::Memory => Self::start(Source::Memory(open::open_memory()?), None, options),
+            Place::Memory => Self::start(Source::memory(open::open_memory()?), None, options),
             Place::File { path, access } => {
                 let database = Database {
-                    path,
+                    // The file is looked at again before each commit; it must not follow the working directory.
+                    path: std::path::absolute(&path).unwrap_or(path),
                     access,
                     durability: target.durability.unwrap_or(options.durability),
                 };
                 database.prepare()?;
-                let source = Source::File(FileSource::open(database.clone())?);
+                let source = Source::file(database.clone())?;
                 Self::start(source, Some(&database), options)
             }
         }
@@ -86,9 +87,9 @@ impl Store {
         let mut threads = vec![writer];
         let to_readers = match file {
             Some(database) => {
-                let (sender, readers) = readers::start(database, &clock).map_err(no_thread)?;
-                threads.extend(readers);
-                Some(sender)
+                let readers = readers::start(database, &clock).map_err(no_thread)?;
+                threads.extend(readers.threads);
+                Some(readers.inbox)
             }
             None => None,
         };
@@ -123,7 +124,23 @@ impl Store {
         &self,
         work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (job, answer) = job(work);
+        self.send_to_writer(Unasked::Run, work).await
+    }
+
+    /// Runs a request that takes leases; it is left out if its caller goes away first.
+    pub(crate) async fn claim_step<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.send_to_writer(Unasked::Skip, work).await
+    }
+
+    async fn send_to_writer<T: Send + 'static>(
+        &self,
+        unasked: Unasked,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = job(unasked, work);
         self.tell_writer(Message::Job(job))?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
@@ -146,7 +163,7 @@ impl Store {
         let Some(readers) = &self.to_readers else {
             return self.write_step(work).await;
         };
-        let (job, answer) = job(work);
+        let (job, answer) = job(Unasked::Skip, work);
         readers.send(job)?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }

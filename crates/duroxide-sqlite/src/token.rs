@@ -1,5 +1,6 @@
-//! Lock tokens. A token names the row it was granted for, so that finding it again needs no index; the random part
-//! makes it a proof. In: row keys. Out: text, and back.
+//! Lock tokens. A token names the row it was granted for, so that finding it again needs no index, and what the
+//! holder's next step would otherwise have to read; the random part makes it a proof. In: row keys. Out: text, and
+//! back. Whatever a token says is used only after the token itself was found in its row.
 
 use uuid::Uuid;
 
@@ -9,27 +10,62 @@ use crate::tx::Result;
 const PREFIX: &str = "lock_";
 /// Hexadecimal digits of a UUID without hyphens.
 const RANDOM_LEN: usize = 32;
+/// Ends the token of an activity that is bound to a session.
+const IN_SESSION: char = 's';
+
+/// What the token of a claimed instance says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Turn<'t> {
+    pub(crate) instance: &'t str,
+    /// When the claim was made: the messages of the claim were visible then.
+    pub(crate) claimed_at: i64,
+}
+
+/// What the token of a claimed activity says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) id: i64,
+    pub(crate) in_session: bool,
+}
 
 /// A token for a claimed instance.
-pub(crate) fn for_instance(instance: &str) -> String {
-    format!("{PREFIX}{}_{instance}", Uuid::new_v4().simple())
+pub(crate) fn for_turn(instance: &str, claimed_at: i64) -> String {
+    format!(
+        "{PREFIX}{}_{claimed_at}_{instance}",
+        Uuid::new_v4().simple()
+    )
 }
 
 /// A token for a claimed activity.
-pub(crate) fn for_work(id: i64) -> String {
-    format!("{PREFIX}{}_{id}", Uuid::new_v4().simple())
+pub(crate) fn for_work(id: i64, in_session: bool) -> String {
+    let random = Uuid::new_v4().simple();
+    if in_session {
+        format!("{PREFIX}{random}_{id}{IN_SESSION}")
+    } else {
+        format!("{PREFIX}{random}_{id}")
+    }
 }
 
-/// The instance a token was granted for.
-pub(crate) fn instance_of(token: &str) -> Result<&str> {
-    key_of(token).ok_or(SqliteError::InvalidToken)
+pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
+    let parsed = key_of(token).and_then(|key| {
+        let (claimed_at, instance) = key.split_once('_')?;
+        Some(Turn {
+            instance,
+            claimed_at: claimed_at.parse().ok()?,
+        })
+    });
+    parsed.ok_or(SqliteError::InvalidToken)
 }
 
-/// The work item a token was granted for.
-pub(crate) fn work_of(token: &str) -> Result<i64> {
-    key_of(token)
-        .and_then(|key| key.parse().ok())
-        .ok_or(SqliteError::InvalidToken)
+pub(crate) fn work(token: &str) -> Result<Work> {
+    let parsed = key_of(token).and_then(|key| {
+        let plain = key.strip_suffix(IN_SESSION);
+        Some(Work {
+            id: plain.unwrap_or(key).parse().ok()?,
+            in_session: plain.is_some(),
+        })
+    });
+    parsed.ok_or(SqliteError::InvalidToken)
 }
 
 fn key_of(token: &str) -> Option<&str> {
@@ -42,19 +78,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_names_its_row() {
+    fn a_token_says_what_it_was_granted_for() {
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y"] {
-            assert_eq!(instance_of(&for_instance(instance)).unwrap(), instance);
+            let token = for_turn(instance, 17);
+            let expected = Turn {
+                instance,
+                claimed_at: 17,
+            };
+            assert_eq!(turn(&token).unwrap(), expected);
         }
-        assert_eq!(work_of(&for_work(42)).unwrap(), 42);
+        for in_session in [false, true] {
+            let token = for_work(42, in_session);
+            let expected = Work { id: 42, in_session };
+            assert_eq!(work(&token).unwrap(), expected);
+        }
     }
 
     #[test]
     fn what_was_never_granted_is_refused() {
         for token in ["", "lock_", "invalid-token", "lock_é", "lock_0123"] {
-            assert!(instance_of(token).is_err(), "{token}");
-            assert!(work_of(token).is_err(), "{token}");
+            assert!(turn(token).is_err(), "{token}");
+            assert!(work(token).is_err(), "{token}");
         }
-        assert!(work_of(&for_instance("order-7")).is_err());
+        assert!(work(&for_turn("order-7", 1)).is_err());
     }
 }

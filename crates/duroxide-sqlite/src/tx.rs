@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::error::SqliteError;
+use crate::statements::Prepared;
 
 pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
 
 /// The transaction as one request sees it.
 pub(crate) struct Tx<'c> {
-    conn: &'c Connection,
+    statements: &'c dyn Prepared,
     /// The store's time, in milliseconds since the Unix epoch. Read when the request runs, so that a lease never
     /// begins before it is granted.
     pub(crate) now: i64,
@@ -76,75 +77,91 @@ impl Effects {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(conn: &'c Connection, now: i64) -> Self {
+    pub(crate) fn new(statements: &'c dyn Prepared, now: i64) -> Self {
         Self {
-            conn,
+            statements,
             now,
             effects: Effects::default(),
         }
     }
 
     /// Runs one statement; returns how many rows it changed.
-    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
-        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+    pub(crate) fn execute(&self, sql: &'static str, params: impl Params) -> Result<usize> {
+        Ok(self.execute_raw(sql, params)?)
     }
 
     /// As [`execute`](Self::execute), with SQLite's own error, for callers that tell causes apart.
-    pub(crate) fn execute_raw(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        self.conn.prepare_cached(sql)?.execute(params)
+    pub(crate) fn execute_raw(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+    ) -> rusqlite::Result<usize> {
+        self.statements
+            .with(sql, |statement| statement.execute(params))
     }
 
     /// The first row, if there is one.
     pub(crate) fn first<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        Ok(self
-            .conn
-            .prepare_cached(sql)?
-            .query_row(params, read)
-            .optional()?)
+        let found = self.statements.with(sql, |statement| {
+            statement.query_row(params, read).optional()
+        });
+        Ok(found?)
     }
 
     /// The one row of a statement that always has one.
     pub(crate) fn one<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<T> {
-        Ok(self.conn.prepare_cached(sql)?.query_row(params, read)?)
+        let found = self
+            .statements
+            .with(sql, |statement| statement.query_row(params, read));
+        Ok(found?)
     }
 
     /// All rows.
     pub(crate) fn all<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let rows = statement.query_map(params, read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let rows = self.statements.with(sql, |statement| {
+            statement.query_map(params, read)?.collect()
+        });
+        Ok(rows?)
     }
 
-    /// Hands rows to `visit` until it says stop (`false`) or there are no more.
+    /// Hands rows to `visit` until it says stop (`false`), fails, or there are no more.
     pub(crate) fn walk(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         mut visit: impl FnMut(&Row<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params)?;
-        while let Some(row) = rows.next()? {
-            if !visit(row)? {
-                break;
+        let mut verdict = Ok(());
+        self.statements.with(sql, |statement| {
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                match visit(row) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        verdict = Err(error);
+                        break;
+                    }
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })?;
+        verdict
     }
 
     /// This much later than now; saturates instead of wrapping.

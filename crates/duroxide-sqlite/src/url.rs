@@ -18,11 +18,14 @@ pub(crate) enum Place {
     File { path: PathBuf, access: Access },
 }
 
-/// How a file may be opened: `mode=rwc`, `rw` or `ro`.
+/// How a file may be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    ReadWriteCreate,
-    ReadWrite,
+    /// `mode=rwc`, the default: created if it is missing.
+    Create,
+    /// `mode=rw`: it must exist.
+    Existing,
+    /// `mode=ro`: it must exist and is not written.
     ReadOnly,
 }
 
@@ -38,14 +41,14 @@ pub(crate) fn parse(url: &str) -> Result<Target, SqliteError> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
 
     let mut memory = path == ":memory:";
-    let mut access = Access::ReadWriteCreate;
+    let mut access = Access::Create;
     let mut durability = None;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {
             ("mode", "memory") => memory = true,
-            ("mode", "rwc") => access = Access::ReadWriteCreate,
-            ("mode", "rw") => access = Access::ReadWrite,
+            ("mode", "rwc") => access = Access::Create,
+            ("mode", "rw") => access = Access::Existing,
             ("mode", "ro") => access = Access::ReadOnly,
             ("durability", "full") => durability = Some(Durability::Full),
             ("durability", "relaxed") => durability = Some(Durability::Relaxed),
@@ -116,23 +119,14 @@ mod tests {
     #[test]
     fn every_published_form_is_understood() {
         let cases = [
-            ("sqlite:data.db", file("data.db", Access::ReadWriteCreate)),
-            ("sqlite://data.db", file("data.db", Access::ReadWriteCreate)),
-            (
-                "sqlite:///tmp/a.db",
-                file("/tmp/a.db", Access::ReadWriteCreate),
-            ),
-            (
-                "sqlite:./d.db?mode=rwc",
-                file("./d.db", Access::ReadWriteCreate),
-            ),
-            ("sqlite:d.db?mode=rw", file("d.db", Access::ReadWrite)),
+            ("sqlite:data.db", file("data.db", Access::Create)),
+            ("sqlite://data.db", file("data.db", Access::Create)),
+            ("sqlite:///tmp/a.db", file("/tmp/a.db", Access::Create)),
+            ("sqlite:./d.db?mode=rwc", file("./d.db", Access::Create)),
+            ("sqlite:d.db?mode=rw", file("d.db", Access::Existing)),
             ("sqlite:d.db?mode=ro", file("d.db", Access::ReadOnly)),
-            (
-                "sqlite:my%20data.db",
-                file("my data.db", Access::ReadWriteCreate),
-            ),
-            ("sqlite:100%.db", file("100%.db", Access::ReadWriteCreate)),
+            ("sqlite:my%20data.db", file("my data.db", Access::Create)),
+            ("sqlite:100%.db", file("100%.db", Access::Create)),
         ];
         for (url, target) in cases {
             assert_eq!(parse(url).unwrap(), target, "{url}");

@@ -15,6 +15,7 @@ use crate::error::SqliteError;
 use crate::group;
 use crate::job::Job;
 use crate::open::{Database, FileIdentity};
+use crate::statements::{Prepared, Statements};
 use crate::tx::{Result, stored_ms};
 use crate::wake::Wake;
 
@@ -31,62 +32,83 @@ pub(crate) enum Message {
     Checkpoint(oneshot::Sender<Result<()>>),
 }
 
+/// What has queued up.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Box<dyn Job>>,
+    checkpoints: Vec<oneshot::Sender<Result<()>>>,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.checkpoints.is_empty()
+    }
+
+    fn fail(&mut self, error: &SqliteError) {
+        for job in self.jobs.drain(..) {
+            job.fail(error.clone());
+        }
+        for reply in self.checkpoints.drain(..) {
+            // Nobody listens when the caller was dropped.
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+}
+
 /// Where the writer's connection comes from.
-pub(crate) enum Source {
-    Memory(Connection),
-    File(FileSource),
-}
-
-/// A file whose connection is given up after a disk failure and opened again for the next group.
-pub(crate) struct FileSource {
-    database: Database,
-    identity: FileIdentity,
-    open: Option<Connection>,
-}
-
-impl FileSource {
-    pub(crate) fn open(database: Database) -> Result<Self> {
-        let open = Some(database.open_writer()?);
-        let identity = database.identity()?;
-        Ok(Self {
-            database,
-            identity,
-            open,
-        })
-    }
-
-    fn connection(&mut self) -> Result<&Connection> {
-        // SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be
-        // lost with the process. One stat per group is the price of saying so instead.
-        if self.database.identity()? != self.identity {
-            return Err(SqliteError::FileGone {
-                path: self.database.path.clone(),
-            });
-        }
-        match &mut self.open {
-            Some(conn) => Ok(conn),
-            none => Ok(none.insert(self.database.open_writer()?)),
-        }
-    }
+pub(crate) struct Source {
+    /// The connection made at the start, until it is used.
+    first: Option<Connection>,
+    /// `None` for a database in memory.
+    file: Option<(Database, FileIdentity)>,
 }
 
 impl Source {
-    fn connection(&mut self) -> Result<&Connection> {
-        match self {
-            Self::Memory(conn) => Ok(conn),
-            Self::File(file) => file.connection(),
+    pub(crate) fn memory(conn: Connection) -> Self {
+        Self {
+            first: Some(conn),
+            file: None,
         }
     }
 
-    fn give_up_if_spoilt(&mut self, error: &SqliteError) {
-        match self {
-            Self::Memory(_) => {}
-            Self::File(file) if error.spoils_connection() => {
-                tracing::warn!(target: "duroxide::providers::sqlite", %error, "the writer's connection is given up and will be opened again");
-                file.open = None;
-            }
-            Self::File(_) => {}
+    pub(crate) fn file(database: Database) -> Result<Self> {
+        let conn = database.open_writer()?;
+        let identity = database.identity()?;
+        Ok(Self {
+            first: Some(conn),
+            file: Some((database, identity)),
+        })
+    }
+
+    /// The first connection, or a new one to the same file.
+    fn connect(&mut self) -> Result<Connection> {
+        if let Some(conn) = self.first.take() {
+            return Ok(conn);
         }
+        self.check()?;
+        match &self.file {
+            Some((database, _)) => database.open_writer(),
+            None => Err(SqliteError::Closed),
+        }
+    }
+
+    /// Whether the path still names the file that was opened.
+    ///
+    /// SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be lost
+    /// with the process. One stat per group is the price of saying so instead.
+    fn check(&self) -> Result<()> {
+        match &self.file {
+            Some((database, identity)) if database.identity()? != *identity => {
+                Err(SqliteError::FileGone {
+                    path: database.path.clone(),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.file.is_some()
     }
 }
 
@@ -97,23 +119,61 @@ pub(crate) struct Writer {
     pub(crate) clock: ClockRef,
 }
 
+/// Why a connection is no longer served.
+enum End {
+    /// Every sender is gone.
+    Closed,
+    /// The disk failed: the connection must not be used again.
+    Spoilt,
+}
+
 impl Writer {
     /// Works until every sender is gone, then closes the connection.
     pub(crate) fn run(mut self) {
-        let mut foreign = ForeignCommits::default();
-        let mut group = Vec::with_capacity(GROUP_MAX);
-        while self.next_group(&mut group) {
-            if !group.is_empty() {
-                self.commit(&mut group);
+        let mut batch = Batch::default();
+        loop {
+            match self.source.connect() {
+                Ok(conn) => {
+                    let statements = Statements::new(&conn);
+                    match self.serve(&statements, &mut batch) {
+                        End::Closed => return,
+                        End::Spoilt => {
+                            tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
+                        }
+                    }
+                }
+                Err(error) => batch.fail(&error),
             }
-            if self.wake.anybody_waits() && foreign.is_time_to_look() {
-                self.look(&mut foreign);
+            // Opened again for the next request, not in a loop.
+            if !self.gather(&mut batch) {
+                return;
             }
         }
     }
 
-    /// Fills `group` with what has queued up; leaves it empty when it is time to look around. `false` at the end.
-    fn next_group(&mut self, group: &mut Vec<Box<dyn Job>>) -> bool {
+    fn serve(&self, statements: &Statements<'_>, batch: &mut Batch) -> End {
+        let mut foreign = ForeignCommits::default();
+        loop {
+            if !batch.is_empty()
+                && let Err(error) = self.work_off(statements, batch)
+            {
+                let spoilt = error.spoils_connection();
+                batch.fail(&error);
+                if spoilt && self.source.is_shared() {
+                    return End::Spoilt;
+                }
+            }
+            if self.source.is_shared() && self.wake.anybody_waits() && foreign.is_time_to_look() {
+                self.look(statements, &mut foreign);
+            }
+            if !self.gather(batch) {
+                return End::Closed;
+            }
+        }
+    }
+
+    /// Adds what has queued up; adds nothing when it is time to look around. `false` at the end.
+    fn gather(&self, batch: &mut Batch) -> bool {
         let first = if self.wake.anybody_waits() {
             match self.inbox.recv_timeout(FOREIGN_LOOK) {
                 Ok(message) => message,
@@ -129,15 +189,11 @@ impl Writer {
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
-                Message::Job(job) => group.push(job),
+                Message::Job(job) => batch.jobs.push(job),
                 Message::SomebodyWaits => {}
-                Message::Checkpoint(reply) => {
-                    // Between transactions by construction: the group has not begun.
-                    let done = self.source.connection().and_then(checkpoint);
-                    let _ = reply.send(done);
-                }
+                Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
-            if group.len() == GROUP_MAX {
+            if batch.jobs.len() == GROUP_MAX {
                 break;
             }
             next = self.inbox.try_recv().ok();
@@ -145,40 +201,28 @@ impl Writer {
         true
     }
 
-    fn commit(&mut self, group: &mut Vec<Box<dyn Job>>) {
-        let clock = &self.clock;
-        let now = || stored_ms(clock.now_ms());
-        let ended = match self.source.connection() {
-            Ok(conn) => group::run(conn, group, now),
-            Err(error) => Err(error),
-        };
-        match ended {
-            Ok(effects) => {
-                let now = now();
-                for effects in &effects {
-                    self.wake.announce(effects, now);
-                }
-                for job in group.drain(..) {
-                    job.answer();
-                }
+    /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet.
+    fn work_off(&self, statements: &Statements<'_>, batch: &mut Batch) -> Result<()> {
+        self.source.check()?;
+        if !batch.jobs.is_empty() {
+            let now = || stored_ms(self.clock.now_ms());
+            let effects = group::run(statements, &mut batch.jobs, now)?;
+            let now = now();
+            for effects in &effects {
+                self.wake.announce(effects, now);
             }
-            Err(error) => {
-                self.source.give_up_if_spoilt(&error);
-                for job in group.drain(..) {
-                    job.fail(error.clone());
-                }
+            for job in batch.jobs.drain(..) {
+                job.answer();
             }
         }
+        for reply in batch.checkpoints.drain(..) {
+            let _ = reply.send(checkpoint(statements.connection()));
+        }
+        Ok(())
     }
 
-    fn look(&mut self, foreign: &mut ForeignCommits) {
-        let Source::File(file) = &mut self.source else {
-            return; // nobody else can reach a database in memory
-        };
-        let Some(conn) = &file.open else {
-            return; // opened again by the next job
-        };
-        if foreign.have_happened(conn) {
+    fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits) {
+        if foreign.have_happened(statements) {
             self.wake.ring_all();
         }
     }
@@ -212,10 +256,11 @@ impl ForeignCommits {
         due
     }
 
-    fn have_happened(&mut self, conn: &Connection) -> bool {
-        let version = conn
-            .prepare_cached("PRAGMA data_version")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+    fn have_happened(&mut self, statements: &Statements<'_>) -> bool {
+        let statements: &dyn Prepared = statements;
+        let version = statements.with("PRAGMA data_version", |statement| {
+            statement.query_row([], |row| row.get(0))
+        });
         match version {
             Ok(version) => {
                 // The first look has nothing to compare with, and somebody may have tried just before it.

@@ -14,6 +14,7 @@ mod published;
 mod registry;
 mod runner;
 mod time;
+mod waiting;
 
 pub use capability::Capability;
 pub use factory::{ClockSkew, ProviderFactory, TestClock};

@@ -273,6 +273,18 @@ macro_rules! for_each_case {
                 test_kv_snapshot_after_clear_all;
                 test_kv_snapshot_cross_execution;
             }
+            race_replay {
+                test_duplicate_start_preserves_pinned_handler;
+                test_continue_as_new_unregistered_backoff;
+                test_continue_as_new_poisoned_successor_is_own_execution;
+                test_continue_as_new_duplicate_start;
+                test_continue_as_new_transition_delivery stamped;
+                test_queue_race_cancellation_replay;
+                test_continue_as_new_queue_race_replay;
+                test_queue_replay_version_stamp_roundtrip;
+                test_positional_wait_race_replay;
+                test_legacy_queue_race_decision_preserved;
+            }
             orphans {
                 an_orphan_cancel_does_not_block_other_instances;
                 an_orphan_signal_does_not_block_other_instances;

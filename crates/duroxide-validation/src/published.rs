@@ -9,7 +9,7 @@ pub mod provider_validations {
     };
     pub use crate::cases::{
         bulk_deletion, capability_filtering, custom_status, deletion, kv_store, long_polling,
-        poison_message, prune, sessions, tag_filtering,
+        poison_message, prune, race_replay, sessions, tag_filtering,
     };
     pub use crate::factory::ProviderFactory;
     pub use crate::{Report, run_all_validations};

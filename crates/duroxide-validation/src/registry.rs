@@ -49,7 +49,15 @@ macro_rules! call {
         let threshold = $factory.short_poll_threshold();
         groups::$module::$name(&*$factory.create_provider().await, threshold).await
     }};
+    ($module:ident $name:ident $factory:ident stamped) => {
+        for stamp in STAMPS {
+            groups::$module::$name(&*$factory, stamp).await
+        }
+    };
 }
+
+/// Version stamps that the stamped case is run with.
+const STAMPS: [&str; 2] = ["0.1.31", "0.2.0"];
 
 macro_rules! as_cases {
     ([] $($module:ident { $($name:ident $([$($need:ident),*])? $($shape:ident)?;)* })*) => {

@@ -12,6 +12,9 @@ use futures::stream;
 use crate::capability::missing;
 use crate::{Case, ProviderFactory, cases};
 
+/// No case takes this long, with the longest leases on the slowest store; a provider that hangs does.
+const CASE_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// How one case went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -190,9 +193,14 @@ pub async fn run_case(case: Case, factory: Arc<dyn ProviderFactory>) -> Outcome 
             }
         }
     });
-    let verdict = match attempt.await {
-        Ok(verdict) => verdict,
-        Err(error) => Verdict::Failed(panic_text(error)),
+    let abort = attempt.abort_handle();
+    let verdict = match tokio::time::timeout(CASE_TIMEOUT, attempt).await {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(error)) => Verdict::Failed(panic_text(error)),
+        Err(_) => {
+            abort.abort();
+            Verdict::Failed(format!("still not done after {CASE_TIMEOUT:?}"))
+        }
     };
     Outcome {
         case,

@@ -21,6 +21,8 @@ pub use duroxide_runtime::{
     OrchestrationHandler, OrchestrationRegistry, OrchestrationRegistryBuilder, OrchestrationStatus,
     Runtime, Runtime as DuroxideRuntime, RuntimeOptions,
 };
+#[cfg(feature = "testing")]
+pub use duroxide_testing as testing;
 #[cfg(feature = "provider-test")]
 pub use duroxide_validation::{provider_validation, provider_validations};
 

@@ -10,18 +10,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cell::{Cell, Identity, Shared};
-use super::command::{Command, CommandKind};
-use super::divergence::{Divergence, mismatch_headline, missing_headline};
+use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
-use super::machines::{Call, Resolution};
-use super::operations::OperationKind;
 use crate::context::OrchestrationContext;
-use crate::event::{ErrorDetails, Event, EventKind};
+use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
-const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+
+const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
 /// Reason of cancel records that stem from the code dropping a future.
 pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
@@ -70,7 +69,7 @@ pub struct Execution {
     pub(super) shared: Arc<Shared>,
     pub(super) handler: HandlerFuture,
     /// A poll is due, because of an event of this origin.
-    due: Option<Origin>,
+    pub(super) due: Option<Origin>,
     pub(super) last_event_id: u64,
     pub(super) parent: Option<ParentLink>,
     /// When the execution began.
@@ -136,6 +135,9 @@ impl Execution {
         let Some((first, rest)) = history.split_first() else {
             return Err(Divergence::new("corrupted history: empty"));
         };
+        if first.event_id > LAST_EVENT_ID {
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
+        }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
         execution.turns = count_turns(history);
         execution.expect_kv_stamps(rest);
@@ -273,7 +275,7 @@ impl Execution {
     /// A recorded event. The code sees the time that the event was recorded at.
     fn replay(&mut self, event: &Event) -> Result<(), Divergence> {
         if event.event_id <= self.last_event_id || event.event_id > LAST_EVENT_ID {
-            return Err(Divergence::new("corrupted history: event ids must increase").at(event));
+            return Err(Divergence::new(IDS_MUST_INCREASE).at(event));
         }
         self.step(event, Origin::Recorded)?;
         self.shared.cell().now_ms = event.timestamp_ms;
@@ -306,197 +308,6 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
-
-    fn apply(&mut self, event: &Event, origin: Origin) -> Result<(), Divergence> {
-        match &event.kind {
-            EventKind::OrchestrationStarted { .. } => {
-                return Err(
-                    Divergence::new("corrupted history: a second OrchestrationStarted").at(event),
-                );
-            }
-            EventKind::OrchestrationCompleted { .. }
-            | EventKind::OrchestrationFailed { .. }
-            | EventKind::OrchestrationContinuedAsNew { .. } => self.ended = true,
-            EventKind::OrchestrationCancelRequested { reason } => {
-                self.request_cancellation(reason, origin);
-            }
-            EventKind::ActivityScheduled { .. }
-            | EventKind::TimerCreated { .. }
-            | EventKind::ExternalSubscribed { .. }
-            | EventKind::SubOrchestrationScheduled { .. }
-            | EventKind::OrchestrationChained { .. }
-            | EventKind::CustomStatusUpdated { .. }
-            | EventKind::KeyValueSet { .. }
-            | EventKind::KeyValueCleared { .. }
-            | EventKind::KeyValuesCleared => self.match_decision(event)?,
-            EventKind::QueueSubscribed { .. } => {
-                self.match_decision(event)?;
-                self.due = Some(origin);
-            }
-            EventKind::ActivityCompleted { result } => {
-                let with = Resolution::Outcome(Ok(result.clone()));
-                self.answer(event, &OperationKind::Activity, with, origin)?;
-            }
-            EventKind::ActivityFailed { details } => {
-                self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
-                self.answer(event, &OperationKind::Activity, with, origin)?;
-            }
-            EventKind::TimerFired { .. } => {
-                self.answer(event, &OperationKind::Timer, Resolution::Fired, origin)?;
-            }
-            EventKind::SubOrchestrationCompleted { result } => {
-                let with = Resolution::Outcome(Ok(result.clone()));
-                self.answer(event, &child(), with, origin)?;
-            }
-            EventKind::SubOrchestrationFailed { details } => {
-                self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
-                self.answer(event, &child(), with, origin)?;
-            }
-            EventKind::ExternalEvent { name, data } => {
-                if self.shared.cell().operations.signal(name, data) {
-                    self.due = Some(origin);
-                } else {
-                    self.note_lost_signal(name, origin);
-                }
-            }
-            EventKind::QueueEventDelivered { name, data } => {
-                self.shared.cell().operations.deliver(name, data);
-                self.due = Some(origin);
-            }
-            EventKind::ActivityCancelRequested { reason }
-            | EventKind::SubOrchestrationCancelRequested { reason }
-            | EventKind::ExternalSubscribedCancelled { reason }
-            | EventKind::QueueSubscriptionCancelled { reason } => {
-                if reason == DROPPED_FUTURE {
-                    self.match_drop(event)?;
-                }
-                let source = event.source_event_id.unwrap_or_default();
-                self.shared.cell().operations.mark_cancel_recorded(source);
-            }
-        }
-        Ok(())
-    }
-
-    /// The first request is told to code that watches for it; any other ends the execution with this turn.
-    fn request_cancellation(&mut self, reason: &str, origin: Origin) {
-        let first = self.cancel_reason.is_none();
-        self.winds_down = first && self.shared.cell().request_cancellation(reason);
-        if self.winds_down {
-            self.due = Some(origin);
-        }
-        self.cancel_reason.get_or_insert_with(|| reason.to_owned());
-    }
-
-    /// Whether a request to cancel ends the execution with this turn, whatever the code does.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancel_reason.is_some() && !self.winds_down
-    }
-
-    /// A recorded decision: the oldest request of the code must be the same.
-    fn match_decision(&mut self, event: &Event) -> Result<(), Divergence> {
-        let mut cell = self.shared.cell();
-        let Some(place) = matching_place(cell.commands.iter(), &event.kind) else {
-            return Err(match cell.commands.front() {
-                Some(command) => Divergence::new(mismatch_headline(&event.kind))
-                    .at(event)
-                    .attempted(command),
-                None => Divergence::new(missing_headline(&event.kind))
-                    .at(event)
-                    .instead(self.handler.ending(), cell.next.as_ref()),
-            });
-        };
-        let command = cell
-            .commands
-            .remove(place)
-            .expect("the place was found in this queue");
-        if let Some(slot) = command.operation {
-            if let EventKind::SubOrchestrationScheduled { instance, .. } = &event.kind {
-                cell.operations.name_child(slot, instance);
-            }
-            cell.operations.recorded(slot, event.event_id);
-        }
-        Ok(())
-    }
-
-    fn answer(
-        &mut self,
-        event: &Event,
-        expected: &OperationKind,
-        with: Resolution,
-        origin: Origin,
-    ) -> Result<(), Divergence> {
-        let source = event.source_event_id.unwrap_or_default();
-        let mut cell = self.shared.cell();
-        let Some(operation) = cell.operations.by_event(source) else {
-            return Err(Divergence::new("completion without open schedule").at(event));
-        };
-        if operation.kind.noun() != expected.noun() {
-            return Err(Divergence::new(format!(
-                "completion kind mismatch: expected {}",
-                operation.kind.noun()
-            ))
-            .at(event));
-        }
-        if !cell.operations.answer(source, with) {
-            return Err(Divergence::new("completion without open schedule").at(event));
-        }
-        drop(cell);
-        self.due = Some(origin);
-        Ok(())
-    }
-
-    /// A failure that is not the author's to handle ends the execution, unless the code dropped the operation or asked
-    /// to see such failures.
-    fn abort_on_system_failure(&mut self, event: &Event, details: &ErrorDetails) {
-        let source = event.source_event_id.unwrap_or_default();
-        let fatal = self
-            .shared
-            .cell()
-            .operations
-            .by_event(source)
-            .is_some_and(|operation| operation.is_held() && !operation.surfaces_failures);
-        if fatal && !details.is_application() {
-            self.abort(details.clone());
-        }
-    }
-
-    /// A recorded drop: the code must have dropped the same future by now.
-    fn match_drop(&mut self, event: &Event) -> Result<(), Divergence> {
-        let source = event.source_event_id.unwrap_or_default();
-        let dropped = self
-            .shared
-            .cell()
-            .operations
-            .by_event(source)
-            .is_some_and(|operation| matches!(operation.call, Call::Dropped { .. }));
-        if !dropped {
-            let what = match event.kind {
-                EventKind::ActivityCancelRequested { .. } => "activities",
-                EventKind::SubOrchestrationCancelRequested { .. } => "sub-orchestrations",
-                EventKind::ExternalSubscribedCancelled { .. } => "external waits",
-                _ => "persistent waits",
-            };
-            return Err(Divergence::new(format!(
-                "cancellation mismatch ({what}): event {source} is recorded as dropped, the code still holds it"
-            ))
-            .at(event));
-        }
-        Ok(())
-    }
-
-    fn note_lost_signal(&self, name: &str, origin: Origin) {
-        if origin == Origin::New {
-            tracing::warn!(
-                target: "duroxide::runtime",
-                instance_id = %self.shared.identity.instance_id,
-                execution_id = self.shared.identity.execution_id,
-                event_name = %name,
-                "skipping ExternalEvent delivery: no pending subscription slot (event remains in history for audit)"
-            );
-        }
-    }
 }
 
 /// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
@@ -511,29 +322,6 @@ pub fn count_turns(history: &[Event]) -> u64 {
         }
     }
     turns
-}
-
-fn child() -> OperationKind {
-    OperationKind::Child {
-        instance: String::new(),
-    }
-}
-
-/// Where the request that a recorded decision repeats stands. It must be the oldest one, except that a run of key
-/// removals may be recorded in any order: earlier engines did not order them.
-fn matching_place<'a>(
-    mut commands: impl Iterator<Item = &'a Command>,
-    recorded: &EventKind,
-) -> Option<usize> {
-    if matches!(recorded, EventKind::KeyValueCleared { .. }) {
-        return commands
-            .take_while(|command| matches!(command.kind, CommandKind::ClearKv { .. }))
-            .position(|command| command.kind.reproduces(recorded));
-    }
-    commands
-        .next()
-        .filter(|command| command.kind.reproduces(recorded))
-        .map(|_| 0)
 }
 
 impl Drop for Execution {

@@ -2,8 +2,9 @@
 //!
 //! What is open is read off the history, so this way to end cancels and records like every other one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::execution::LAST_EVENT_ID;
 use super::turn::{ChildCancel, Outcome, Turn};
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
 
@@ -20,7 +21,7 @@ pub fn fail_without_replay(
         instance_id,
         execution_id,
         now_ms,
-        next_id: history.iter().map(|e| e.event_id).max().unwrap_or(0) + 1,
+        next_id: last_event_id(history) + 1,
         events: Vec::new(),
     };
     let mut activities = Vec::new();
@@ -28,13 +29,13 @@ pub fn fail_without_replay(
     for (id, open) in open_operations(history) {
         let reason = "orchestration_terminal_failed".to_owned();
         match open {
-            Open::Wait => ending.record(
+            Open::Wait(_) => ending.record(
                 Some(id),
                 EventKind::ExternalSubscribedCancelled {
                     reason: "orchestration_terminal".to_owned(),
                 },
             ),
-            Open::Dequeue => ending.record(
+            Open::Dequeue(_) => ending.record(
                 Some(id),
                 EventKind::QueueSubscriptionCancelled {
                     reason: "orchestration_terminal".to_owned(),
@@ -72,6 +73,12 @@ pub fn fail_without_replay(
     }
 }
 
+/// The last id that a store can hold; ids beyond it are why such a history is ended here.
+fn last_event_id(history: &[Event]) -> u64 {
+    let ids = history.iter().map(|e| e.event_id);
+    ids.filter(|id| *id <= LAST_EVENT_ID).max().unwrap_or(0)
+}
+
 struct Ending<'a> {
     instance_id: &'a str,
     execution_id: u64,
@@ -99,12 +106,13 @@ impl Ending<'_> {
 enum Open {
     Activity,
     Child(String),
-    Wait,
-    Dequeue,
+    Wait(String),
+    Dequeue(String),
 }
 
 fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
+    let mut letters: HashMap<&str, u64> = HashMap::new();
     for event in history {
         match &event.kind {
             EventKind::ActivityScheduled { .. } => {
@@ -113,11 +121,22 @@ fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
             EventKind::SubOrchestrationScheduled { instance, .. } => {
                 open.insert(event.event_id, Open::Child(instance.clone()));
             }
-            EventKind::ExternalSubscribed { .. } => {
-                open.insert(event.event_id, Open::Wait);
+            EventKind::ExternalSubscribed { name } => {
+                open.insert(event.event_id, Open::Wait(name.clone()));
             }
-            EventKind::QueueSubscribed { .. } => {
-                open.insert(event.event_id, Open::Dequeue);
+            EventKind::ExternalEvent { name, .. } => {
+                close_oldest(&mut open, |o| matches!(o, Open::Wait(n) if n == name));
+            }
+            EventKind::QueueSubscribed { name } => match letters.get_mut(name.as_str()) {
+                Some(unread) if *unread > 0 => *unread -= 1,
+                _ => {
+                    open.insert(event.event_id, Open::Dequeue(name.clone()));
+                }
+            },
+            EventKind::QueueEventDelivered { name, .. } => {
+                if !close_oldest(&mut open, |o| matches!(o, Open::Dequeue(n) if n == name)) {
+                    *letters.entry(name).or_default() += 1;
+                }
             }
             _ => {
                 if let Some(source) = event.source_event_id {
@@ -127,6 +146,12 @@ fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
         }
     }
     open
+}
+
+/// Signals and letters name no schedule: they answer the oldest one of their name.
+fn close_oldest(open: &mut BTreeMap<u64, Open>, answers: impl Fn(&Open) -> bool) -> bool {
+    let oldest = open.iter().find(|(_, o)| answers(o)).map(|(id, _)| *id);
+    oldest.is_some_and(|id| open.remove(&id).is_some())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod execution;
 mod forced;
 mod handler_future;
 mod host;
+mod journal;
 mod limits;
 mod machines;
 mod operations;

@@ -79,7 +79,7 @@ pub(crate) struct Operations {
     signals: Signals,
     mailboxes: BTreeMap<String, Mailbox>,
     letters: u64,
-    /// Dropped and recorded, without a cancel record yet.
+    /// Dropped and recorded since the last turn ended.
     dropped: Vec<usize>,
     /// Operations the code still holds and that are not answered, leaving aside those that watch for cancellation.
     waiting: usize,
@@ -309,11 +309,9 @@ impl Operations {
         }
     }
 
-    /// Dropped operations that a cancel record is due for, once.
+    /// Operations that were dropped since this was last asked, those with a cancel record included.
     pub(crate) fn take_dropped(&mut self) -> Vec<usize> {
-        let mut dropped = std::mem::take(&mut self.dropped);
-        dropped.retain(|slot| !self.slots[*slot].cancel_recorded);
-        dropped
+        std::mem::take(&mut self.dropped)
     }
 
     /// All operations, in the order they were issued.

@@ -91,8 +91,9 @@ pub(crate) fn answer(open: &Open, execution: u64) -> WorkItem {
         EventKind::ActivityScheduled { name, input, .. } => match name.as_str() {
             "__duroxide_syscall:utc_now_ms" => completed(id, "1700000000777"),
             "__duroxide_syscall:get_kv_value" => completed(id, "null"),
-            "P" if hash(input) % 3 == 0 => failed_with(id, poison(id)),
-            _ if hash(input) % 4 == 0 => failed(id, &format!("e({input})")),
+            "P" if hash(input).is_multiple_of(3) => failed_with(id, poison(2)),
+            _ if hash(input).is_multiple_of(31) => failed_with(id, poison(2)),
+            _ if hash(input).is_multiple_of(4) => failed(id, &format!("e({input})")),
             _ => completed(id, &format!("r({input})")),
         },
         EventKind::TimerCreated { .. } => fired(id),

@@ -7,113 +7,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use duroxide_core::provider::KvEntry;
-use duroxide_core::replay::{Execution, Outcome, TurnLimits};
+use duroxide_core::replay::{Execution, Outcome, TurnLimits, fail_without_replay};
 use duroxide_core::{Event, EventKind, OrchestrationHandler, WorkItem};
 use proptest::prelude::*;
 
 use crate::arrivals::{Dice, answer, any_message, open};
-use crate::history::EPOCH_MS;
-use crate::program::{Joiner, Op, Step, interpreter};
-use crate::world::{World, fold_kv, run_turn};
+use crate::generate::{any_program, calm_program};
+use crate::history::{EPOCH_MS, INSTANCE, completed, in_execution};
+use crate::program::{Op, Step, interpreter};
+use crate::world::{World, assert_well_formed, fold_kv, run_turn};
 
 const TURNS_MAX: usize = 60;
-
-fn any_op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        6 => Just(Op::Activity),
-        1 => Just(Op::Tagged),
-        1 => Just(Op::OnSession),
-        1 => Just(Op::Surfaced),
-        3 => Just(Op::Timer),
-        3 => (0..3u8).prop_map(Op::Wait),
-        5 => (0..3u8).prop_map(Op::Dequeue),
-        2 => Just(Op::Child),
-        1 => Just(Op::NamedChild),
-        1 => Just(Op::Guid),
-        1 => Just(Op::Now),
-        1 => Just(Op::ForeignKv),
-    ]
-}
-
-fn any_joiner() -> impl Strategy<Value = Joiner> {
-    prop_oneof![
-        Just(Joiner::Context),
-        Just(Joiner::JoinAll),
-        Just(Joiner::Unordered)
-    ]
-}
-
-fn any_leaf() -> impl Strategy<Value = Step> {
-    let ops = |range| prop::collection::vec(any_op(), range);
-    prop_oneof![
-        6 => any_op().prop_map(Step::Await),
-        6 => any_op().prop_map(Step::Hold),
-        4 => any::<u8>().prop_map(Step::Claim),
-        4 => any::<u8>().prop_map(Step::Drop),
-        4 => (any_op(), any_op()).prop_map(|(a, b)| Step::Race(a, b)),
-        2 => ops(0..6).prop_map(Step::RaceMany),
-        3 => (any::<u8>(), any_op()).prop_map(|(n, op)| Step::RaceHeld(n, op)),
-        3 => ops(0..5).prop_map(Step::Join),
-        1 => Just(Step::Retry),
-        1 => Just(Step::Detach),
-        3 => (0..4u8).prop_map(Step::KvAdd),
-        1 => (0..4u8).prop_map(Step::KvClear),
-        1 => Just(Step::KvClearAll),
-        2 => (0..9u8).prop_map(Step::KvPrune),
-        1 => Just(Step::Status),
-        1 => Just(Step::ResetStatus),
-        1 => Just(Step::Continue),
-        1 => Just(Step::Return),
-        1 => Just(Step::Fail),
-        1 => Just(Step::Panic),
-    ]
-}
-
-fn any_program() -> impl Strategy<Value = Vec<Step>> {
-    let step = any_leaf().prop_recursive(2, 24, 4, |inner| {
-        let steps = || prop::collection::vec(inner.clone(), 0..4);
-        prop_oneof![
-            (any_joiner(), prop::collection::vec(steps(), 1..4))
-                .prop_map(|(joiner, branches)| Step::JoinBranches(joiner, branches)),
-            (steps(), steps()).prop_map(|(a, b)| Step::RaceBranches(a, b)),
-            (steps(), steps()).prop_map(|(a, b)| Step::If(a, b)),
-        ]
-    });
-    prop::collection::vec(step, 1..9)
-}
-
-/// Programs whose result does not depend on timing: no races, no drops, nothing shared between branches.
-fn calm_program() -> impl Strategy<Value = Vec<Step>> {
-    let op = prop_oneof![
-        4 => Just(Op::Activity),
-        2 => Just(Op::Timer),
-        1 => Just(Op::Wait(0)),
-        2 => Just(Op::Dequeue(0)),
-        1 => Just(Op::Child),
-        1 => Just(Op::NamedChild),
-    ];
-    let ops = prop::collection::vec(op.clone(), 0..5);
-    let leaf = prop_oneof![
-        5 => op.clone().prop_map(Step::Await),
-        3 => op.prop_map(Step::Hold),
-        3 => Just(Step::Claim(0)),
-        2 => ops.prop_map(Step::Join),
-        1 => Just(Step::Detach),
-    ];
-    let branch = prop::collection::vec(leaf.clone(), 0..5);
-    let step = prop_oneof![
-        4 => leaf,
-        2 => (any_joiner(), prop::collection::vec(branch, 1..4))
-            .prop_map(|(joiner, branches)| Step::JoinBranches(joiner, branches)),
-        1 => (0..3u8).prop_map(Step::KvAdd),
-        1 => Just(Step::Status),
-    ];
-    prop::collection::vec(step, 1..7).prop_map(|mut steps| {
-        // What is still held at the end would be dropped there.
-        steps.extend((0..8).map(|_| Step::Claim(0)));
-        steps
-    })
-}
 
 /// Everything one run left behind.
 struct Run {
@@ -249,6 +153,9 @@ fn check_prefixes(
         let mut execution = Execution::load(prefix, Arc::clone(handler), kv.clone())
             .unwrap_or_else(|d| panic!("prefix of {end} events diverged: {d}"));
         let committed = commits.contains(&end);
+        if committed && !history[end - 1].is_terminal() {
+            check_forced_end(prefix, handler, kv);
+        }
         let until = *commits
             .iter()
             .find(|commit| **commit >= end)
@@ -259,6 +166,10 @@ fn check_prefixes(
             continue;
         }
         if ask_host && asks_host(prefix) || host_answers && !only_host_answers(prefix, rest) {
+            continue;
+        }
+        if !committed && ask_host && broke_limit(&history[until - 1]) {
+            // What the host answered was taken back with the decisions, so it cannot be the same again.
             continue;
         }
         let now = history[until - 1].timestamp_ms;
@@ -283,6 +194,39 @@ fn check_prefixes(
     }
 }
 
+/// An execution that is ended without its code cancels what it would cancel with its code.
+fn check_forced_end(
+    prefix: &[Event],
+    handler: &Arc<dyn OrchestrationHandler>,
+    kv: &HashMap<String, KvEntry>,
+) {
+    let mut execution = Execution::load(prefix, Arc::clone(handler), kv.clone()).expect("loaded");
+    let execution_id = prefix[0].execution_id;
+    let misfit = in_execution(execution_id, completed(1_000_000, ""));
+    let limits = TurnLimits::default();
+    let with_code = run_turn(
+        &mut execution,
+        prefix[0].timestamp_ms,
+        vec![misfit],
+        &limits,
+        true,
+    );
+    let Outcome::Failed { details } = with_code.outcome else {
+        panic!("{:?}", with_code.outcome)
+    };
+    let now = prefix[prefix.len() - 1].timestamp_ms;
+    let without = fail_without_replay(INSTANCE, execution_id, prefix, details, now);
+    assert_eq!(without.cancelled_activities, with_code.cancelled_activities);
+    assert_eq!(without.cancelled_children, with_code.cancelled_children);
+    let whole: Vec<Event> = prefix.iter().chain(&without.events).cloned().collect();
+    assert_well_formed(&whole);
+}
+
+fn broke_limit(event: &Event) -> bool {
+    matches!(&event.kind, EventKind::OrchestrationFailed { details }
+        if details.display_message().contains("exceeds limit"))
+}
+
 /// Whether all arrivals of the rest of a turn answer questions to the host that are asked in that rest.
 fn only_host_answers(prefix: &[Event], rest: &[Event]) -> bool {
     rest.iter().filter(|e| is_arrival(&e.kind)).all(|e| {
@@ -304,6 +248,11 @@ fn check_program(program: Vec<Step>, seed: u64, ask_host: bool) {
     check("replayed before every turn", &|_| true);
     for only in 1..turns.min(12) {
         check("replayed before one turn", &|turn| turn == only);
+    }
+    if turns <= 6 {
+        for pattern in 0..1u32 << turns {
+            check("replayed in every way", &|turn| pattern >> turn & 1 == 1);
+        }
     }
     for pattern in 0..4u64 {
         let bits = seed.rotate_left(pattern as u32 * 16);

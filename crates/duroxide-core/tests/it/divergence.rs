@@ -188,7 +188,15 @@ fn event_ids_that_do_not_increase_are_corruption() {
         diverges(&events, &one_activity()).headline,
         "corrupted history: event ids must increase"
     );
-    events[2].event_id = u64::MAX;
+    for place in [0, 2] {
+        let mut events = events.clone();
+        events[place].event_id = u64::MAX;
+        assert_eq!(
+            diverges(&events, &one_activity()).headline,
+            "corrupted history: event ids must increase"
+        );
+    }
+    events[2].event_id = 0;
     assert_eq!(
         diverges(&events, &one_activity()).headline,
         "corrupted history: event ids must increase"

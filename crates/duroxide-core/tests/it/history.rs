@@ -63,12 +63,6 @@ impl History {
         )
     }
 
-    pub(crate) fn timer(self) -> Self {
-        self.with(EventKind::TimerCreated {
-            fire_at_ms: EPOCH_MS + 5,
-        })
-    }
-
     pub(crate) fn events(self) -> Vec<Event> {
         self.events
     }
@@ -81,7 +75,7 @@ pub(crate) fn event(event_id: u64, source_event_id: Option<u64>, kind: EventKind
         source_event_id,
         instance_id: INSTANCE.into(),
         execution_id: 1,
-        timestamp_ms: EPOCH_MS + event_id,
+        timestamp_ms: EPOCH_MS.saturating_add(event_id),
         duroxide_version: "0.2.0".into(),
         kind,
     }

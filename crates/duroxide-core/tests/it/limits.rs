@@ -9,15 +9,18 @@ use duroxide_core::replay::{Outcome, TurnLimits};
 use crate::history::{completed, letter, signal};
 use crate::world::{World, failure, kinds};
 
+/// A decision about a text.
+type Decide = fn(&OrchestrationContext, String);
+
 /// Runs one decision that may break a limit, after which the code would complete.
-fn decide(size: usize, decide: fn(&OrchestrationContext, String)) -> World {
+fn decide(size: usize, decide: Decide) -> World {
     World::of(move |ctx, _| async move {
         decide(&ctx, "x".repeat(size));
         Ok("done".into())
     })
 }
 
-fn check_limit(max: usize, run: fn(&OrchestrationContext, String), text: &str) {
+fn check_limit(max: usize, run: Decide, text: &str) {
     let mut world = decide(max, run);
     let turn = world.turn(vec![]);
     assert!(
@@ -75,7 +78,7 @@ fn a_value_may_be_as_large_as_its_limit() {
 
 #[test]
 fn payloads_may_be_as_large_as_the_configured_limit() {
-    let cases: [(fn(&OrchestrationContext, String), &str); 4] = [
+    let cases: [(Decide, &str); 4] = [
         (
             |ctx, text| drop(ctx.schedule_activity("A", text)),
             "Activity 'A' input size (101 bytes) exceeds limit (100 bytes)",

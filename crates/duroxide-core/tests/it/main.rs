@@ -1,13 +1,24 @@
 //! Replay, driven without a runtime: history in, decisions out.
 
 mod arrivals;
+mod generate;
 mod history;
 mod program;
 mod world;
 
 mod basics;
+mod combinators;
+mod cost;
 mod cuts;
 mod divergence;
 mod dropping;
+mod ending;
+mod host;
+mod hostile;
 mod limits;
+mod misuse;
 mod mutations;
+mod recut;
+mod retries;
+mod stored_format;
+mod values;

@@ -64,6 +64,7 @@ pub(crate) enum Step {
     KvPrune(u8),
     Status,
     ResetStatus,
+    BreakLimit,
     Continue,
     Return,
     Fail,
@@ -232,7 +233,7 @@ impl<'a> Branch<'a> {
                 format!("{place}={}", value?)
             }
             Step::If(then, otherwise) => {
-                let chosen = if hash(&self.last) % 2 == 0 {
+                let chosen = if hash(&self.last).is_multiple_of(2) {
                     then
                 } else {
                     otherwise
@@ -323,6 +324,10 @@ async fn tell(ctx: &OrchestrationContext, step: &Step, label: &str) -> String {
         Step::ResetStatus => {
             ctx.reset_custom_status();
             "reset".into()
+        }
+        Step::BreakLimit => {
+            drop(ctx.schedule_activity("A", label).with_tag("t".repeat(300)));
+            "broken".into()
         }
         Step::Continue if ctx.execution_id() < 3 => {
             let next = ctx.continue_as_new(format!("from {label}")).await;

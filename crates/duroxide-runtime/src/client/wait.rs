@@ -90,15 +90,15 @@ impl Client {
     }
 
     /// Looks until it finds, woken by changes of the instance.
-    pub(super) async fn wait_until<T, F>(
+    pub(super) async fn wait_until<T, Fut>(
         &self,
         instance: &str,
         timeout: Duration,
         longest_pause: Duration,
-        look: impl Fn() -> F,
+        look: impl Fn() -> Fut,
     ) -> Result<T, ClientError>
     where
-        F: Future<Output = Result<Option<T>, ClientError>>,
+        Fut: Future<Output = Result<Option<T>, ClientError>>,
     {
         let deadline = saturating_deadline(timeout);
         // The watch is taken before the first look, so that no change falls between the two.

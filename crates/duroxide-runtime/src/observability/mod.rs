@@ -1,13 +1,15 @@
 //! What can be seen from outside: log lines, metrics, store timings.
 
 mod instrumented;
+mod layered;
 mod logging;
 mod metrics;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use instrumented::InstrumentedProvider;
+pub use instrumented::{InstrumentedProvider, Measure};
+pub use layered::{Layer, Layered};
 pub use logging::init_logging;
 pub use metrics::{MetricsProvider, MetricsSnapshot};
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{Divergence, Execution, ExecutionStart, HostCall, Progress, Turn};
@@ -13,8 +12,6 @@ use crate::engine::Engine;
 
 /// Questions to the host that one turn may ask one after the other; a loop that asks for ever is broken into turns.
 const HOST_ROUNDS_MAX: u32 = 1_000;
-/// A turn that takes longer than this is named in a warning.
-const SLOW_TURN: Duration = Duration::from_secs(1);
 
 /// Where a turn begins.
 pub(super) enum Seed {
@@ -163,24 +160,10 @@ async fn off_thread(
     let limits = engine.limits.clone();
     // The author's log lines go where this thread's go, also to a subscriber that only this thread has.
     let subscriber = tracing::dispatcher::get_default(Clone::clone);
-    let running = engine
-        .tasks
-        .spawn_blocking(move || tracing::dispatcher::with_default(&subscriber, || code(&limits)));
-    tokio::pin!(running);
-    let finished = tokio::select! {
-        biased;
-        finished = &mut running => finished,
-        () = tokio::time::sleep(SLOW_TURN) => {
-            tracing::warn!(
-                target: "duroxide::runtime",
-                "a turn has been running for {SLOW_TURN:?}: orchestration code must not block; do slow work in activities"
-            );
-            running.await
-        }
-    };
-    match finished {
-        Ok(Ok(step)) => Ok(step),
-        Ok(Err(divergence)) => Err(NotDriven::Diverged(divergence)),
-        Err(_) => Err(NotDriven::Gone),
+    let code = move || tracing::dispatcher::with_default(&subscriber, || code(&limits));
+    match engine.turns.run(code).await {
+        Some(Ok(step)) => Ok(step),
+        Some(Err(divergence)) => Err(NotDriven::Diverged(divergence)),
+        None => Err(NotDriven::Gone),
     }
 }

@@ -5,11 +5,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::provider::SessionFetchConfig;
 use lru::LruCache;
+use tokio_util::sync::CancellationToken;
 
 use super::execute::Claimed;
 use crate::engine::Engine;
@@ -31,7 +31,8 @@ struct Session {
 pub(super) struct Sessions {
     busy: Mutex<HashMap<String, Session>>,
     slots: Mutex<LruCache<String, usize>>,
-    seen: AtomicBool,
+    /// Fires when the first session is served here; until then there is nothing to renew.
+    first: CancellationToken,
 }
 
 /// What becomes of an activity that belongs to a session.
@@ -49,7 +50,7 @@ impl Sessions {
         Self {
             busy: Mutex::default(),
             slots: Mutex::new(LruCache::new(REMEMBERED)),
-            seen: AtomicBool::new(false),
+            first: CancellationToken::new(),
         }
     }
 
@@ -72,7 +73,7 @@ impl Sessions {
         if !busy.contains_key(id) && busy.len() >= engine.options.max_sessions_per_runtime {
             return Admission::Full(work);
         }
-        self.seen.store(true, Ordering::Relaxed);
+        self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
         let one_at_a_time = engine.options.worker_node_id.is_none();
         if one_at_a_time && session.running > 0 {
@@ -90,10 +91,6 @@ impl Sessions {
             left: false,
         };
         Admission::Run(work, place)
-    }
-
-    pub(super) fn any_seen(&self) -> bool {
-        self.seen.load(Ordering::Relaxed)
     }
 }
 
@@ -174,10 +171,8 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
             () = engine.stop.cancelled() => return,
-            _ = renew.tick() => {
-                if !sessions.any_seen() {
-                    continue;
-                }
+            () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
+            _ = renew.tick(), if sessions.first.is_cancelled() => {
                 let lease = engine.options.session_lock_timeout;
                 if let Err(error) = engine.store.renew_session_lock(&[owner.as_str()], lease, idle).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::SqliteError;
 use crate::tables::{instance_locks, orchestrator_queue};
-use crate::token;
+use crate::token::{self, Turn};
 use crate::tx::{Result, Tx};
 
 pub(crate) fn run(
@@ -13,9 +13,13 @@ pub(crate) fn run(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let instance = token::instance_of(token)?;
-    let claimed_at =
-        instance_locks::release(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(token)?;
+    if !instance_locks::release(tx, instance, token)? {
+        return Err(SqliteError::InvalidToken);
+    }
     let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(
         tx,

@@ -13,7 +13,7 @@ pub(crate) fn run(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let id = token::work_of(token)?;
+    let id = token::work(token)?.id;
     let visible_at = tx.after(delay);
     if !worker_queue::release(tx, id, token, visible_at, ignore_attempt)? {
         return Err(SqliteError::InvalidToken);

@@ -3,14 +3,18 @@
 use crate::error::SqliteError;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{orchestrator_queue, sessions, worker_queue};
-use crate::token;
+use crate::token::{self, Work};
 use crate::tx::{Result, Tx};
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
-    let id = token::work_of(token)?;
-    let Some(session) = worker_queue::delete_held(tx, id, token)? else {
-        return Err(why_not_held(tx, id, token)?);
+    let Work { id, in_session } = token::work(token)?;
+    let session = match in_session {
+        true => worker_queue::session_of(tx, id)?,
+        false => None,
     };
+    if !worker_queue::delete_held(tx, id, token)? {
+        return Err(why_not_held(tx, id, token)?);
+    }
     if let Some(session) = session {
         sessions::touch(tx, &session)?;
     }

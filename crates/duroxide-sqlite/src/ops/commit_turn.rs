@@ -14,7 +14,7 @@ use crate::tables::worker_queue::NewWork;
 use crate::tables::{
     executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
-use crate::token;
+use crate::token::{self, Turn};
 use crate::tx::{Result, Tx};
 
 /// Everything one turn writes.
@@ -42,7 +42,7 @@ impl Commit {
         metadata: ExecutionMetadata,
         cancelled: Vec<ScheduledActivityIdentifier>,
     ) -> Result<Self> {
-        let instance = token::instance_of(token)?;
+        let instance = token::turn(token)?.instance;
         Ok(Self {
             token: token.to_owned(),
             execution_id,
@@ -80,23 +80,18 @@ impl Commit {
             Some("Completed" | "Failed" | "ContinuedAsNew")
         )
     }
-
-    /// Whether a client that follows the instance could see the difference.
-    fn is_visible_to_clients(&self) -> bool {
-        self.named.is_some()
-            || self.execution.status.is_some()
-            || self.custom_status.is_some()
-            || !self.kv.is_empty()
-    }
 }
 
 pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
-    let instance = token::instance_of(&commit.token)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(&commit.token)?;
     // The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that
     // was overtaken changes nothing.
-    let Some(claimed_at) = instance_locks::release_valid(tx, instance, &commit.token)? else {
+    if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
-    };
+    }
     orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)?;
     write_instance(tx, instance, commit)?;
     for event in &commit.events {
@@ -121,9 +116,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
-    if commit.is_visible_to_clients() {
-        tx.effects.instance_changed(instance);
-    }
+    tx.effects.instance_changed(instance);
     Ok(())
 }
 
@@ -149,7 +142,8 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
     Ok(())
 }
 
-fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<SqliteError> {
+/// Why a token no longer holds its instance.
+pub(crate) fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<SqliteError> {
     Ok(if instance_locks::is_known(tx, instance, token)? {
         SqliteError::LockExpired {
             instance: instance.to_owned(),

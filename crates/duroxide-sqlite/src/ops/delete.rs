@@ -91,7 +91,7 @@ fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
     for id in ids {
         let messages =
             orchestrator_queue::delete_instance(tx, id)? + worker_queue::delete_instance(tx, id)?;
-        instance_locks::delete_instance(tx, id)?;
+        instance_locks::revoke(tx, id)?;
         kv::delete_instance(tx, id)?;
         add(
             &mut total,

@@ -25,6 +25,7 @@ pub(crate) fn events(
         history::append(tx, instance, execution_id, event)?;
     }
     orchestrator_queue::end_wait_for_start(tx, instance)?;
+    tx.effects.turn_claimable_at(tx.now);
     tx.effects.instance_changed(instance);
     Ok(())
 }

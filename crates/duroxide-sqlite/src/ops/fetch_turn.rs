@@ -11,12 +11,12 @@ use std::time::Duration;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CachedHistories, CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, KvEntry,
-    OrchestrationItem, SemverRange, TurnClaim, TurnHistory, WorkItem,
+    OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
 use semver::Version;
 
 use crate::codec;
-use crate::ops::orphans::{self, Orphan};
+use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::ops::set_aside;
 use crate::store::{Store, Tried};
 use crate::tables::instances::Handler;
@@ -29,17 +29,9 @@ use crate::tx::{Result, Tx};
 pub(crate) struct Ask {
     max: usize,
     lock_timeout: Duration,
-    versions: Versions,
+    filter: Option<DispatcherCapabilityFilter>,
     cached: Option<Arc<dyn CachedHistories>>,
     grace: Duration,
-}
-
-/// Which engine versions the caller can replay.
-enum Versions {
-    All,
-    None,
-    /// The contract asks for the first range of a filter only.
-    Within(SemverRange),
 }
 
 impl Ask {
@@ -47,27 +39,24 @@ impl Ask {
         Self {
             max: claim.max.max(1),
             lock_timeout: claim.lock_timeout,
-            versions: Versions::of(claim.filter.as_ref()),
+            filter: claim.filter.clone(),
             cached: claim.cached.clone(),
             grace,
         }
     }
-}
 
-impl Versions {
-    fn of(filter: Option<&DispatcherCapabilityFilter>) -> Self {
-        match filter.map(|filter| filter.supported_duroxide_versions.first()) {
-            None => Self::All,
-            Some(None) => Self::None,
-            Some(Some(range)) => Self::Within(range.clone()),
-        }
+    /// Whether no execution can ever match.
+    fn wants_nothing(&self) -> bool {
+        self.filter
+            .as_ref()
+            .is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
     }
 
-    fn accept(&self, pinned: Option<&Version>) -> bool {
-        match (self, pinned) {
-            (Self::All, _) | (Self::Within(_), None) => true,
-            (Self::Within(range), Some(pinned)) => range.contains(pinned),
-            (Self::None, _) => false,
+    /// Whether the caller can replay an execution begun by this engine version.
+    fn accepts(&self, pinned: Option<&Version>) -> bool {
+        match (&self.filter, pinned) {
+            (Some(filter), Some(pinned)) => filter.is_compatible(pinned),
+            (None, _) | (_, None) => true,
         }
     }
 }
@@ -78,6 +67,10 @@ struct Candidate {
     /// `None`: no row yet; the name is found in the history or in the batch.
     handler: Option<Handler>,
     execution_id: u64,
+    /// Whether anything was ever committed for it.
+    has_execution: bool,
+    /// Messages that came before the start wait to be claimed with it.
+    somebody_awaits: bool,
 }
 
 /// A claimed turn as the transaction left it.
@@ -102,7 +95,7 @@ enum RawHistory {
 pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedTurn>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
+        let tried = store.claim_step(move |tx| claim(tx, &step)).await?;
         let nothing_there = tried.found.is_empty();
         let mut found = Vec::with_capacity(tried.found.len());
         for raw in tried.found {
@@ -128,7 +121,7 @@ pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<Claim
 }
 
 fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
-    if matches!(ask.versions, Versions::None) {
+    if ask.wants_nothing() {
         return Ok(Tried {
             found: Vec::new(),
             due: None,
@@ -166,28 +159,34 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
         seen.insert(instance.to_owned());
         match instances::handler(tx, instance)? {
             Some(handler) => {
-                if ask.versions.accept(handler.pinned.as_ref()) {
+                if ask.accepts(handler.pinned.as_ref()) {
                     candidates.push(Candidate {
                         instance: instance.to_owned(),
                         execution_id: handler.execution_id,
                         handler: Some(handler),
+                        has_execution: true,
+                        somebody_awaits: false,
                     });
                 }
             }
-            None => match orphans::examine(tx, instance)? {
-                Some(stray) => strays.push(stray),
-                None => {
-                    let latest = executions::latest(tx, instance)?;
-                    let (execution_id, pinned) = latest.unwrap_or((1, None));
-                    if ask.versions.accept(pinned.as_ref()) {
+            None => {
+                let latest = executions::latest(tx, instance)?;
+                let has_execution = latest.is_some();
+                let (execution_id, pinned) = latest.unwrap_or((1, None));
+                match orphans::examine(tx, instance, execution_id)? {
+                    Unnamed::Unknown(stray) => strays.push(stray),
+                    Unnamed::Known { somebody_awaits } if ask.accepts(pinned.as_ref()) => {
                         candidates.push(Candidate {
                             instance: instance.to_owned(),
                             handler: None,
                             execution_id,
+                            has_execution,
+                            somebody_awaits,
                         });
                     }
+                    Unnamed::Known { .. } => {}
                 }
-            },
+            }
         }
         Ok(candidates.len() < ask.max)
     })?;
@@ -199,8 +198,13 @@ fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
         instance,
         handler,
         execution_id,
+        has_execution,
+        somebody_awaits,
     } = candidate;
-    let token = token::for_instance(&instance);
+    if somebody_awaits {
+        orchestrator_queue::end_wait_for_start(tx, &instance)?;
+    }
+    let token = token::for_turn(&instance, tx.now);
     instance_locks::grant(tx, &instance, &token, tx.later(ask.lock_timeout))?;
     let messages = orchestrator_queue::claim(tx, &instance, &token)?;
     let history = if handler.is_some() && caller_is_current(tx, ask, &instance, execution_id)? {
@@ -208,7 +212,10 @@ fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
     } else {
         RawHistory::Loaded {
             events: history::load(tx, &instance, execution_id)?,
-            kv: kv::base(tx, &instance)?,
+            kv: match has_execution {
+                true => kv::base(tx, &instance)?,
+                false => HashMap::new(),
+            },
         }
     };
     Ok(RawTurn {

@@ -9,6 +9,7 @@ use duroxide_core::provider::{ClaimedWork, SessionFetchConfig, TagFilter, WorkCl
 use crate::codec;
 use crate::ops::set_aside;
 use crate::store::{Store, Tried};
+use crate::tables::worker_queue::Free;
 use crate::tables::{sessions, worker_queue};
 use crate::token;
 use crate::tx::{Result, Tx};
@@ -44,28 +45,28 @@ impl Ask {
 /// A claimed item as the transaction left it.
 struct RawWork {
     token: String,
-    claimed: worker_queue::Claimed,
-}
-
-/// A free item the caller may take.
-struct Free {
-    id: i64,
-    session: Option<String>,
+    json: Vec<u8>,
+    attempts: u32,
 }
 
 /// One try: claims, decodes, sets aside what does not decode.
 pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedWork>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
+        let tried = store.claim_step(move |tx| claim(tx, &step)).await?;
         let nothing_there = tried.found.is_empty();
         let mut found = Vec::with_capacity(tried.found.len());
-        for RawWork { token, claimed } in tried.found {
-            match codec::decode_work_item(&claimed.json) {
+        for RawWork {
+            token,
+            json,
+            attempts,
+        } in tried.found
+        {
+            match codec::decode_work_item(&json) {
                 Ok(item) => found.push(ClaimedWork {
                     item,
                     lock_token: token,
-                    attempt_count: claimed.attempts,
+                    attempt_count: attempts,
                 }),
                 Err(reason) => {
                     store
@@ -89,12 +90,16 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
     for item in free {
-        let token = token::for_work(item.id);
-        let claimed = worker_queue::claim(tx, item.id, &token, until)?;
+        let token = token::for_work(item.id, item.session.is_some());
+        worker_queue::claim(tx, item.id, &token, until)?;
         if let (Some(session), Some(config)) = (&item.session, &ask.session) {
             sessions::grant(tx, session, &config.owner_id, tx.later(config.lock_timeout))?;
         }
-        found.push(RawWork { token, claimed });
+        found.push(RawWork {
+            token,
+            json: item.json,
+            attempts: item.attempts,
+        });
     }
     let mut due = None;
     if found.is_empty() {
@@ -113,9 +118,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let mut sessions_free_at: Option<i64> = None;
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        for id in worker_queue::free_ids(tx, tag, None, ask.max)? {
-            free.push(Free { id, session: None });
-        }
+        free.extend(worker_queue::free(tx, tag, None, ask.max)?);
         let Some(config) = &ask.session else {
             continue;
         };
@@ -126,10 +129,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
                     sessions_free_at = Some(earliest);
                 }
                 Some(_) | None => {
-                    for id in worker_queue::free_ids(tx, tag, Some(&session), ask.max)? {
-                        let session = Some(session.clone());
-                        free.push(Free { id, session });
-                    }
+                    free.extend(worker_queue::free(tx, tag, Some(&session), ask.max)?);
                 }
             }
         }

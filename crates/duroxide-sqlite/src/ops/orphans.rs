@@ -7,10 +7,23 @@
 
 use std::time::Duration;
 
-use crate::tables::{dead_letters, executions, history, orchestrator_queue};
+use crate::tables::dead_letters::NewLetter;
+use crate::tables::orchestrator_queue::Mailbox;
+use crate::tables::{dead_letters, history, orchestrator_queue};
 use crate::tx::{Result, Tx, duration_ms};
 
-/// What to do with the messages of an instance that cannot be claimed.
+/// An instance without a row.
+#[derive(Debug)]
+pub(crate) enum Unnamed {
+    /// It has a start or a history and can be claimed.
+    Known {
+        /// Messages that came before the start wait to be claimed with it.
+        somebody_awaits: bool,
+    },
+    Unknown(Orphan),
+}
+
+/// An instance that cannot be claimed.
 #[derive(Debug)]
 pub(crate) struct Orphan {
     instance: String,
@@ -18,17 +31,17 @@ pub(crate) struct Orphan {
     start_at: Option<i64>,
 }
 
-/// Looks at an instance without a row; `None` if it can be claimed all the same.
-pub(crate) fn examine(tx: &Tx<'_>, instance: &str) -> Result<Option<Orphan>> {
-    let start_at = orchestrator_queue::start_visible_at(tx, instance)?;
-    if start_at.is_some_and(|at| at <= tx.now) {
-        return Ok(None);
+/// Looks at an instance without a row.
+pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Unnamed> {
+    let Mailbox {
+        start_at,
+        somebody_awaits,
+    } = orchestrator_queue::mailbox(tx, instance)?;
+    let has_start = start_at.is_some_and(|at| at <= tx.now);
+    if has_start || history::last_event_id(tx, instance, execution_id)?.is_some() {
+        return Ok(Unnamed::Known { somebody_awaits });
     }
-    let execution_id = executions::latest_id(tx, instance)?;
-    if history::last_event_id(tx, instance, execution_id)?.is_some() {
-        return Ok(None);
-    }
-    Ok(Some(Orphan {
+    Ok(Unnamed::Unknown(Orphan {
         instance: instance.to_owned(),
         start_at,
     }))
@@ -46,8 +59,14 @@ pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Resul
     }
     for id in orchestrator_queue::overdue_ids(tx, instance, tx.earlier(grace))? {
         if let Some(payload) = orchestrator_queue::take(tx, id)? {
-            let reason = "the instance is unknown and was not started in time";
-            dead_letters::push(tx, "orchestrator", instance, &payload, reason)?;
+            let letter = NewLetter {
+                queue: "orchestrator",
+                instance,
+                payload: &payload,
+                reason: "the instance is unknown and was not started in time",
+                claimed: None,
+            };
+            dead_letters::push(tx, &letter)?;
         }
     }
     orchestrator_queue::await_start(tx, instance, duration_ms(grace))

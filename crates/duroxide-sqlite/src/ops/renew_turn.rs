@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use crate::error::SqliteError;
+use crate::ops::commit_turn::why_not_held;
 use crate::tables::instance_locks;
 use crate::token;
 use crate::tx::{Result, Tx};
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
-    let instance = token::instance_of(token)?;
+    let instance = token::turn(token)?.instance;
     if instance_locks::renew(tx, instance, token, tx.later(extend_for))? {
         return Ok(());
     }
-    Err(if instance_locks::is_known(tx, instance, token)? {
-        SqliteError::LockExpired {
-            instance: instance.to_owned(),
-        }
-    } else {
-        SqliteError::InvalidToken
-    })
+    Err(why_not_held(tx, instance, token)?)
 }

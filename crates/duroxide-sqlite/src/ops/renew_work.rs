@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use crate::ops::ack_work::why_not_held;
 use crate::tables::{sessions, worker_queue};
-use crate::token;
+use crate::token::{self, Work};
 use crate::tx::{Result, Tx};
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
-    let id = token::work_of(token)?;
-    let Some(session) = worker_queue::renew(tx, id, token, tx.later(extend_for))? else {
+    let Work { id, in_session } = token::work(token)?;
+    if !worker_queue::renew(tx, id, token, tx.later(extend_for))? {
         return Err(why_not_held(tx, id, token)?);
-    };
-    match session {
-        Some(session) => sessions::touch(tx, &session),
-        None => Ok(()),
     }
+    if in_session && let Some(session) = worker_queue::session_of(tx, id)? {
+        sessions::touch(tx, &session)?;
+    }
+    Ok(())
 }
 
 /// Of these leases, the ones that are cancelled, taken over or expired.
 pub(crate) fn lost(tx: &Tx<'_>, tokens: &[String]) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     for token in tokens {
-        let held = match token::work_of(token) {
-            Ok(id) => worker_queue::is_held(tx, id, token)?,
+        let held = match token::work(token) {
+            Ok(Work { id, .. }) => worker_queue::is_held(tx, id, token)?,
             Err(_) => false,
         };
         if !held {

@@ -1,40 +1,52 @@
 //! Sets claimed messages aside as dead letters, under the lease they were claimed with.
 
 use crate::error::SqliteError;
+use crate::tables::dead_letters::NewLetter;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
-use crate::token;
+use crate::token::{self, Turn};
 use crate::tx::{Result, Tx};
 
-/// Messages by their position in the claimed batch. The lease stays, also if nothing is left of the batch.
+/// Messages by their position in the batch as it was claimed, those already set aside counted. The lease stays, also
+/// if nothing is left of the batch.
 pub(crate) fn by_position(
     tx: &Tx<'_>,
     token: &str,
     positions: &[usize],
     reason: &str,
 ) -> Result<()> {
-    let instance = token::instance_of(token)?;
-    let claimed_at =
-        instance_locks::granted_at(tx, instance, token)?.ok_or(SqliteError::InvalidToken)?;
-    let ids = orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(token)?;
+    if !instance_locks::is_valid(tx, instance, token)? {
+        return Err(SqliteError::InvalidToken);
+    }
+    let mut ids = orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?;
+    ids.extend(dead_letters::ids_of_claim(tx, token)?);
+    ids.sort_unstable();
     for position in positions {
         let id = ids.get(*position).ok_or_else(|| SqliteError::Unstorable {
             what: format!("position {position}"),
             why: format!("the claimed batch of {instance} has {} messages", ids.len()),
         })?;
-        move_message(tx, instance, *id, reason)?;
+        move_message(tx, instance, *id, reason, Some((*id, token)))?;
     }
     Ok(())
 }
 
 /// Messages that did not decode. If nothing is left of the batch the lease ends: there is no turn to run.
 pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
-    let instance = token::instance_of(token)?;
+    let Turn {
+        instance,
+        claimed_at,
+    } = token::turn(token)?;
     // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
-    let Some(claimed_at) = instance_locks::granted_at(tx, instance, token)? else {
+    if !instance_locks::is_valid(tx, instance, token)? {
         return Ok(());
-    };
+    }
     for (id, reason) in broken {
-        move_message(tx, instance, *id, reason)?;
+        // Not part of the batch that is handed out, so not counted among its positions.
+        move_message(tx, instance, *id, reason, None)?;
     }
     if orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?.is_empty() {
         instance_locks::release(tx, instance, token)?;
@@ -47,16 +59,36 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
 
 /// An activity that did not decode.
 pub(crate) fn undecodable_work(tx: &Tx<'_>, token: &str, reason: &str) -> Result<()> {
-    let id = token::work_of(token)?;
+    let id = token::work(token)?.id;
     if let Some((instance, payload)) = worker_queue::take(tx, id, token)? {
-        dead_letters::push(tx, "worker", &instance, &payload, reason)?;
+        let letter = NewLetter {
+            queue: "worker",
+            instance: &instance,
+            payload: &payload,
+            reason,
+            claimed: None,
+        };
+        dead_letters::push(tx, &letter)?;
     }
     Ok(())
 }
 
-fn move_message(tx: &Tx<'_>, instance: &str, id: i64, reason: &str) -> Result<()> {
+fn move_message(
+    tx: &Tx<'_>,
+    instance: &str,
+    id: i64,
+    reason: &str,
+    claimed: Option<(i64, &str)>,
+) -> Result<()> {
     if let Some(payload) = orchestrator_queue::take(tx, id)? {
-        dead_letters::push(tx, "orchestrator", instance, &payload, reason)?;
+        let letter = NewLetter {
+            queue: "orchestrator",
+            instance,
+            payload: &payload,
+            reason,
+            claimed,
+        };
+        dead_letters::push(tx, &letter)?;
     }
     Ok(())
 }

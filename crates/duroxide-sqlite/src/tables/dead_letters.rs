@@ -4,16 +4,36 @@ use duroxide_core::provider::DeadLetter;
 
 use crate::tx::{Result, Tx, shown_ms};
 
-pub(crate) fn push(
-    tx: &Tx<'_>,
-    queue: &str,
-    instance: &str,
-    payload: &str,
-    reason: &str,
-) -> Result<()> {
+/// A message to be set aside.
+pub(crate) struct NewLetter<'a> {
+    pub(crate) queue: &'static str,
+    pub(crate) instance: &'a str,
+    pub(crate) payload: &'a str,
+    pub(crate) reason: &'a str,
+    /// Its number on the queue and the claim it was part of, if the holder of the claim set it aside.
+    pub(crate) claimed: Option<(i64, &'a str)>,
+}
+
+pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
+    let NewLetter {
+        queue,
+        instance,
+        payload,
+        reason,
+        claimed,
+    } = *letter;
     tx.execute(
-        "INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        (queue, instance, payload, reason, tx.now),
+        "INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, message_id, lock_token)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        (
+            queue,
+            instance,
+            payload,
+            reason,
+            tx.now,
+            claimed.map(|(id, _)| id),
+            claimed.map(|(_, token)| token),
+        ),
     )?;
     tracing::warn!(
         target: "duroxide::providers::sqlite",
@@ -23,6 +43,15 @@ pub(crate) fn push(
         "a message was set aside as a dead letter"
     );
     Ok(())
+}
+
+/// Queue numbers of the messages set aside under this claim.
+pub(crate) fn ids_of_claim(tx: &Tx<'_>, token: &str) -> Result<Vec<i64>> {
+    tx.all(
+        "SELECT message_id FROM dead_letters WHERE lock_token = ?1 AND message_id IS NOT NULL",
+        [token],
+        |row| row.get(0),
+    )
 }
 
 /// Oldest first.

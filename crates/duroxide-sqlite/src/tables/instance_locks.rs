@@ -13,22 +13,31 @@ pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
     Ok(())
 }
 
-/// Ends a valid lease; returns when it was granted.
-pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3 RETURNING locked_at",
+/// Ends a valid lease; `false` if the token does not hold one.
+pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let ended = tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
         (instance, token, tx.now),
-        |row| row.get(0),
-    )
+    )?;
+    Ok(ended == 1)
 }
 
-/// Ends a lease that nobody took over, expired or not; returns when it was granted.
-pub(crate) fn release(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 RETURNING locked_at",
+/// Ends a lease that nobody took over, expired or not.
+pub(crate) fn release(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let ended = tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
         (instance, token),
-        |row| row.get(0),
-    )
+    )?;
+    Ok(ended == 1)
+}
+
+/// Ends whatever lease there is.
+pub(crate) fn revoke(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute(
+        "DELETE FROM instance_locks WHERE instance_id = ?1",
+        [instance],
+    )?;
+    Ok(())
 }
 
 /// Extends a valid lease.
@@ -40,13 +49,14 @@ pub(crate) fn renew(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
     Ok(renewed == 1)
 }
 
-/// When a valid lease was granted.
-pub(crate) fn granted_at(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Option<i64>> {
-    tx.first(
-        "SELECT locked_at FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+/// Whether the token holds a valid lease.
+pub(crate) fn is_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    let valid = tx.first(
+        "SELECT 1 FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2 AND locked_until > ?3",
         (instance, token, tx.now),
-        |row| row.get(0),
-    )
+        |_| Ok(()),
+    )?;
+    Ok(valid.is_some())
 }
 
 /// Whether the token is the last one granted, valid or not.
@@ -66,12 +76,4 @@ pub(crate) fn next_expiry(tx: &Tx<'_>) -> Result<Option<i64>> {
         [tx.now],
         |row| row.get(0),
     )
-}
-
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<()> {
-    tx.execute(
-        "DELETE FROM instance_locks WHERE instance_id = ?1",
-        [instance],
-    )?;
-    Ok(())
 }

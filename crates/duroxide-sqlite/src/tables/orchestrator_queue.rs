@@ -14,7 +14,6 @@ pub(crate) struct NewMessage {
     pub(crate) instance: String,
     pub(crate) kind: &'static str,
     pub(crate) json: String,
-    pub(crate) starts: bool,
     pub(crate) due: Due,
 }
 
@@ -51,21 +50,15 @@ pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
         ),
     )?;
     tx.effects.turn_claimable_at(visible_at);
-    if message.starts {
-        end_wait_for_start(tx, &message.instance)?;
-    }
     Ok(())
 }
 
-/// The start has come: what waited for it can be claimed with it.
-pub(crate) fn end_wait_for_start(tx: &mut Tx<'_>, instance: &str) -> Result<()> {
-    let freed = tx.execute(
+/// The instance is known now: what waited for its start can be claimed with it.
+pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute(
         "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = NULL WHERE instance_id = ?1 AND lock_token = ?3",
         (instance, tx.now, AWAITING_START),
     )?;
-    if freed > 0 {
-        tx.effects.turn_claimable_at(tx.now);
-    }
     Ok(())
 }
 
@@ -105,11 +98,11 @@ pub(crate) fn walk_claimable(
 }
 
 /// Tags every visible message of the instance and counts the attempt; returns them in the order they were enqueued.
+/// Read first and tagged after: a RETURNING clause would set up a temporary table for each claim.
 pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Message>> {
     let mut messages = tx.all(
-        "UPDATE orchestrator_queue SET lock_token = ?3, attempt_count = attempt_count + 1
-         WHERE instance_id = ?1 AND visible_at <= ?2 RETURNING id, work_item, attempt_count",
-        (instance, tx.now, token),
+        "SELECT id, work_item, attempt_count + 1 FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2",
+        (instance, tx.now),
         |row| {
             Ok(Message {
                 id: row.get(0)?,
@@ -117,6 +110,11 @@ pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Mess
                 attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
             })
         },
+    )?;
+    tx.execute(
+        "UPDATE orchestrator_queue SET lock_token = ?3, attempt_count = attempt_count + 1
+         WHERE instance_id = ?1 AND visible_at <= ?2",
+        (instance, tx.now, token),
     )?;
     messages.sort_unstable_by_key(|message| message.id);
     Ok(messages)
@@ -193,13 +191,27 @@ pub(crate) fn has_visible(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// When the first start of the instance is or becomes visible.
-pub(crate) fn start_visible_at(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
-    tx.first(
-        "SELECT visible_at FROM orchestrator_queue
-         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') ORDER BY visible_at LIMIT 1",
-        [instance],
-        |row| row.get(0),
+/// What the messages of an instance without a row say about it.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    /// When the first start is or becomes visible.
+    pub(crate) start_at: Option<i64>,
+    /// Whether messages wait for the start.
+    pub(crate) somebody_awaits: bool,
+}
+
+pub(crate) fn mailbox(tx: &Tx<'_>, instance: &str) -> Result<Mailbox> {
+    tx.one(
+        "SELECT MIN(visible_at) FILTER (WHERE kind IN ('StartOrchestration', 'ContinueAsNew')),
+             COUNT(*) FILTER (WHERE lock_token = ?2)
+         FROM orchestrator_queue WHERE instance_id = ?1",
+        (instance, AWAITING_START),
+        |row| {
+            Ok(Mailbox {
+                start_at: row.get(0)?,
+                somebody_awaits: row.get::<_, i64>(1)? > 0,
+            })
+        },
     )
 }
 

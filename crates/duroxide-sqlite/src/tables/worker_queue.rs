@@ -14,10 +14,13 @@ pub(crate) struct NewWork {
     pub(crate) json: String,
 }
 
-/// A claimed activity.
+/// An activity that can be claimed.
 #[derive(Debug)]
-pub(crate) struct Claimed {
+pub(crate) struct Free {
+    pub(crate) id: i64,
+    pub(crate) session: Option<String>,
     pub(crate) json: Vec<u8>,
+    /// This claim included.
     pub(crate) attempts: u32,
 }
 
@@ -41,11 +44,20 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
 }
 
 /// Frees items whose lease ran out. The token stays: its holder may still hand the item back.
-pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<usize> {
-    tx.execute(
-        "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
+pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<()> {
+    // Asked first, because it is nearly always in vain: the update would set up a temporary table each time.
+    let expired = tx.first(
+        "SELECT 1 FROM worker_queue WHERE locked_until <= ?1 LIMIT 1",
         [tx.now],
-    )
+        |_| Ok(()),
+    )?;
+    if expired.is_some() {
+        tx.execute(
+            "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
+            [tx.now],
+        )?;
+    }
+    Ok(())
 }
 
 /// Tags that free items have, other than none.
@@ -105,67 +117,62 @@ fn distinct(
 }
 
 /// Free and visible items with exactly this tag and session, oldest first.
-pub(crate) fn free_ids(
+pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
     session: Option<&str>,
     limit: usize,
-) -> Result<Vec<i64>> {
+) -> Result<Vec<Free>> {
     tx.all(
-        "SELECT id FROM worker_queue INDEXED BY idx_worker_available
+        "SELECT id, work_item, attempt_count + 1 FROM worker_queue INDEXED BY idx_worker_available
          WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND visible_at <= ?3 ORDER BY id LIMIT ?4",
         (tag, session, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
-        |row| row.get(0),
-    )
-}
-
-/// Leases one item and counts the attempt.
-pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<Claimed> {
-    tx.one(
-        "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1
-         WHERE id = ?1 RETURNING work_item, attempt_count",
-        (id, token, until),
         |row| {
-            Ok(Claimed {
-                json: payload(row, 0)?,
-                attempts: row.get::<_, i64>(1)?.try_into().unwrap_or(u32::MAX),
+            Ok(Free {
+                id: row.get(0)?,
+                session: session.map(str::to_owned),
+                json: payload(row, 1)?,
+                attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
             })
         },
     )
 }
 
-/// Deletes an item under its valid lease; returns the session it is bound to.
-pub(crate) fn delete_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Option<String>>> {
-    tx.first(
-        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3 RETURNING session_id",
-        (id, token, tx.now),
-        |row| row.get(0),
-    )
-}
-
-/// Extends a valid lease; returns the session the item is bound to.
-pub(crate) fn renew(
-    tx: &Tx<'_>,
-    id: i64,
-    token: &str,
-    until: i64,
-) -> Result<Option<Option<String>>> {
-    tx.first(
-        "UPDATE worker_queue SET locked_until = ?4 WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3
-         RETURNING session_id",
-        (id, token, tx.now, until),
-        |row| row.get(0),
-    )
-}
-
-/// Whether the token is the last one granted for the item, valid or not.
-pub(crate) fn is_known(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
-    let known = tx.first(
-        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2",
-        (id, token),
-        |_| Ok(()),
+/// Leases one item and counts the attempt.
+pub(crate) fn claim(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<()> {
+    tx.execute(
+        "UPDATE worker_queue SET lock_token = ?2, locked_until = ?3, attempt_count = attempt_count + 1 WHERE id = ?1",
+        (id, token, until),
     )?;
-    Ok(known.is_some())
+    Ok(())
+}
+
+/// Deletes an item under its valid lease; `false` if the token does not hold one.
+pub(crate) fn delete_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let deleted = tx.execute(
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (id, token, tx.now),
+    )?;
+    Ok(deleted == 1)
+}
+
+/// Extends a valid lease; `false` if the token does not hold one.
+pub(crate) fn renew(tx: &Tx<'_>, id: i64, token: &str, until: i64) -> Result<bool> {
+    let renewed = tx.execute(
+        "UPDATE worker_queue SET locked_until = ?4 WHERE id = ?1 AND lock_token = ?2 AND locked_until > ?3",
+        (id, token, tx.now, until),
+    )?;
+    Ok(renewed == 1)
+}
+
+/// The session an item is bound to.
+pub(crate) fn session_of(tx: &Tx<'_>, id: i64) -> Result<Option<String>> {
+    let found = tx.first(
+        "SELECT session_id FROM worker_queue WHERE id = ?1",
+        [id],
+        |row| row.get(0),
+    )?;
+    Ok(found.flatten())
 }
 
 /// Whether the lease is valid.
@@ -176,6 +183,16 @@ pub(crate) fn is_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
         |_| Ok(()),
     )?;
     Ok(held.is_some())
+}
+
+/// Whether the token is the last one granted for the item, valid or not.
+pub(crate) fn is_known(tx: &Tx<'_>, id: i64, token: &str) -> Result<bool> {
+    let known = tx.first(
+        "SELECT 1 FROM worker_queue WHERE id = ?1 AND lock_token = ?2",
+        (id, token),
+        |_| Ok(()),
+    )?;
+    Ok(known.is_some())
 }
 
 /// Gives an item back.

@@ -3,40 +3,41 @@
 use std::sync::Arc;
 
 use duroxide_core::provider::Provider;
+use futures::future::join_all;
 
 use crate::support::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn a_burst_of_requests_shares_commits() {
+    const REQUESTS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let store = Arc::new(file_store(&path).await);
-    // Somebody holds the lock, so that the requests pile up behind it.
+    let store = file_store(&path).await;
+    store.checkpoint().await.unwrap();
+    // Somebody holds the lock, so that the requests pile up behind it; each is sent when it is first polled.
     let blocker = shell(&path);
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let requests: Vec<_> = (0..200)
-        .map(|n| {
-            let store = Arc::clone(&store);
-            tokio::spawn(async move {
-                store
-                    .enqueue_for_orchestrator(start(&format!("i{n}")), None)
-                    .await
-            })
-        })
-        .collect();
-    while requests.len() != 200 {
-        tokio::task::yield_now().await;
-    }
-    blocker.execute_batch("COMMIT").unwrap();
-    for request in requests {
-        request.await.unwrap().unwrap();
-    }
-    let count: i64 = shell(&path)
+    let requests = join_all((0..REQUESTS).map(|n| {
+        let store = &store;
+        async move {
+            let item = start(&format!("i{n}"));
+            store.enqueue_for_orchestrator(item, None).await
+        }
+    }));
+    let (done, ()) = tokio::join!(requests, async {
+        blocker.execute_batch("COMMIT").unwrap();
+    });
+    assert!(done.iter().all(Result::is_ok));
+    let count: usize = shell(&path)
         .query_row("SELECT COUNT(*) FROM orchestrator_queue", [], |row| {
             row.get(0)
         })
         .unwrap();
-    assert_eq!(count, 200);
+    assert_eq!(count, REQUESTS);
+    // A commit of its own would write at least three pages: the table and its two indexes.
+    let log = std::fs::metadata(folder.path().join("a.db-wal")).unwrap();
+    let pages = log.len() / 4096;
+    assert!(pages < REQUESTS as u64, "{pages} pages");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,9 +1,15 @@
 //! Tests of the SQLite store, by flow.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step that fails ends the test that took it"
+)]
+
 mod support;
 
 mod admin;
 mod bad_days;
+mod conformance;
 mod group;
 mod opening;
 mod orphans;

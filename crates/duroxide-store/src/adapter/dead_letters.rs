@@ -18,6 +18,7 @@ pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Ope
         reason: reason.to_owned(),
     };
     tracing::warn!(
+        target: "duroxide::providers::store",
         queue = %queue.name, instance = %message.group, message = message.id, reason,
         "message set aside as a dead letter"
     );

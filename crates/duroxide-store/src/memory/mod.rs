@@ -2,6 +2,9 @@
 //! process.
 
 mod grouped;
+mod logs;
+mod queues;
+mod scopes;
 mod shelf;
 mod single;
 mod state;
@@ -17,6 +20,8 @@ use crate::clock::StoreClock;
 use crate::error::StoreError;
 use crate::queue::{Claim, Claimed, Depth, MessageQueue};
 use crate::wake::{TopicWatch, Wakeups};
+
+pub use crate::adapter::MemoryProvider;
 
 /// A store in memory. Clones share the content.
 #[derive(Debug, Clone)]

@@ -29,6 +29,8 @@ use crate::error::StoreError;
 use crate::queue::{Claim, Claimed, MessageQueue};
 use crate::wake::{TopicWatch, Wakeups};
 
+pub use crate::adapter::RedbProvider;
+
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {

@@ -306,3 +306,21 @@ async fn paused_time_jumps_to_what_is_due() {
     let passed = begun.elapsed();
     assert!(passed >= month && passed < month + LOCK, "{passed:?}");
 }
+
+#[tokio::test]
+async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
+    let provider = MemoryProvider::new();
+    provider
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = provider
+        .fetch_orchestration_item(Duration::ZERO, Duration::ZERO, None)
+        .await
+        .unwrap()
+        .unwrap();
+    let late = provider
+        .ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![])
+        .await;
+    assert!(!late.unwrap_err().is_retryable());
+}

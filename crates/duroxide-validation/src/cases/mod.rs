@@ -26,6 +26,7 @@ pub mod outcome;
 pub mod poison_message;
 pub mod prune;
 pub mod queue_semantics;
+pub mod race_replay;
 pub mod sessions;
 pub mod tag_filtering;
 pub mod undecodable;

@@ -26,6 +26,11 @@ async fn mixed<'a>(factory: &'a (dyn ProviderFactory + 'a)) -> Bench<'a, dyn Pro
 async fn drain(bench: &Bench<'_, dyn ProviderFactory + '_>, filter: &TagFilter) -> Vec<u64> {
     let mut ids = Vec::new();
     while let Some(work) = bench.find_tagged(filter).await {
+        assert!(
+            !ids.contains(&work.id()),
+            "activity {} was handed out twice",
+            work.id()
+        );
         ids.push(work.id());
     }
     ids

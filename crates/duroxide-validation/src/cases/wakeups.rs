@@ -15,7 +15,7 @@ use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, session};
 
 /// How long a fetch may wait: far longer than any wake-up takes.
-const POLL: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_secs(4);
 /// How late a wake-up may be on a loaded machine; a polling loop is slower than this on average.
 const PROMPT: Duration = Duration::from_millis(250);
 

@@ -50,14 +50,14 @@ impl Memory {
     pub(crate) fn create(&self) -> MemoryProvider {
         let clock: ClockRef = self.clock.clone();
         let provider = MemoryProvider::with_clock(clock).with_orphan_grace(ORPHAN_GRACE);
-        *self.last.lock().unwrap() = Some(provider.clone());
+        *self.last.lock().expect("no case panics under this lock") = Some(provider.clone());
         provider
     }
 
     fn last(&self) -> MemoryProvider {
         self.last
             .lock()
-            .unwrap()
+            .expect("no case panics under this lock")
             .clone()
             .expect("a provider was created")
     }
@@ -73,9 +73,9 @@ impl Memory {
         let messages = store
             .query_one(query)
             .await
-            .unwrap()
+            .expect("the memory store answers")
             .into_messages()
-            .unwrap();
+            .expect("the memory store answers");
         let remove = Operation::DeleteMessages {
             queue: queue.clone(),
             ids: messages.iter().map(|m| m.id).collect(),
@@ -90,7 +90,7 @@ impl Memory {
             },
         });
         let batch = Batch::of(std::iter::once(remove).chain(damaged));
-        store.commit(batch).await.unwrap();
+        store.commit(batch).await.expect("the memory store answers");
     }
 }
 
@@ -108,9 +108,9 @@ impl ProviderFactory for Memory {
         let partitions = store
             .query_one(partitions)
             .await
-            .unwrap()
+            .expect("the memory store answers")
             .into_partitions()
-            .unwrap();
+            .expect("the memory store answers");
         for partition in partitions {
             let remove = Operation::DeletePartition {
                 entity: instance.into(),
@@ -125,8 +125,14 @@ impl ProviderFactory for Memory {
                 }],
             };
             // Numbers are checked against the state before a batch, so removal and damage are two.
-            store.commit(Batch::of([remove])).await.unwrap();
-            store.commit(Batch::of([damage])).await.unwrap();
+            store
+                .commit(Batch::of([remove]))
+                .await
+                .expect("the memory store answers");
+            store
+                .commit(Batch::of([damage]))
+                .await
+                .expect("the memory store answers");
         }
     }
 
@@ -137,8 +143,13 @@ impl ProviderFactory for Memory {
             after: 0,
             limit: usize::MAX,
         };
-        let answer = self.last().store().query_one(query).await.unwrap();
-        let messages = answer.into_messages().unwrap();
+        let answer = self
+            .last()
+            .store()
+            .query_one(query)
+            .await
+            .expect("the memory store answers");
+        let messages = answer.into_messages().expect("the memory store answers");
         messages.iter().map(|m| m.attempts).max().unwrap_or(0)
     }
 

@@ -6,6 +6,10 @@
 
 mod faulty;
 mod histories;
+#[allow(
+    unreachable_pub,
+    reason = "the file is shared with other crates as it is"
+)]
 mod recorded_handlers;
 mod support;
 

@@ -1,5 +1,6 @@
-//! Loading a claimed turn: who the instance is, its history and its key-values, read from one state in which the
-//! lease is valid. Nobody else writes to the instance while it is, so lease, messages and rows belong together.
+//! Loading a claimed turn: who the instance is, its history and its key-values, read from one state in which nobody
+//! has taken the lease over. Until then nobody else writes to the instance, so lease, messages and rows belong
+//! together, even if the lease lapsed meanwhile; the commit will find that out.
 
 use std::collections::HashMap;
 
@@ -101,7 +102,7 @@ impl Known {
     }
 }
 
-/// Loads what the turns need. A turn whose lease was lost meanwhile is left out.
+/// Loads what the turns need. A turn whose lease somebody else has taken over meanwhile is left out.
 pub(super) async fn run<S: EventStore>(
     store: &S,
     cached: Option<&dyn CachedHistories>,
@@ -129,7 +130,7 @@ pub(super) async fn run<S: EventStore>(
         let lease = next(&mut answers)?.into_lease()?;
         let history = next(&mut answers)?.into_events()?;
         let key_values = next(&mut answers)?.into_entries()?;
-        if lease.is_some_and(|lease| lease.valid) {
+        if lease.is_some() {
             turns.push(open.loaded(&history, &key_values));
         }
     }
@@ -167,10 +168,10 @@ async fn confirm<S: EventStore>(
             confirmed.push((open, false));
             continue;
         };
-        let valid = next(&mut answers)?.into_lease()?.is_some_and(|l| l.valid);
+        let ours = next(&mut answers)?.into_lease()?.is_some();
         let tail = next(&mut answers)?.into_events()?;
         let current = matches!(tail.as_slice(), [only] if only.number == last);
-        confirmed.push((open, valid && current));
+        confirmed.push((open, ours && current));
     }
     Ok(confirmed)
 }

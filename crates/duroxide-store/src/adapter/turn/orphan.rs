@@ -23,6 +23,7 @@ pub(super) async fn put_away<S: EventStore>(
     let only_queue = |item: &WorkItem| matches!(item, WorkItem::QueueMessage { .. });
     let operations = if items.iter().all(only_queue) {
         tracing::warn!(
+        target: "duroxide::providers::store",
             instance = %claimed.group, messages = items.len(),
             "queue messages for an unknown instance dropped"
         );

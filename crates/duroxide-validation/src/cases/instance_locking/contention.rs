@@ -69,6 +69,7 @@ pub async fn test_multi_threaded_no_duplicate_processing<F: ProviderFactory + ?S
     // A claimer that lost a race may have gone home empty; what is left is served now.
     while let Some(turn) = bench.claim().await {
         turns.push(turn);
+        assert!(turns.len() <= 20, "an instance was claimed twice");
     }
     assert_eq!(turns.len(), 20, "every instance is claimed once");
     assert_eq!(distinct(&turns), 20);

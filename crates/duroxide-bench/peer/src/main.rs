@@ -1,0 +1,81 @@
+//! One measurement of the published crate, printed as JSON. Shares every file but this one with `duroxide-bench`.
+
+#[path = "../../src/engine.rs"]
+mod engine;
+#[path = "../../src/measure.rs"]
+mod measure;
+#[path = "../../src/report.rs"]
+#[allow(dead_code, reason = "tables and charts are made by the other half")]
+mod report;
+#[path = "../../src/system.rs"]
+mod system;
+#[path = "../../src/workload.rs"]
+mod workload;
+
+engine::engine!(theirs, published);
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use published::RuntimeOptions;
+use published::providers::sqlite::SqliteProvider;
+
+use crate::report::Row;
+use crate::system::Subject;
+use crate::workload::{WORKLOADS, drive};
+
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    One {
+        subject: Subject,
+        workload: String,
+        seconds: u64,
+    },
+}
+
+#[tokio::main]
+async fn main() {
+    let What::One {
+        subject,
+        workload: name,
+        seconds,
+    } = Args::parse().command;
+    let folder = tempfile::Builder::new()
+        .prefix("duroxide-bench")
+        .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
+        .expect("a folder for the store");
+    let Some((_, workload)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
+        eprintln!("{name} does not apply to the published crate");
+        std::process::exit(1);
+    };
+    let engine = open(subject, folder.path(), workload.in_flight()).await;
+    let sample = drive(engine, *workload, Duration::from_secs(seconds)).await;
+    let row = Row::of(subject, &name, &sample, folder.path());
+    println!("{}", serde_json::to_string(&row).expect("a row is plain data"));
+}
+
+/// The published crate on its SQLite store: the best of the settings tried, or its defaults. Short polls help one at a
+/// time, more dispatchers help many at once.
+async fn open(subject: Subject, folder: &Path, in_flight: usize) -> theirs::Engine {
+    let url = format!("sqlite:{}?mode=rwc", folder.join("peer.db").display());
+    let store = SqliteProvider::new(&url, None).await.expect("open the published store");
+    let mut options = RuntimeOptions::default();
+    options.observability.log_level = "error".into();
+    if subject == Subject::Published {
+        if in_flight == 1 {
+            options.dispatcher_min_poll_interval = Duration::from_millis(1);
+        } else {
+            options.orchestration_concurrency = 8;
+            options.worker_concurrency = 8;
+        }
+    }
+    theirs::Engine::start(Arc::new(store), options).await
+}

@@ -1,0 +1,187 @@
+//! The conformance kit, against a file and against memory.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::clock::{Clock, SystemClock};
+use duroxide_core::provider::Provider;
+use duroxide_sqlite::{Durability, SqliteOptions, SqliteProvider};
+use duroxide_validation::{Capability, ProviderFactory, TestClock};
+use tempfile::TempDir;
+
+use crate::support::{shell, url};
+
+/// The system's clock, moved forward as far as a case wants.
+#[derive(Debug, Default)]
+struct MovableClock {
+    ahead_ms: AtomicU64,
+}
+
+impl Clock for MovableClock {
+    fn now_ms(&self) -> u64 {
+        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+    }
+}
+
+impl TestClock for MovableClock {
+    fn advance(&self, by: Duration) {
+        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn now_ms(&self) -> u64 {
+        Clock::now_ms(self)
+    }
+}
+
+fn options(clock: &Arc<MovableClock>) -> SqliteOptions {
+    SqliteOptions {
+        durability: Durability::Relaxed,
+        clock: clock.clone(),
+        ..SqliteOptions::default()
+    }
+}
+
+/// Stores in files of a folder that goes with the factory.
+struct Files {
+    folder: TempDir,
+    clock: Arc<MovableClock>,
+    made: Mutex<u32>,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            clock: Arc::default(),
+            made: Mutex::new(0),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        let made = *self.made.lock().unwrap();
+        self.folder.path().join(format!("{made}.db"))
+    }
+
+    async fn open(&self) -> Arc<dyn Provider> {
+        let url = url(&self.path());
+        let store = SqliteProvider::new(&url, Some(options(&self.clock))).await;
+        Arc::new(store.unwrap())
+    }
+
+    fn damage(&self, sql: &str, instance: &str) {
+        let rows = shell(&self.path()).execute(sql, [instance]).unwrap();
+        assert!(rows > 0, "nothing to damage for {instance}");
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Files {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        *self.made.lock().unwrap() += 1;
+        self.open().await
+    }
+
+    async fn second_handle(&self) -> Arc<dyn Provider> {
+        self.open().await
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        self.damage(
+            "UPDATE history SET event_data = '{\"torn' WHERE instance_id = ?1",
+            instance,
+        );
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        shell(&self.path())
+            .query_row(
+                "SELECT COALESCE(MAX(attempt_count), 0) FROM orchestrator_queue WHERE instance_id = ?1",
+                [instance],
+                |row| row.get(0),
+            )
+            .unwrap()
+    }
+
+    async fn corrupt_orchestrator_messages(&self, instance: &str) {
+        self.damage(
+            "UPDATE orchestrator_queue SET work_item = '{\"FromTheFuture\":{}}' WHERE instance_id = ?1",
+            instance,
+        );
+    }
+
+    async fn corrupt_worker_items(&self, instance: &str) {
+        self.damage(
+            "UPDATE worker_queue SET work_item = '{\"torn' WHERE instance_id = ?1",
+            instance,
+        );
+    }
+
+    fn supports(&self, capability: Capability) -> bool {
+        matches!(
+            capability,
+            Capability::CorruptHistory
+                | Capability::AttemptCounts
+                | Capability::CorruptMessages
+                | Capability::SecondHandle
+        )
+    }
+
+    fn long_polls(&self) -> bool {
+        true
+    }
+
+    fn clock(&self) -> Option<Arc<dyn TestClock>> {
+        Some(self.clock.clone())
+    }
+
+    fn orphan_grace(&self) -> Option<Duration> {
+        Some(SqliteOptions::default().unknown_instance_grace)
+    }
+}
+
+/// Stores in memory.
+struct Memory {
+    clock: Arc<MovableClock>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            clock: Arc::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Memory {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        let store = SqliteProvider::new_in_memory_with_options(Some(options(&self.clock)));
+        Arc::new(store.await.unwrap())
+    }
+
+    fn long_polls(&self) -> bool {
+        true
+    }
+
+    fn clock(&self) -> Option<Arc<dyn TestClock>> {
+        Some(self.clock.clone())
+    }
+
+    fn orphan_grace(&self) -> Option<Duration> {
+        Some(SqliteOptions::default().unknown_instance_grace)
+    }
+}
+
+mod files {
+    use super::Files;
+    duroxide_validation::conformance!(Files::new());
+}
+
+mod memory {
+    use super::Memory;
+    duroxide_validation::conformance!(Memory::new());
+}

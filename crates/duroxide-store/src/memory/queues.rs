@@ -1,0 +1,211 @@
+//! All queues. Finds the queue an operation or a lease belongs to and notes where something may have become claimable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::grouped::Grouped;
+use super::shelf::Shelf;
+use super::single::Single;
+use crate::error::StoreError;
+use crate::lease::{After, Lease, LeaseToken};
+use crate::queue::{Claim, Claimed, Delivery, Depth, Message, NewMessage, Queue};
+use crate::wake::Attempt;
+
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    last_id: u64,
+    queues: BTreeMap<String, Content>,
+    /// Queues to wake after the commit.
+    touched: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Grouped(Grouped),
+    Single(Single),
+}
+
+impl Queues {
+    pub(super) fn take_touched(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.touched)
+    }
+
+    pub(super) fn check_delivery(&self, queue: &Queue) -> Result<(), StoreError> {
+        match self.queues.get(queue.name.as_ref()) {
+            Some(Content::Grouped(_)) => queue.expect(Delivery::Grouped),
+            Some(Content::Single(_)) => queue.expect(Delivery::Single),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn claim(&mut self, claim: &Claim, now_ms: u64) -> Attempt<Vec<Claimed>> {
+        match self.content(&claim.queue) {
+            Content::Grouped(queue) => queue.claim(claim, now_ms),
+            Content::Single(queue) => queue.claim(claim, now_ms),
+        }
+    }
+
+    pub(super) fn lease(&self, token: &LeaseToken, now_ms: u64) -> Option<Lease> {
+        self.queues.iter().find_map(|(name, content)| {
+            let lease = match content {
+                Content::Grouped(queue) => queue.lease(token, now_ms),
+                Content::Single(queue) => queue.lease(token, now_ms),
+            };
+            lease.map(|lease| Lease {
+                queue: name.clone(),
+                ..lease
+            })
+        })
+    }
+
+    pub(super) fn enqueue(&mut self, queue: &Queue, new: NewMessage, now_ms: u64) -> u64 {
+        self.last_id += 1;
+        let message = new.stored_as(self.last_id, now_ms);
+        self.touched.insert(queue.name.to_string());
+        match self.content(queue) {
+            Content::Grouped(queue) => queue.enqueue(message),
+            Content::Single(queue) => queue.enqueue(message, now_ms),
+        }
+        1
+    }
+
+    pub(super) fn complete(&mut self, lease: &LeaseToken, now_ms: u64) -> u64 {
+        let mut removed = 0;
+        for (name, content) in &mut self.queues {
+            let (count, more) = match content {
+                Content::Grouped(queue) => queue.complete(lease),
+                Content::Single(queue) => (queue.complete(lease, now_ms), false),
+            };
+            if more {
+                self.touched.insert(name.clone());
+            }
+            removed += count;
+        }
+        removed
+    }
+
+    pub(super) fn renew(&mut self, lease: &LeaseToken, lease_ms: u64, now_ms: u64) -> u64 {
+        let until_ms = now_ms.saturating_add(lease_ms);
+        let renewed = self.queues.values_mut().map(|content| match content {
+            Content::Grouped(queue) => queue.renew(lease, until_ms),
+            Content::Single(queue) => queue.renew(lease, until_ms, now_ms),
+        });
+        renewed.sum()
+    }
+
+    pub(super) fn release(
+        &mut self,
+        lease: &LeaseToken,
+        after: After,
+        forgive: bool,
+        now_ms: u64,
+    ) -> u64 {
+        let mut released = 0;
+        for (name, content) in &mut self.queues {
+            let count = match content {
+                Content::Grouped(queue) => queue.release(lease, after, forgive, now_ms),
+                Content::Single(queue) => queue.release(lease, after, forgive, now_ms),
+            };
+            if count > 0 {
+                self.touched.insert(name.clone());
+            }
+            released += count;
+        }
+        released
+    }
+
+    pub(super) fn delete_messages(&mut self, queue: &Queue, ids: &[u64]) -> u64 {
+        self.content(queue).remove(ids)
+    }
+
+    pub(super) fn delete_keyed(&mut self, queue: &Queue, group: &str, key: &str) -> u64 {
+        let content = self.content(queue);
+        let ids = content.shelf().of_key(group, key);
+        content.remove(&ids)
+    }
+
+    pub(super) fn delete_group(&mut self, queue: &Queue, group: &str) -> u64 {
+        match self.content(queue) {
+            Content::Grouped(queue) => queue.delete_group(group),
+            Content::Single(queue) => {
+                let ids = queue.shelf.of_group(group);
+                queue.remove(&ids)
+            }
+        }
+    }
+
+    pub(super) fn set_label(&mut self, queue: &Queue, group: &str, label: Option<String>) -> u64 {
+        self.touched.insert(queue.name.to_string());
+        if let Content::Grouped(queue) = self.content(queue) {
+            queue.set_label(group, label);
+        }
+        1
+    }
+
+    pub(super) fn renew_affinities(
+        &mut self,
+        queue: &Queue,
+        owners: &[String],
+        lease_ms: u64,
+        idle_ms: u64,
+        now_ms: u64,
+    ) -> u64 {
+        let until_ms = now_ms.saturating_add(lease_ms);
+        match self.content(queue) {
+            Content::Single(queue) => queue.renew_affinities(owners, until_ms, idle_ms, now_ms),
+            Content::Grouped(_) => 0,
+        }
+    }
+
+    pub(super) fn sweep_affinities(&mut self, queue: &Queue, now_ms: u64) -> u64 {
+        match self.content(queue) {
+            Content::Single(queue) => queue.sweep_affinities(now_ms),
+            Content::Grouped(_) => 0,
+        }
+    }
+
+    pub(super) fn page(
+        &self,
+        queue: &Queue,
+        group: Option<&str>,
+        after: u64,
+        limit: usize,
+    ) -> Vec<Message> {
+        let content = self.queues.get(queue.name.as_ref());
+        content.map_or_else(Vec::new, |content| {
+            content.shelf().page(group, after, limit)
+        })
+    }
+
+    pub(super) fn depths(&self, queue: &Queue, now_ms: u64) -> Vec<Depth> {
+        match self.queues.get(queue.name.as_ref()) {
+            Some(Content::Grouped(queue)) => queue.depths(now_ms),
+            Some(Content::Single(queue)) => queue.depths(now_ms),
+            None => Vec::new(),
+        }
+    }
+
+    fn content(&mut self, queue: &Queue) -> &mut Content {
+        self.queues
+            .entry(queue.name.to_string())
+            .or_insert_with(|| match queue.delivery {
+                Delivery::Grouped => Content::Grouped(Grouped::default()),
+                Delivery::Single => Content::Single(Single::default()),
+            })
+    }
+}
+
+impl Content {
+    fn shelf(&self) -> &Shelf {
+        match self {
+            Self::Grouped(queue) => &queue.shelf,
+            Self::Single(queue) => &queue.shelf,
+        }
+    }
+
+    fn remove(&mut self, ids: &[u64]) -> u64 {
+        match self {
+            Self::Grouped(queue) => queue.remove(ids),
+            Self::Single(queue) => queue.remove(ids),
+        }
+    }
+}

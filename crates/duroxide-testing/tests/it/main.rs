@@ -1,0 +1,186 @@
+//! The harness as its users use it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::{FnOrchestration, OrchestrationContext};
+use duroxide_runtime::OrchestrationStatus;
+use duroxide_runtime::registry::OrchestrationRegistry;
+use duroxide_testing::{Harness, block_on, check_determinism, replay};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+async fn reminders(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    for day in 1..=30 {
+        ctx.schedule_timer(DAY).await;
+        ctx.schedule_activity("remind", format!("{input} {day}"))
+            .await?;
+    }
+    Ok("reminded 30 times".into())
+}
+
+async fn approval(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    let answer = ctx.schedule_wait("approved");
+    match ctx.select2(answer, ctx.schedule_timer(DAY)).await {
+        duroxide_core::Either2::First(who) => Ok(format!("approved by {who}")),
+        duroxide_core::Either2::Second(()) => Ok("nobody answered".into()),
+    }
+}
+
+async fn careless(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    let fields: HashMap<String, u32> = (0..64).map(|n| (format!("field-{n}"), n)).collect();
+    let order: Vec<String> = fields.keys().cloned().collect();
+    ctx.schedule_activity("remind", order.join(",")).await
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("reminders", reminders)
+        .register("approval", approval)
+        .register("careless", careless)
+        .build()
+}
+
+fn output(status: &OrchestrationStatus) -> &str {
+    match status {
+        OrchestrationStatus::Completed { output, .. } => output,
+        other => panic!("not completed: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn thirty_days_pass_in_a_moment() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .stub_value("remind", "sent")
+        .start()
+        .await;
+    let before = harness.now_ms();
+    let status = harness.run("reminders", "drink water").await;
+    assert_eq!(output(&status), "reminded 30 times");
+    assert!(harness.now_ms() - before >= 30 * 86_400_000);
+    assert_eq!(harness.calls("remind").len(), 30);
+    assert_eq!(harness.calls("remind")[4].input, "drink water 5");
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_arrives_at_its_moment_or_the_deadline_passes() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .start()
+        .await;
+    harness.start("a", "approval", "").await;
+    harness.raise_after(DAY / 2, "a", "approved", "Ada");
+    assert_eq!(output(&harness.wait("a").await), "approved by Ada");
+    assert_eq!(
+        output(&harness.run("approval", "").await),
+        "nobody answered"
+    );
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_can_be_moved_step_by_step() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .stub_value("remind", "sent")
+        .start()
+        .await;
+    harness.start("r", "reminders", "x").await;
+    harness.advance(3 * DAY + Duration::from_secs(60)).await;
+    assert_eq!(harness.calls("remind").len(), 3);
+    harness.stop().await;
+}
+
+#[test]
+fn the_second_call_fails_and_the_error_is_the_outcome() {
+    block_on(async {
+        let mut harness = Harness::builder()
+            .orchestrations(orchestrations())
+            .stub_value("remind", "sent")
+            .fail_call("remind", 2, "mail server down")
+            .start()
+            .await;
+        let status = harness.run("reminders", "x").await;
+        assert!(
+            matches!(&status, OrchestrationStatus::Failed { details, .. } if details.display_message() == "mail server down"),
+            "{status:?}"
+        );
+        harness.stop().await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_commit_changes_nothing_but_repeats() {
+    for nth in 1..=12 {
+        for after in [false, true] {
+            let mut harness = Harness::builder()
+                .orchestrations(orchestrations())
+                .stub_value("remind", "sent")
+                .start()
+                .await;
+            if after {
+                harness.crash_after_commit(nth);
+            } else {
+                harness.crash_before_commit(nth);
+            }
+            let status = harness.run("reminders", "x").await;
+            assert_eq!(output(&status), "reminded 30 times");
+            assert_eq!(harness.crashes(), 1, "commit {nth}, after: {after}");
+            let calls = harness.calls("remind").len();
+            assert!((30..=31).contains(&calls), "{calls} calls");
+            harness.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_depends_on_hash_order_is_caught() {
+    let harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .stub_value("remind", "sent")
+        .start()
+        .await;
+    let started = duroxide_core::Event::with_event_id(
+        1,
+        "i",
+        1,
+        None,
+        duroxide_core::EventKind::OrchestrationStarted {
+            name: "careless".into(),
+            version: "1.0.0".into(),
+            input: String::new(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        },
+    );
+    let report = check_determinism(&[started], &orchestrations()).unwrap_err();
+    assert!(report.contains("one run decides"), "{report}");
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorded_history_replays_against_the_code_that_made_it_and_not_against_other_code() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .stub_value("remind", "sent")
+        .start()
+        .await;
+    harness.run("reminders", "x").await;
+    let json = serde_json::to_string(&harness.history("run-1").await).unwrap();
+    let same = replay(&json, Arc::new(FnOrchestration(reminders))).unwrap();
+    assert_eq!(same.executions, 1);
+    let other = replay(&json, Arc::new(FnOrchestration(approval))).unwrap_err();
+    assert!(other.to_string().contains("schedule mismatch"), "{other}");
+    let none = replay("{}", Arc::new(FnOrchestration(approval))).unwrap_err();
+    assert!(
+        none.to_string().contains("not a recorded history"),
+        "{none}"
+    );
+    harness.stop().await;
+}

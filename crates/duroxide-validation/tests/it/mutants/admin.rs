@@ -1,0 +1,163 @@
+//! Flaws of the administrative half.
+
+use async_trait::async_trait;
+use duroxide_core::Event;
+use duroxide_core::provider::{
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+};
+
+use super::{Flaw, Mutant};
+
+type Result<T> = std::result::Result<T, ProviderError>;
+
+impl Mutant {
+    fn reference(&self) -> &dyn ProviderAdmin {
+        self.inner
+            .as_management_capability()
+            .expect("the reference store has an administrative half")
+    }
+
+    fn as_listed(&self, mut ids: Vec<String>) -> Vec<String> {
+        if self.has(Flaw::ListsOldestFirst) {
+            ids.reverse();
+        }
+        ids
+    }
+
+    async fn delete_everything(&self) -> Result<DeleteInstanceResult> {
+        let mut total = DeleteInstanceResult::default();
+        for id in self.reference().list_instances().await? {
+            if let Ok(deleted) = self.reference().delete_instance(&id, true).await {
+                total.instances_deleted += deleted.instances_deleted;
+            }
+        }
+        Ok(total)
+    }
+}
+
+#[async_trait]
+impl ProviderAdmin for Mutant {
+    async fn list_instances(&self) -> Result<Vec<String>> {
+        Ok(self.as_listed(self.reference().list_instances().await?))
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>> {
+        Ok(self.as_listed(self.reference().list_instances_by_status(status).await?))
+    }
+
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>> {
+        self.reference().list_executions(instance).await
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>> {
+        self.read_with_execution(instance, execution_id).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>> {
+        self.read(instance).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64> {
+        self.reference().latest_execution_id(instance).await
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo> {
+        let mut info = self.reference().get_instance_info(instance).await?;
+        if self.has(Flaw::OutputIsEmptyText) {
+            info.output = Some(info.output.unwrap_or_default());
+        }
+        if self.has(Flaw::TimesAreZero) {
+            info.created_at = 0;
+        }
+        Ok(info)
+    }
+
+    async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
+        let mut info = self
+            .reference()
+            .get_execution_info(instance, execution_id)
+            .await?;
+        if self.has(Flaw::OutputIsEmptyText) {
+            info.output = Some(info.output.unwrap_or_default());
+        }
+        if self.has(Flaw::TimesAreZero) {
+            info.started_at = 0;
+        }
+        Ok(info)
+    }
+
+    async fn get_system_metrics(&self) -> Result<SystemMetrics> {
+        self.reference().get_system_metrics().await
+    }
+
+    async fn get_queue_depths(&self) -> Result<QueueDepths> {
+        let mut depths = self.reference().get_queue_depths().await?;
+        if self.has(Flaw::DepthsCountClaimed) {
+            depths.orchestrator_queue += self.notes.lock().open_turns.len();
+        }
+        Ok(depths)
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>> {
+        self.reference().list_children(instance_id).await
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>> {
+        self.reference().get_parent_id(instance_id).await
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult> {
+        let force = force || self.has(Flaw::DeletesRunning);
+        self.reference().delete_instances_atomic(ids, force).await
+    }
+
+    async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
+        if self.has(Flaw::BulkDeletesAll) {
+            return self.delete_everything().await;
+        }
+        self.reference().delete_instance_bulk(filter).await
+    }
+
+    async fn prune_executions(
+        &self,
+        instance_id: &str,
+        mut options: PruneOptions,
+    ) -> Result<PruneResult> {
+        if self.has(Flaw::PrunesTooMuch) {
+            options.keep_last = None;
+        }
+        self.reference()
+            .prune_executions(instance_id, options)
+            .await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult> {
+        self.reference()
+            .prune_executions_bulk(filter, options)
+            .await
+    }
+
+    async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>> {
+        if self.has(Flaw::ForgetsDeadLetters) {
+            return Ok(Vec::new());
+        }
+        self.reference().list_dead_letters(limit).await
+    }
+
+    async fn delete_dead_letter(&self, id: u64) -> Result<bool> {
+        self.reference().delete_dead_letter(id).await
+    }
+}

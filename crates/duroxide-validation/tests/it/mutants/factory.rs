@@ -1,0 +1,76 @@
+//! The reference factory, with a flaw in everything it makes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::Provider;
+use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock};
+
+use super::{Flaw, Mutant};
+use crate::reference::Memory;
+
+pub(super) struct Flawed {
+    reference: Memory,
+    flaw: Flaw,
+}
+
+impl Flawed {
+    pub(super) fn with(flaw: Flaw) -> Self {
+        Self {
+            reference: Memory::default(),
+            flaw,
+        }
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Flawed {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        Arc::new(Mutant::new(self.reference.create(), self.flaw))
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        self.reference.corrupt_instance_history(instance).await;
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        self.reference.get_max_attempt_count(instance).await
+    }
+
+    fn supports(&self, capability: Capability) -> bool {
+        self.reference.supports(capability)
+    }
+
+    fn long_polls(&self) -> bool {
+        self.reference.long_polls()
+    }
+
+    fn clock(&self) -> Option<Arc<dyn TestClock>> {
+        self.reference.clock()
+    }
+
+    fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
+        Some(Arc::new(Self::with(self.flaw)))
+    }
+
+    fn orphan_grace(&self) -> Option<Duration> {
+        self.reference.orphan_grace()
+    }
+
+    async fn corrupt_orchestrator_messages(&self, instance: &str) {
+        self.reference.corrupt_orchestrator_messages(instance).await;
+    }
+
+    async fn corrupt_worker_items(&self, instance: &str) {
+        self.reference.corrupt_worker_items(instance).await;
+    }
+
+    async fn second_handle(&self) -> Arc<dyn Provider> {
+        self.reference.second_handle().await
+    }
+
+    async fn skewed_handle(&self, skew: ClockSkew) -> Arc<dyn Provider> {
+        self.reference.skewed_handle(skew).await
+    }
+}

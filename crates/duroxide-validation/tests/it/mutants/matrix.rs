@@ -1,0 +1,140 @@
+//! Which case catches which mutant: written to `docs/provider-mutants.md`, and checked against it.
+//!
+//! `MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix` runs every case against every mutant and
+//! writes the table. Without it, each mutant meets exactly the cases the table names, and each of them must fail.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use duroxide_validation::{Case, Report, cases, run_cases};
+use futures::future::join_all;
+
+use super::Flaw;
+use super::factory::Flawed;
+
+/// Cases named per mutant, most telling first.
+const NAMED_MAX: usize = 5;
+
+fn document() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("docs/provider-mutants.md")
+}
+
+async fn meet(flaw: Flaw, cases: Vec<Case>) -> Report {
+    run_cases(Arc::new(Flawed::with(flaw)), cases, |_| {}).await
+}
+
+fn caught_by(report: &Report) -> Vec<String> {
+    report.failed().map(|outcome| outcome.case.path()).collect()
+}
+
+/// Panics of cases are the point here; their texts would drown the result.
+fn silence_panics() {
+    std::panic::set_hook(Box::new(|_| {}));
+}
+
+/// Every mutant with the cases that caught it.
+async fn full_matrix() -> Vec<(Flaw, Vec<String>)> {
+    let mut matrix = Vec::new();
+    for flaw in Flaw::ALL {
+        let began = std::time::Instant::now();
+        let report = meet(*flaw, cases()).await;
+        let caught = caught_by(&report);
+        let slowest = report.outcomes.iter().max_by_key(|o| o.took);
+        let slowest = slowest.map(|o| (o.case.path(), o.took));
+        println!(
+            "{flaw:?}: {} cases, {:?}, slowest {slowest:?}",
+            caught.len(),
+            began.elapsed()
+        );
+        matrix.push((*flaw, caught));
+    }
+    matrix
+}
+
+/// The cases that tell most: those that few other mutants fail.
+fn most_telling(matrix: &[(Flaw, Vec<String>)]) -> BTreeMap<String, Vec<String>> {
+    let mut kills: HashMap<&str, usize> = HashMap::new();
+    for case in matrix.iter().flat_map(|(_, cases)| cases) {
+        *kills.entry(case).or_default() += 1;
+    }
+    let name = |(flaw, cases): &(Flaw, Vec<String>)| {
+        let mut cases = cases.clone();
+        cases.sort_by_key(|case| (kills[case.as_str()], case.clone()));
+        cases.truncate(NAMED_MAX);
+        (format!("{flaw:?}"), cases)
+    };
+    matrix.iter().map(name).collect()
+}
+
+fn render(named: &BTreeMap<String, Vec<String>>) -> String {
+    let mut text = String::from(
+        "# Mutants: proof that the kit bites\n\n\
+         Each row is a provider that is right in everything but one promise. The cases named with it fail on it; the\n\
+         test `every_mutant_is_caught_by_the_cases_named_for_it` runs exactly these pairs. The unmutated reference\n\
+         store passes every case.\n\n\
+         Written by `MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix`.\n\n\
+         | mutant | what it does wrong | caught, among others, by |\n|---|---|---|\n",
+    );
+    for flaw in Flaw::ALL {
+        let cases = &named[&format!("{flaw:?}")];
+        let cases: Vec<String> = cases.iter().map(|case| format!("`{case}`")).collect();
+        let _ = writeln!(
+            text,
+            "| {flaw:?} | {} | {} |",
+            flaw.story(),
+            cases.join("<br>")
+        );
+    }
+    text
+}
+
+/// The cases that the document names for each mutant.
+fn parse(text: &str) -> BTreeMap<String, Vec<String>> {
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, flaw, _, cases, _] = cells[..] else {
+            return None;
+        };
+        let cases = cases.split('`').filter(|part| part.contains("::"));
+        Some((flaw.to_owned(), cases.map(str::to_owned).collect()))
+    };
+    let table = text.lines().skip_while(|line| *line != "|---|---|---|");
+    table.skip(1).filter_map(row).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_mutant_is_caught_by_the_cases_named_for_it() {
+    silence_panics();
+    if std::env::var_os("MUTANT_MATRIX").is_some() {
+        let matrix = full_matrix().await;
+        std::fs::write(document(), render(&most_telling(&matrix))).unwrap();
+    }
+    let text = std::fs::read_to_string(document()).unwrap();
+    let named = parse(&text);
+    let named = &named;
+    let checks = Flaw::ALL.iter().map(|flaw| async move {
+        let wanted = named.get(&format!("{flaw:?}")).cloned().unwrap_or_default();
+        let met = cases()
+            .into_iter()
+            .filter(|case| wanted.contains(&case.path()));
+        let caught = caught_by(&meet(*flaw, met.collect()).await);
+        let missed = wanted.iter().filter(|case| !caught.contains(case));
+        match missed.collect::<Vec<_>>()[..] {
+            [] if !wanted.is_empty() => None,
+            [] => Some(format!("{flaw:?} is caught by no case")),
+            ref missed => Some(format!("{flaw:?} is not caught by {missed:?}")),
+        }
+    });
+    let trouble: Vec<String> = join_all(checks).await.into_iter().flatten().collect();
+    let _ = std::panic::take_hook();
+    assert!(trouble.is_empty(), "{}", trouble.join("\n"));
+}
+
+#[test]
+fn the_document_says_what_the_mutants_say() {
+    let text = std::fs::read_to_string(document()).unwrap();
+    assert_eq!(render(&parse(&text)), text, "write the document again");
+}

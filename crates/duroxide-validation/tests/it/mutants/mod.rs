@@ -1,0 +1,137 @@
+//! Providers that break one promise each, to show that the kit notices.
+//!
+//! In: the reference store and a [`Flaw`]. Out: a provider that is right in everything but that. Each flaw is a slip
+//! that a real store has made or could make.
+
+mod admin;
+mod factory;
+mod matrix;
+mod notes;
+mod provider;
+mod reads;
+mod turns;
+mod work;
+
+use duroxide_store::MemoryProvider;
+
+use self::notes::Notes;
+
+/// The reference store with one flaw.
+pub(crate) struct Mutant {
+    inner: MemoryProvider,
+    flaw: Flaw,
+    notes: Notes,
+}
+
+impl Mutant {
+    fn new(inner: MemoryProvider, flaw: Flaw) -> Self {
+        Self {
+            inner,
+            flaw,
+            notes: Notes::default(),
+        }
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw
+    }
+}
+
+macro_rules! flaws {
+    ($($name:ident: $promise:literal;)*) => {
+        /// The promise that a mutant breaks.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub(crate) enum Flaw {
+            $($name,)*
+        }
+
+        impl Flaw {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What the mutant does wrong.
+            fn story(self) -> &'static str {
+                match self {
+                    $(Self::$name => $promise,)*
+                }
+            }
+        }
+    };
+}
+
+flaws! {
+    LeaseIsNoLease: "a claimed instance is handed to the next claimer at once";
+    LeaseLastsForEver: "a claimed instance is never handed out again";
+    LeaseIsLimitedTooLate: "a fetch takes an endless lease and limits it in a second step";
+    OneTokenForAll: "every claim of an instance gets the same token";
+    LostRaceIsNoWork: "a claimer that meets another one is told that there is no work";
+    CommitsWithoutFencing: "the commit of a lost lease appends its events all the same";
+    CommitsTwice: "a second commit with the same token succeeds";
+    CommitInTwoSteps: "activities of a commit are enqueued after it";
+    CommitLeavesHalf: "activities of a commit that fails stay";
+    OverwritesEvents: "an event id that exists is silently skipped";
+    AcceptsEventZero: "events without a position are silently skipped";
+    IgnoresStatusOfEmptyTurn: "the status of a commit without events is not stored";
+    LosesParent: "the parent of a child is not stored";
+    ForgetsPinnedVersion: "the pinned version is not stored";
+    ExecutionStuck: "a fetch always reports execution 1";
+    ReversesMessages: "the messages of a batch come newest first";
+    LosesLastMessage: "the last message of a larger batch is not handed out";
+    ReversesHistory: "a history is read newest first";
+    RestampsEvents: "events are read with the version of the reader";
+    AbandonKeepsLease: "an abandoned instance stays leased";
+    AbandonIgnoresDelay: "a delay on abandon is not kept";
+    AbandonDelaysAll: "a delay on abandon also hides messages that came later";
+    AbandonAlwaysCounts: "an abandon that should not count as an attempt does";
+    AbandonNeverCounts: "an abandon never counts as an attempt";
+    AbandonForgivesStrangers: "abandoning with an unknown token succeeds";
+    AttemptsFromZero: "attempts are counted from zero";
+    AttemptsNotKept: "every claim is reported as the first attempt";
+    RenewalRevives: "a renewal of a lost instance lease succeeds";
+    RenewalIsLostOnTurns: "a renewal of an instance lease changes nothing";
+    IgnoresFilter: "the capability filter is ignored";
+    FirstRangeOnly: "only the first range of a filter is used";
+    EmptyFilterAdmitsAll: "a filter without ranges lets everything through";
+    IgnoresDelays: "delayed messages are visible at once";
+    TimersAtOnce: "timers of a commit are visible at once";
+    DropsEarlyMessages: "a message that arrives before its start is dropped";
+    OrphanBlocksQueue: "a message for an unknown instance stops the queue";
+    HistoryErrorIsError: "a damaged history makes the fetch fail while the lease is held";
+    DamageReadsAsEmpty: "a damaged history is read as an empty one";
+    KvSnapshotTooNew: "the snapshot holds the running execution's values";
+    KvSnapshotEmpty: "the snapshot is always empty";
+    KvTrimsKeys: "spaces around a key are cut off";
+    StatusVersionStuck: "the version of the custom status is always 1";
+    DropsTag: "the tag of an activity is not stored";
+    TagNoneIsAny: "a worker that wants nothing gets everything";
+    ReordersWork: "the second activity is handed out before the first";
+    WorkLeaseIsNoLease: "a claimed activity is handed to the next worker at once";
+    AcksWorkWithoutFencing: "the ack of a lost activity delivers its result";
+    LosesCompletion: "the result of an acked activity is lost";
+    AcceptsAnyCompletion: "an ack accepts any message as a result";
+    WorkRenewalRevives: "a renewal of a lost activity lease succeeds";
+    WorkRenewalIsLost: "a renewal of an activity lease changes nothing";
+    CancelBeforeInsert: "a commit cancels before it enqueues";
+    CancelIgnored: "cancelled activities stay";
+    CancelSparesClaimed: "claimed activities are not cancelled";
+    SessionsShared: "all owners share their sessions";
+    SessionlessGetsSessions: "a worker without sessions gets session work";
+    SessionIdleIgnored: "idle sessions are renewed";
+    CleanupDoesNothing: "expired sessions are never removed";
+    DeletesRunning: "a running instance is deleted without force";
+    BulkDeletesAll: "bulk deletion takes what runs";
+    PrunesTooMuch: "pruning ignores how many to keep";
+    OutputIsEmptyText: "no output is reported as an empty one";
+    TimesAreZero: "creation and start times are zero";
+    DepthsCountClaimed: "claimed rows are counted as waiting";
+    ListsOldestFirst: "instances are listed oldest first";
+    SizesAreCharacters: "sizes of values are counted in characters";
+    NeverWaits: "a fetch never waits for work";
+    SleepsThroughWork: "a waiting fetch is not woken";
+    WatchNeverWakes: "a watching client is not woken";
+    TrustsCache: "a history in the caller's memory is confirmed unseen";
+    BatchTooLarge: "a batch holds one more than asked for";
+    ForgetsDeadLetters: "messages set aside are gone";
+    SetAsideDoesNothing: "messages set aside stay in the queue";
+    OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
+    NoLeaseIsLost: "no activity lease is ever reported as lost";
+}

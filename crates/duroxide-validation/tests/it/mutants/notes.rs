@@ -1,0 +1,53 @@
+//! What a mutant remembers of the calls it saw.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard};
+
+use duroxide_core::WorkItem;
+use duroxide_core::provider::ScheduledActivityIdentifier;
+
+#[derive(Default)]
+pub(super) struct Notes {
+    inner: Mutex<Inner>,
+    /// Whether a fetch is under way.
+    pub(super) busy: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct Inner {
+    /// Instance of every turn token seen.
+    pub(super) turns: HashMap<String, String>,
+    /// Activity of every work token seen.
+    pub(super) works: HashMap<String, WorkItem>,
+    /// Turn tokens that committed.
+    pub(super) committed: HashSet<String>,
+    /// Claims that were neither acked nor abandoned.
+    pub(super) open_turns: HashSet<String>,
+    /// Instances that were written to before they were started.
+    pub(super) orphans: HashSet<String>,
+    /// The real token behind the one that everybody gets.
+    pub(super) real_token: Option<String>,
+}
+
+impl Notes {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("nothing panics under this lock")
+    }
+
+    pub(super) fn instance_of(&self, token: &str) -> Option<String> {
+        self.lock().turns.get(token).cloned()
+    }
+
+    pub(super) fn activity_of(&self, token: &str) -> Option<WorkItem> {
+        self.lock().works.get(token).cloned()
+    }
+
+    /// Whether this activity was ever claimed.
+    pub(super) fn was_claimed(&self, wanted: &ScheduledActivityIdentifier) -> bool {
+        self.lock().works.values().any(|item| {
+            matches!(item, WorkItem::ActivityExecute { instance, id, .. }
+                if *instance == wanted.instance && *id == wanted.activity_id)
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! The trait, one delegating line per method; the flaws are in the neighbouring files.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::{
+    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
+    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
+};
+use duroxide_core::{Event, WorkItem};
+
+use super::turns::Turn;
+use super::{Flaw, Mutant};
+
+type Result<T> = std::result::Result<T, ProviderError>;
+
+#[async_trait]
+impl Provider for Mutant {
+    fn name(&self) -> &str {
+        "mutant"
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>> {
+        self.fetch_turn(lock_timeout, poll_timeout, filter).await
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<()> {
+        let turn = Turn {
+            token: self.real_token(lock_token),
+            execution_id,
+            events: history_delta,
+            work: worker_items,
+            messages: orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+        };
+        self.commit_turn(turn).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<()> {
+        self.abandon_turn(&self.real_token(lock_token), delay, ignore_attempt)
+            .await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
+        self.as_read(self.inner.read(instance).await)
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
+        self.as_read(self.inner.read_with_execution(instance, execution_id).await)
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<()> {
+        self.inner
+            .append_with_execution(instance, execution_id, new_events)
+            .await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
+        self.inner.enqueue_for_worker(self.as_scheduled(item)).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>> {
+        self.fetch_work(lock_timeout, poll_timeout, session, tag_filter)
+            .await
+    }
+
+    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<()> {
+        self.ack_work(token, completion).await
+    }
+
+    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+        self.renew_work(token, extend_for).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize> {
+        self.renew_sessions(owner_ids, extend_for, idle_timeout)
+            .await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize> {
+        if self.has(Flaw::CleanupDoesNothing) {
+            return Ok(0);
+        }
+        self.inner.cleanup_orphaned_sessions(idle_timeout).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<()> {
+        self.abandon_work(token, delay, ignore_attempt).await
+    }
+
+    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+        self.renew_turn(&self.real_token(token), extend_for).await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<()> {
+        self.enqueue(item, delay).await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>> {
+        let status = self
+            .inner
+            .get_custom_status(instance, last_seen_version)
+            .await?;
+        if self.has(Flaw::StatusVersionStuck) {
+            return Ok(status.map(|(value, _)| (value, 1)));
+        }
+        Ok(status)
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
+        let key = if self.has(Flaw::KvTrimsKeys) {
+            key.trim()
+        } else {
+            key
+        };
+        self.inner.get_kv_value(instance, key).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
+        self.inner.get_kv_all_values(instance).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
+        self.stats(instance).await
+    }
+
+    async fn claim_turns(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        self.claim_batch(claim).await
+    }
+
+    async fn claim_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
+        self.claim_works(claim).await
+    }
+
+    async fn lost_work_items(&self, tokens: &[String]) -> Result<Option<Vec<String>>> {
+        if self.has(Flaw::NoLeaseIsLost) {
+            return Ok(Some(Vec::new()));
+        }
+        self.inner.lost_work_items(tokens).await
+    }
+
+    async fn set_aside_messages(
+        &self,
+        lock_token: &str,
+        positions: &[usize],
+        reason: &str,
+    ) -> Result<bool> {
+        if self.has(Flaw::SetAsideDoesNothing) {
+            return Ok(true);
+        }
+        self.inner
+            .set_aside_messages(&self.real_token(lock_token), positions, reason)
+            .await
+    }
+
+    async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>> {
+        self.outcome(instance).await
+    }
+
+    async fn execution_handler(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Option<(String, String)>> {
+        self.inner.execution_handler(instance, execution_id).await
+    }
+
+    fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
+        if self.has(Flaw::WatchNeverWakes) {
+            return Some(Box::new(super::reads::Asleep));
+        }
+        self.inner.watch_instance(instance)
+    }
+}

@@ -1,0 +1,66 @@
+//! Flaws of reading.
+
+use async_trait::async_trait;
+use duroxide_core::provider::{
+    InstanceOutcome, InstanceWatch, OutcomeStatus, Provider, ProviderError, SystemStats,
+};
+use duroxide_core::{BUILD_VERSION, ErrorDetails, Event};
+
+use super::{Flaw, Mutant};
+
+/// A watch that sleeps for ever.
+pub(super) struct Asleep;
+
+#[async_trait]
+impl InstanceWatch for Asleep {
+    async fn changed(&mut self) {
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Mutant {
+    pub(super) fn as_read(
+        &self,
+        history: Result<Vec<Event>, ProviderError>,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let mut history = match history {
+            Err(_) if self.has(Flaw::DamageReadsAsEmpty) => Vec::new(),
+            answer => answer?,
+        };
+        if self.has(Flaw::ReversesHistory) {
+            history.reverse();
+        }
+        if self.has(Flaw::RestampsEvents) {
+            for event in &mut history {
+                event.duroxide_version = BUILD_VERSION.to_owned();
+            }
+        }
+        Ok(history)
+    }
+
+    pub(super) async fn outcome(
+        &self,
+        instance: &str,
+    ) -> Result<Option<InstanceOutcome>, ProviderError> {
+        let mut outcome = self.inner.read_outcome(instance).await?;
+        if self.has(Flaw::OutcomeWithoutReason)
+            && let Some(outcome) = &mut outcome
+            && let OutcomeStatus::Failed { details } = &mut outcome.status
+        {
+            *details = ErrorDetails::orchestration_failed("failed");
+        }
+        Ok(outcome)
+    }
+
+    pub(super) async fn stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
+        let mut stats = self.inner.get_instance_stats(instance).await?;
+        if self.has(Flaw::SizesAreCharacters)
+            && let Some(stats) = &mut stats
+        {
+            let values = self.inner.get_kv_all_values(instance).await?;
+            let characters: usize = values.values().map(|v| v.chars().count()).sum();
+            stats.kv_total_value_bytes = characters as u64;
+        }
+        Ok(stats)
+    }
+}

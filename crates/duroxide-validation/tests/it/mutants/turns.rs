@@ -1,0 +1,412 @@
+//! Flaws of the orchestrator side.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use duroxide_core::provider::{
+    ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, KvEntry, OrchestrationItem,
+    Provider, ProviderError, ScheduledActivityIdentifier, TurnClaim, TurnHistory,
+};
+use duroxide_core::{Event, WorkItem};
+
+use super::{Flaw, Mutant};
+
+type Result<T> = std::result::Result<T, ProviderError>;
+type Fetched = Option<(OrchestrationItem, String, u32)>;
+
+const FOR_EVER: Duration = Duration::from_secs(1_000_000_000);
+const SHARED_TOKEN: &str = "the-token";
+
+/// A commit, by name.
+pub(super) struct Turn {
+    pub(super) token: String,
+    pub(super) execution_id: u64,
+    pub(super) events: Vec<Event>,
+    pub(super) work: Vec<WorkItem>,
+    pub(super) messages: Vec<WorkItem>,
+    pub(super) metadata: ExecutionMetadata,
+    pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl Mutant {
+    pub(super) fn real_token(&self, token: &str) -> String {
+        let real = self.notes.lock().real_token.clone();
+        match real {
+            Some(real) if token == SHARED_TOKEN => real,
+            _ => token.to_owned(),
+        }
+    }
+
+    pub(super) async fn fetch_turn(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched> {
+        if self.has(Flaw::OrphanBlocksQueue) && self.has_orphan().await? {
+            return Ok(None);
+        }
+        if self.has(Flaw::LostRaceIsNoWork) {
+            return self
+                .fetch_or_give_up(lock_timeout, poll_timeout, filter)
+                .await;
+        }
+        let filter = self.as_filter(filter);
+        let lease = self.as_lease(lock_timeout);
+        let found = match self.flaw {
+            Flaw::NeverWaits => {
+                let now = Duration::ZERO;
+                self.inner
+                    .fetch_orchestration_item(lease, now, filter.as_ref())
+                    .await?
+            }
+            Flaw::SleepsThroughWork => {
+                self.fetch_asleep(lease, poll_timeout, filter.as_ref())
+                    .await?
+            }
+            _ => {
+                self.inner
+                    .fetch_orchestration_item(lease, poll_timeout, filter.as_ref())
+                    .await?
+            }
+        };
+        if self.has(Flaw::LeaseIsLimitedTooLate)
+            && let Some((_, token, _)) = &found
+        {
+            tokio::task::yield_now().await;
+            self.inner
+                .renew_orchestration_item_lock(token, lock_timeout)
+                .await?;
+        }
+        self.as_fetched(found).await
+    }
+
+    async fn fetch_or_give_up(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched> {
+        if self.notes.busy.swap(true, Ordering::SeqCst) {
+            return Ok(None);
+        }
+        tokio::task::yield_now().await;
+        let found = self
+            .inner
+            .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
+            .await;
+        self.notes.busy.store(false, Ordering::SeqCst);
+        found
+    }
+
+    async fn fetch_asleep(
+        &self,
+        lease: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Fetched> {
+        let now = Duration::ZERO;
+        let found = self
+            .inner
+            .fetch_orchestration_item(lease, now, filter)
+            .await?;
+        if found.is_some() || poll_timeout.is_zero() {
+            return Ok(found);
+        }
+        tokio::time::sleep(poll_timeout).await;
+        self.inner
+            .fetch_orchestration_item(lease, now, filter)
+            .await
+    }
+
+    fn as_lease(&self, lock_timeout: Duration) -> Duration {
+        match self.flaw {
+            Flaw::LeaseIsNoLease => Duration::ZERO,
+            Flaw::LeaseLastsForEver | Flaw::LeaseIsLimitedTooLate => FOR_EVER,
+            _ => lock_timeout,
+        }
+    }
+
+    fn as_filter(
+        &self,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Option<DispatcherCapabilityFilter> {
+        let mut filter = filter.cloned()?;
+        let ranges = &mut filter.supported_duroxide_versions;
+        match self.flaw {
+            Flaw::IgnoresFilter => return None,
+            Flaw::EmptyFilterAdmitsAll if ranges.is_empty() => return None,
+            Flaw::FirstRangeOnly => ranges.truncate(1),
+            _ => {}
+        }
+        Some(filter)
+    }
+
+    async fn as_fetched(&self, found: Fetched) -> Result<Fetched> {
+        let Some((mut item, mut token, mut attempt)) = found else {
+            return Ok(None);
+        };
+        if self.has(Flaw::HistoryErrorIsError)
+            && let Some(text) = item.history_error
+        {
+            return Err(ProviderError::permanent("fetch_orchestration_item", text));
+        }
+        {
+            let mut notes = self.notes.lock();
+            notes.turns.insert(token.clone(), item.instance.clone());
+            notes.open_turns.insert(token.clone());
+            notes.real_token = self.has(Flaw::OneTokenForAll).then(|| token.clone());
+        }
+        match self.flaw {
+            Flaw::OneTokenForAll => SHARED_TOKEN.clone_into(&mut token),
+            Flaw::ReversesMessages => item.messages.reverse(),
+            Flaw::LosesLastMessage if item.messages.len() > 1 => drop(item.messages.pop()),
+            Flaw::ReversesHistory => item.history.reverse(),
+            Flaw::ExecutionStuck => item.execution_id = 1,
+            Flaw::AttemptsFromZero => attempt -= 1,
+            Flaw::AttemptsNotKept => attempt = 1,
+            Flaw::KvSnapshotEmpty => item.kv_snapshot.clear(),
+            Flaw::KvSnapshotTooNew => self.refresh_snapshot(&mut item).await?,
+            _ => {}
+        }
+        Ok(Some((item, token, attempt)))
+    }
+
+    async fn refresh_snapshot(&self, item: &mut OrchestrationItem) -> Result<()> {
+        let current = self.inner.get_kv_all_values(&item.instance).await?;
+        for (key, value) in current {
+            let entry = KvEntry {
+                value,
+                last_updated_at_ms: 0,
+            };
+            item.kv_snapshot.insert(key, entry);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn claim_batch(&self, mut claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        match self.flaw {
+            Flaw::BatchTooLarge => claim.max += 1,
+            Flaw::TrustsCache => return self.claim_trusting(claim).await,
+            _ => {}
+        }
+        self.inner.claim_turns(claim).await
+    }
+
+    async fn claim_trusting(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        let cached = claim.cached.clone();
+        let mut turns = self.inner.claim_turns(claim).await?;
+        for turn in &mut turns {
+            let held = cached.as_ref().and_then(|c| c.cached(&turn.item.instance));
+            if held.is_some() {
+                turn.history = TurnHistory::Unchanged;
+                turn.item.history.clear();
+                turn.item.kv_snapshot.clear();
+            }
+        }
+        Ok(turns)
+    }
+
+    pub(super) async fn commit_turn(&self, mut turn: Turn) -> Result<()> {
+        let token = turn.token.clone();
+        if self.has(Flaw::CommitsTwice) && self.notes.lock().committed.contains(&token) {
+            return Ok(());
+        }
+        let after = self.before_commit(&mut turn).await?;
+        let (execution, events) = (turn.execution_id, turn.events.clone());
+        let answer = self.commit_inner(turn).await;
+        if answer.is_err() && self.has(Flaw::CommitsWithoutFencing) {
+            return self.append_anyway(&token, execution, events).await;
+        }
+        answer?;
+        self.notes.lock().open_turns.remove(&token);
+        self.notes.lock().committed.insert(token);
+        after.send(self).await
+    }
+
+    /// Spoils the commit; what it returns is done after the real one.
+    async fn before_commit(&self, turn: &mut Turn) -> Result<After> {
+        let mut after = After::default();
+        turn.work = turn
+            .work
+            .drain(..)
+            .map(|item| self.as_scheduled(item))
+            .collect();
+        match self.flaw {
+            Flaw::CommitInTwoSteps | Flaw::CancelBeforeInsert => {
+                after.work = std::mem::take(&mut turn.work);
+            }
+            Flaw::CommitLeavesHalf => {
+                for item in turn.work.drain(..) {
+                    self.inner.enqueue_for_worker(item).await?;
+                }
+            }
+            Flaw::OverwritesEvents => self.drop_known_events(turn).await?,
+            Flaw::AcceptsEventZero => turn.events.retain(|e| e.event_id != 0),
+            Flaw::IgnoresStatusOfEmptyTurn if turn.events.is_empty() => turn.metadata.status = None,
+            Flaw::LosesParent => turn.metadata.parent_instance_id = None,
+            Flaw::ForgetsPinnedVersion => turn.metadata.pinned_duroxide_version = None,
+            Flaw::CancelIgnored => turn.cancelled.clear(),
+            Flaw::CancelSparesClaimed => {
+                turn.cancelled
+                    .retain(|wanted| !self.notes.was_claimed(wanted));
+            }
+            Flaw::TimersAtOnce => {
+                let is_timer = |item: &WorkItem| matches!(item, WorkItem::TimerFired { .. });
+                let (timers, others) = turn.messages.drain(..).partition(is_timer);
+                (after.messages, turn.messages) = (timers, others);
+            }
+            _ => {}
+        }
+        Ok(after)
+    }
+
+    async fn drop_known_events(&self, turn: &mut Turn) -> Result<()> {
+        let Some(instance) = self.notes.instance_of(&turn.token) else {
+            return Ok(());
+        };
+        let known = self
+            .inner
+            .read_with_execution(&instance, turn.execution_id)
+            .await?;
+        turn.events
+            .retain(|e| known.iter().all(|k| k.event_id != e.event_id));
+        Ok(())
+    }
+
+    async fn commit_inner(&self, turn: Turn) -> Result<()> {
+        self.inner
+            .ack_orchestration_item(
+                &turn.token,
+                turn.execution_id,
+                turn.events,
+                turn.work,
+                turn.messages,
+                turn.metadata,
+                turn.cancelled,
+            )
+            .await
+    }
+
+    async fn append_anyway(&self, token: &str, execution: u64, events: Vec<Event>) -> Result<()> {
+        let unknown = || ProviderError::permanent("ack_orchestration_item", "Invalid lock token");
+        let instance = self.notes.instance_of(token).ok_or_else(unknown)?;
+        self.inner
+            .append_with_execution(&instance, execution, events)
+            .await
+    }
+
+    pub(super) async fn abandon_turn(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<()> {
+        let (delay, ignore_attempt) = match self.flaw {
+            Flaw::AbandonKeepsLease if self.notes.instance_of(token).is_some() => return Ok(()),
+            Flaw::AbandonIgnoresDelay => (None, ignore_attempt),
+            Flaw::AbandonAlwaysCounts => (delay, false),
+            Flaw::AbandonNeverCounts => (delay, true),
+            _ => (delay, ignore_attempt),
+        };
+        let answer = self
+            .inner
+            .abandon_orchestration_item(token, delay, ignore_attempt)
+            .await;
+        if self.has(Flaw::AbandonForgivesStrangers) {
+            return Ok(());
+        }
+        answer?;
+        self.notes.lock().open_turns.remove(token);
+        if self.has(Flaw::AbandonDelaysAll) && delay.is_some() {
+            return self.hide_newcomers(delay).await;
+        }
+        Ok(())
+    }
+
+    /// Claims what arrived during the lease and delays it like the rest.
+    async fn hide_newcomers(&self, delay: Option<Duration>) -> Result<()> {
+        let (lease, now) = (Duration::from_secs(1), Duration::ZERO);
+        match self
+            .inner
+            .fetch_orchestration_item(lease, now, None)
+            .await?
+        {
+            Some((_, token, _)) => {
+                self.inner
+                    .abandon_orchestration_item(&token, delay, true)
+                    .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn renew_turn(&self, token: &str, extend_for: Duration) -> Result<()> {
+        if self.has(Flaw::RenewalIsLostOnTurns) {
+            let open = self.notes.lock().open_turns.contains(token);
+            return match open {
+                true => Ok(()),
+                false => {
+                    self.inner
+                        .renew_orchestration_item_lock(token, extend_for)
+                        .await
+                }
+            };
+        }
+        let answer = self
+            .inner
+            .renew_orchestration_item_lock(token, extend_for)
+            .await;
+        if self.has(Flaw::RenewalRevives) && self.notes.instance_of(token).is_some() {
+            return Ok(());
+        }
+        answer
+    }
+
+    pub(super) async fn enqueue(&self, item: WorkItem, delay: Option<Duration>) -> Result<()> {
+        let delay = if self.has(Flaw::IgnoresDelays) {
+            None
+        } else {
+            delay
+        };
+        let instance = item.target_instance().to_owned();
+        let early = !item.is_start() && self.inner.read_outcome(&instance).await?.is_none();
+        if early && self.has(Flaw::DropsEarlyMessages) {
+            return Ok(());
+        }
+        if early && !matches!(item, WorkItem::QueueMessage { .. }) {
+            self.notes.lock().orphans.insert(instance);
+        }
+        self.inner.enqueue_for_orchestrator(item, delay).await
+    }
+
+    async fn has_orphan(&self) -> Result<bool> {
+        let orphans: Vec<String> = self.notes.lock().orphans.iter().cloned().collect();
+        for instance in orphans {
+            if self.inner.read_outcome(&instance).await?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What a spoiled commit does in a second step.
+#[derive(Default)]
+struct After {
+    work: Vec<WorkItem>,
+    messages: Vec<WorkItem>,
+}
+
+impl After {
+    async fn send(self, mutant: &Mutant) -> Result<()> {
+        tokio::task::yield_now().await;
+        for item in self.work {
+            mutant.inner.enqueue_for_worker(item).await?;
+        }
+        for item in self.messages {
+            mutant.inner.enqueue_for_orchestrator(item, None).await?;
+        }
+        Ok(())
+    }
+}
