@@ -19,7 +19,7 @@ pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Ope
     };
     tracing::warn!(
         target: "duroxide::providers::store",
-        queue = %queue.name, instance = %message.group, message = message.id, reason,
+        queue = %queue.name, instance_id = %message.group, message = message.id, reason,
         "message set aside as a dead letter"
     );
     Ok(Operation::Enqueue {

@@ -23,7 +23,7 @@ pub(super) async fn put_away<S: EventStore>(
     let operations = if items.iter().all(only_queue) {
         tracing::warn!(
         target: "duroxide::providers::store",
-            instance = %claimed.group, messages = items.len(),
+            instance_id = %claimed.group, messages = items.len(),
             "queue messages for an unknown instance dropped"
         );
         remove(claimed, 0, claimed.messages.iter().map(|m| m.id).collect())
