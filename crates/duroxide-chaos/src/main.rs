@@ -56,6 +56,6 @@ fn main() -> std::process::ExitCode {
             seed,
             folder,
             report,
-        } => nemesis::run(kills, seed, folder, report),
+        } => nemesis::run(kills, seed, folder, report.as_deref()),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(
     kills: u32,
     seed: Option<u64>,
     folder: Option<PathBuf>,
-    report_path: Option<PathBuf>,
+    report_path: Option<&Path>,
 ) -> ExitCode {
     let seed = seed.unwrap_or_else(|| {
         SystemTime::now()
@@ -35,7 +35,7 @@ pub(crate) fn run(
     eprintln!();
     finish(&folder);
     let report = check::check(&folder, seed, kills, named);
-    publish(&report, report_path.as_deref());
+    publish(&report, report_path);
     if report.violations.is_empty() {
         println!("chaos: nothing lost, nothing twice");
         ExitCode::SUCCESS
@@ -50,7 +50,7 @@ pub(crate) fn run(
 
 /// One life of the worker, ended by SIGKILL. True if it ended at a named point.
 fn one_life(folder: &Path, random: &mut Random) -> bool {
-    let at_a_point = random.next() % 2 == 0;
+    let at_a_point = random.next().is_multiple_of(2);
     let mut worker = spawn(folder, false, |command| {
         if at_a_point {
             let point = POINTS[random.between(0, POINTS.len() as u64) as usize];
