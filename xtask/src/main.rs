@@ -1,2 +1,46 @@
-//! Project commands.
-fn main() {}
+//! The project's own commands: `cargo xtask test` is what a contributor and the build server run.
+
+mod dependencies;
+mod gates;
+mod run;
+mod tools;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        [] | ["help" | "--help" | "-h"] => {
+            help();
+            Ok(())
+        }
+        ["test"] => gates::all(),
+        ["test", names @ ..] => gates::some(names),
+        ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
+        ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
+        [other, ..] => Err(format!("unknown command `{other}`; try `cargo xtask help`")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() {
+    println!(
+        "cargo xtask test            run every gate, in this order; stops at the first that fails"
+    );
+    println!("cargo xtask test GATE ...   run only these");
+    println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
+    println!("cargo xtask bench ...       measure every store and the published crate");
+    println!("cargo xtask help            this text");
+    println!();
+    println!("gates:");
+    for gate in gates::GATES {
+        println!("  {:<16} {}", gate.name, gate.about);
+    }
+}

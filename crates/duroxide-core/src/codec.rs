@@ -8,6 +8,12 @@ use serde_json::Value;
 /// # Errors
 ///
 /// When the value does not serialise.
+///
+/// ```
+/// use duroxide::codec;
+/// assert_eq!(codec::encode("plain").as_deref(), Ok("plain"));
+/// assert_eq!(codec::encode(&[1, 2]).as_deref(), Ok("[1,2]"));
+/// ```
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
     match serde_json::to_value(value).map_err(|e| e.to_string())? {
         Value::String(text) => Ok(text),
@@ -23,6 +29,12 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, String> {
 /// # Errors
 ///
 /// When the text fits neither way.
+///
+/// ```
+/// use duroxide::codec;
+/// assert_eq!(codec::decode::<Vec<u8>>("[1,2]"), Ok(vec![1, 2]));
+/// assert_eq!(codec::decode::<String>("[1,2]").as_deref(), Ok("[1,2]"));
+/// ```
 pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let bare = || serde_json::from_value(Value::String(text.to_owned()));
     if is_string::<T>() {

@@ -38,6 +38,19 @@ pub enum ScheduleKind {
 ///
 /// The operation is scheduled by the call that returns the future, not by the first poll. The future resolves in the
 /// order of the recorded history. Dropping it before it resolved cancels the operation.
+///
+/// ```
+/// use duroxide::OrchestrationContext;
+///
+/// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+///     // Scheduled here, both at once.
+///     let text = ctx.schedule_activity("read", input).map(|text| text.map(|t| t.len()));
+///     let image = ctx.schedule_activity("render", "cover").with_tag("gpu");
+///     // Dropped without being awaited: cancelled.
+///     drop(ctx.schedule_activity("read", "something else"));
+///     Ok(format!("{} bytes, {}", text.await?, image.await?))
+/// }
+/// ```
 #[must_use = "dropping a durable future cancels its operation"]
 pub struct DurableFuture<T> {
     state: State<T>,

@@ -50,6 +50,20 @@ pub(crate) struct ActivityIdentity {
 }
 
 /// What an activity knows about itself, and how it learns that it is no longer wanted.
+///
+/// ```
+/// use duroxide::ActivityContext;
+///
+/// async fn transfer(ctx: ActivityContext, input: String) -> Result<String, String> {
+///     // The same in every attempt: hand it to whoever must not do this twice.
+///     let key = format!("{}/{}/{}", ctx.instance_id(), ctx.execution_id(), ctx.activity_id());
+///     ctx.trace_info(format!("transferring {input} as {key}, attempt {}", ctx.attempt()));
+///     if ctx.is_cancelled() {
+///         return Err("no longer wanted".to_owned());
+///     }
+///     Ok(key)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct ActivityContext {
     identity: Arc<ActivityIdentity>,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::clock::ClockRef;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{DispatcherCapabilityFilter, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,8 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Provider>,
     pub(crate) options: RuntimeOptions,
     pub(crate) limits: TurnLimits,
+    /// Which histories this runtime replays.
+    pub(crate) filter: DispatcherCapabilityFilter,
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,

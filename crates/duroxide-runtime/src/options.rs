@@ -49,6 +49,19 @@ impl UnregisteredBackoffConfig {
 }
 
 /// How a [`Runtime`](crate::Runtime) behaves.
+///
+/// ```
+/// use duroxide::RuntimeOptions;
+/// use duroxide::providers::TagFilter;
+/// use std::time::Duration;
+///
+/// let options = RuntimeOptions {
+///     worker_tag_filter: TagFilter::default_and(["gpu"]),
+///     worker_lock_timeout: Duration::from_secs(60),
+///     ..RuntimeOptions::default()
+/// };
+/// assert!(options.validate().is_ok());
+/// ```
 #[derive(Debug, Clone)]
 pub struct RuntimeOptions {
     /// Shortest time between two fetches that found nothing, for stores that answer without waiting.

@@ -43,6 +43,30 @@ pub struct BlockedInstance {
 }
 
 /// Runs orchestrations and activities on a store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::providers::sqlite::SqliteProvider;
+/// use duroxide::{ActivityRegistry, OrchestrationContext, OrchestrationRegistry, Runtime};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+/// let activities = ActivityRegistry::default();
+/// let orchestrations = OrchestrationRegistry::builder()
+///     .register("echo", |_ctx: OrchestrationContext, input: String| async move { Ok(input) })
+///     .build_result()?;
+/// let runtime = Runtime::start_with_store(store, activities, orchestrations).await;
+///
+/// let client = runtime.client();
+/// client.start_orchestration("first", "echo", "hello").await?;
+/// let output: String = client.wait_for_orchestration_typed("first", Duration::from_secs(30)).await??;
+/// assert_eq!(output, "hello");
+///
+/// runtime.shutdown(None).await;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Runtime {
     engine: Arc<Engine>,
     observability: ObservabilityHandle,
@@ -51,6 +75,21 @@ pub struct Runtime {
 
 impl Runtime {
     /// Collects what a runtime needs; see [`RuntimeBuilder`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::providers::sqlite::SqliteProvider;
+    /// use duroxide::{Runtime, RuntimeOptions};
+    /// use std::sync::Arc;
+    ///
+    /// let store = Arc::new(SqliteProvider::new_in_memory().await?);
+    /// let options = RuntimeOptions { worker_concurrency: 4, ..RuntimeOptions::default() };
+    /// let runtime = Runtime::builder().with_provider(store).with_options(options).build().await?;
+    /// runtime.shutdown(None).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::default()
     }
@@ -111,6 +150,7 @@ impl Runtime {
         let engine = Arc::new(Engine {
             store: Arc::new(measured),
             limits: options.turn_limits(),
+            filter: options.capability_filter(),
             orchestrations,
             activities: worker::with_built_ins(activities, &clock),
             sticky: Arc::new(StickyCache::new(
@@ -264,10 +304,7 @@ fn announce(engine: &Engine) {
         "duroxide runtime ({}) starting with provider {} ({})",
         duroxide_core::BUILD_VERSION, engine.store.name(), engine.store.version()
     );
-    let range = &engine
-        .options
-        .capability_filter()
-        .supported_duroxide_versions[0];
+    let range = &engine.filter.supported_duroxide_versions[0];
     tracing::info!(
         target: "duroxide::runtime",
         supported_range = %format!(">={}, <={}", range.min, range.max),

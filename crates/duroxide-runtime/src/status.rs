@@ -4,6 +4,20 @@ use duroxide_core::ErrorDetails;
 use duroxide_core::provider::{InstanceOutcome, OutcomeStatus};
 
 /// Where an instance stands.
+///
+/// ```
+/// use duroxide::OrchestrationStatus;
+///
+/// fn in_words(status: &OrchestrationStatus) -> String {
+///     match status {
+///         OrchestrationStatus::NotFound => "unknown".to_owned(),
+///         OrchestrationStatus::Running { custom_status, .. } => format!("running {custom_status:?}"),
+///         OrchestrationStatus::Completed { output, .. } => format!("gave {output}"),
+///         OrchestrationStatus::Failed { details, .. } => format!("failed: {}", details.display_message()),
+///     }
+/// }
+/// assert_eq!(in_words(&OrchestrationStatus::NotFound), "unknown");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OrchestrationStatus {
     /// Unknown, or started and not yet picked up.

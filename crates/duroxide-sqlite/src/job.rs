@@ -22,23 +22,12 @@ pub(crate) trait Job: Send {
 
 struct Request<F, T> {
     work: F,
-    /// Whether to do the work even if the caller has gone away.
-    unasked: Unasked,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-/// What becomes of a request whose caller went away before it ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unasked {
-    /// It is done all the same: a commit that was sent should not depend on somebody waiting for it.
-    Run,
-    /// It is left out: a lease taken for nobody would only keep others waiting until it lapses.
-    Skip,
-}
-
 /// Wraps a closure as a job; the receiver gets its answer.
-pub(crate) fn job<F, T>(unasked: Unasked, work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>)
+pub(crate) fn job<F, T>(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>)
 where
     F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     T: Send + 'static,
@@ -46,7 +35,6 @@ where
     let (reply, answer) = oneshot::channel();
     let request = Request {
         work,
-        unasked,
         outcome: None,
         reply,
     };
@@ -59,7 +47,9 @@ where
     T: Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
-        if self.unasked == Unasked::Skip && self.reply.is_closed() {
+        // The caller went away before anything began: a lease taken for nobody would keep others waiting until it
+        // lapses, and a write nobody waits for would surprise whoever looks next.
+        if self.reply.is_closed() {
             return Ok(());
         }
         // A claim calls back into code of its caller. A panic there must cost the caller its request, not everybody

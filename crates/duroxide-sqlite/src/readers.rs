@@ -1,13 +1,12 @@
 //! Threads that only read. In: jobs. Out: their answers, each from one consistent snapshot. Never writes: the
 //! connections are opened read-only.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use duroxide_core::clock::ClockRef;
 
-use crate::error::SqliteError;
+use crate::inbox::Inbox;
 use crate::job::Job;
 use crate::open::Database;
 use crate::statements::Statements;
@@ -16,18 +15,15 @@ use crate::tx::{Result, Tx, stored_ms};
 /// Enough that one long listing does not hold up the short reads of waiting clients.
 const THREADS: usize = 2;
 
-type Inbox = Arc<Mutex<Receiver<Box<dyn Job>>>>;
-
-/// The running threads; they end when the sender is dropped.
+/// The running threads; they end when the inbox is closed.
 pub(crate) struct Readers {
-    pub(crate) inbox: Sender<Box<dyn Job>>,
+    pub(crate) inbox: Arc<Inbox<Box<dyn Job>>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
 /// Starts the reading threads.
 pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Readers> {
-    let (sender, inbox) = mpsc::channel();
-    let inbox: Inbox = Arc::new(Mutex::new(inbox));
+    let inbox = Arc::new(Inbox::new());
     let mut threads = Vec::with_capacity(THREADS);
     for number in 0..THREADS {
         let reader = Reader {
@@ -37,23 +33,21 @@ pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Re
         };
         let thread = thread::Builder::new()
             .name(format!("duroxide-read-{number}"))
-            .spawn(move || reader.run())?;
+            .spawn(move || reader.run())
+            .inspect_err(|_| inbox.close())?;
         threads.push(thread);
     }
-    Ok(Readers {
-        inbox: sender,
-        threads,
-    })
+    Ok(Readers { inbox, threads })
 }
 
 struct Reader {
     database: Database,
     clock: ClockRef,
-    inbox: Inbox,
+    inbox: Arc<Inbox<Box<dyn Job>>>,
 }
 
 impl Reader {
-    /// Works until every sender is gone. The connection is opened by the first read, and again after a disk failure.
+    /// Works until the store is dropped. The connection is opened by the first read, and again after a disk failure.
     fn run(self) {
         while let Some(job) = self.next() {
             match self.database.open_reader() {
@@ -82,9 +76,9 @@ impl Reader {
     }
 
     fn next(&self) -> Option<Box<dyn Job>> {
-        // Waiting with the lock held is what makes the threads take turns.
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        inbox.recv().ok()
+        let mut taken = Vec::with_capacity(1);
+        self.inbox.take(1, None, &mut taken);
+        taken.pop()
     }
 
     fn read(&self, statements: &Statements<'_>, job: &mut dyn Job) -> Result<()> {
@@ -100,11 +94,5 @@ impl Reader {
             // Any other failure is the job's own answer.
             Ok(()) | Err(_) => Ok(()),
         }
-    }
-}
-
-impl From<mpsc::SendError<Box<dyn Job>>> for SqliteError {
-    fn from(_: mpsc::SendError<Box<dyn Job>>) -> Self {
-        Self::Closed
     }
 }

@@ -2,7 +2,6 @@
 //! table.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::SqliteError;
-use crate::job::{Job, Unasked, job};
+use crate::inbox::{Emptier, Inbox};
+use crate::job::{Job, job};
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
@@ -22,7 +22,7 @@ use crate::wake::{Queue, Wake, Watch};
 use crate::writer::{Message, Source, Writer};
 
 /// How long a waiter sleeps at most when it follows the system clock: bounds the harm of a clock that is set.
-const RECHECK: Duration = Duration::from_secs(1);
+const RECHECK: Duration = Duration::from_secs(5);
 /// The same with a clock of the user's own, which may jump at any moment.
 const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
 /// Stands in for "for ever" where adding to an instant could overflow.
@@ -37,9 +37,9 @@ pub(crate) struct Tried<T> {
 }
 
 pub(crate) struct Store {
-    to_writer: Option<Sender<Message>>,
+    to_writer: Arc<Inbox<Message>>,
     /// `None` for a database in memory: its reads pass through the writer.
-    to_readers: Option<Sender<Box<dyn Job>>>,
+    to_readers: Option<Arc<Inbox<Box<dyn Job>>>>,
     threads: Vec<JoinHandle<()>>,
     wake: Arc<Wake>,
     clock: ClockRef,
@@ -73,28 +73,34 @@ impl Store {
         };
         let clock = Arc::clone(&options.clock);
         let wake = Arc::new(Wake::new());
-        let (to_writer, inbox) = mpsc::channel();
+        let to_writer = Arc::new(Inbox::new());
         let writer = Writer {
             source,
-            inbox,
+            inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
             clock: Arc::clone(&clock),
         };
         let writer = thread::Builder::new()
             .name("duroxide-write".to_owned())
-            .spawn(move || writer.run())
+            .spawn(move || {
+                let _emptier = Emptier(Arc::clone(&writer.inbox));
+                writer.run();
+            })
             .map_err(no_thread)?;
         let mut threads = vec![writer];
         let to_readers = match file {
             Some(database) => {
-                let readers = readers::start(database, &clock).map_err(no_thread)?;
+                let started = readers::start(database, &clock);
+                let readers = started
+                    .inspect_err(|_| to_writer.close())
+                    .map_err(no_thread)?;
                 threads.extend(readers.threads);
                 Some(readers.inbox)
             }
             None => None,
         };
         Ok(Self {
-            to_writer: Some(to_writer),
+            to_writer,
             to_readers,
             threads,
             wake,
@@ -124,24 +130,8 @@ impl Store {
         &self,
         work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.send_to_writer(Unasked::Run, work).await
-    }
-
-    /// Runs a request that takes leases; it is left out if its caller goes away first.
-    pub(crate) async fn claim_step<T: Send + 'static>(
-        &self,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.send_to_writer(Unasked::Skip, work).await
-    }
-
-    async fn send_to_writer<T: Send + 'static>(
-        &self,
-        unasked: Unasked,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (job, answer) = job(unasked, work);
-        self.tell_writer(Message::Job(job))?;
+        let (job, answer) = job(work);
+        self.to_writer.push(Message::Job(job))?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
 
@@ -163,8 +153,8 @@ impl Store {
         let Some(readers) = &self.to_readers else {
             return self.write_step(work).await;
         };
-        let (job, answer) = job(Unasked::Skip, work);
-        readers.send(job)?;
+        let (job, answer) = job(work);
+        readers.push(job)?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
 
@@ -205,7 +195,7 @@ impl Store {
     /// Folds the write-ahead log into the database file.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.tell_writer(Message::Checkpoint(reply))?;
+        self.to_writer.push(Message::Checkpoint(reply))?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
 
@@ -213,7 +203,7 @@ impl Store {
     pub(crate) fn watch(&self, instance: &str) -> Watch {
         let watch = self.wake.watch(instance);
         // If the store is closed there is nothing left to notice.
-        let _ = self.tell_writer(Message::SomebodyWaits);
+        let _ = self.to_writer.push(Message::SomebodyWaits);
         watch
     }
 
@@ -226,21 +216,15 @@ impl Store {
             None => VERY_LONG,
         }
     }
-
-    fn tell_writer(&self, message: Message) -> Result<()> {
-        self.to_writer
-            .as_ref()
-            .and_then(|writer| writer.send(message).ok())
-            .ok_or(SqliteError::Closed)
-    }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The threads end once nothing can reach them any more; the last connection to close folds the log into the
-        // database file.
-        self.to_writer = None;
-        self.to_readers = None;
+        // The last connection to close folds the log into the database file.
+        self.to_writer.close();
+        if let Some(readers) = &self.to_readers {
+            readers.close();
+        }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store ended by a panic");

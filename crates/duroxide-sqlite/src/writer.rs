@@ -3,9 +3,9 @@
 //!
 //! While somebody waits for work, the thread also looks every 50 ms whether another process has committed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
@@ -13,7 +13,9 @@ use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
 use crate::group;
+use crate::inbox::{Inbox, Took};
 use crate::job::Job;
+use crate::kill;
 use crate::open::{Database, FileIdentity};
 use crate::statements::{Prepared, Statements};
 use crate::tx::{Result, stored_ms};
@@ -35,6 +37,8 @@ pub(crate) enum Message {
 /// What has queued up.
 #[derive(Default)]
 struct Batch {
+    /// As they came; empty between two gatherings.
+    messages: Vec<Message>,
     jobs: Vec<Box<dyn Job>>,
     checkpoints: Vec<oneshot::Sender<Result<()>>>,
 }
@@ -107,6 +111,14 @@ impl Source {
         }
     }
 
+    /// The write-ahead log, which every commit of any process touches.
+    fn log(&self) -> Option<PathBuf> {
+        let (database, _) = self.file.as_ref()?;
+        let mut log = database.path.clone().into_os_string();
+        log.push("-wal");
+        Some(log.into())
+    }
+
     fn is_shared(&self) -> bool {
         self.file.is_some()
     }
@@ -114,21 +126,21 @@ impl Source {
 
 pub(crate) struct Writer {
     pub(crate) source: Source,
-    pub(crate) inbox: Receiver<Message>,
+    pub(crate) inbox: Arc<Inbox<Message>>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) clock: ClockRef,
 }
 
 /// Why a connection is no longer served.
 enum End {
-    /// Every sender is gone.
+    /// The store is dropped.
     Closed,
     /// The disk failed: the connection must not be used again.
     Spoilt,
 }
 
 impl Writer {
-    /// Works until every sender is gone, then closes the connection.
+    /// Works until the store is dropped, then closes the connection.
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
         loop {
@@ -174,31 +186,16 @@ impl Writer {
 
     /// Adds what has queued up; adds nothing when it is time to look around. `false` at the end.
     fn gather(&self, batch: &mut Batch) -> bool {
-        let first = if self.wake.anybody_waits() {
-            match self.inbox.recv_timeout(FOREIGN_LOOK) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
-        } else {
-            match self.inbox.recv() {
-                Ok(message) => message,
-                Err(_) => return false,
-            }
-        };
-        let mut next = Some(first);
-        while let Some(message) = next {
+        let wait = self.wake.anybody_waits().then_some(FOREIGN_LOOK);
+        let took = self.inbox.take(GROUP_MAX, wait, &mut batch.messages);
+        for message in batch.messages.drain(..) {
             match message {
                 Message::Job(job) => batch.jobs.push(job),
                 Message::SomebodyWaits => {}
                 Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
-            if batch.jobs.len() == GROUP_MAX {
-                break;
-            }
-            next = self.inbox.try_recv().ok();
         }
-        true
+        took != Took::Closed
     }
 
     /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet.
@@ -208,6 +205,7 @@ impl Writer {
             let now = || stored_ms(self.clock.now_ms());
             let effects = group::run(statements, &mut batch.jobs, now)?;
             let now = now();
+            kill::point("before_answer");
             // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
             for job in batch.jobs.drain(..) {
                 job.answer();
@@ -223,7 +221,8 @@ impl Writer {
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits) {
-        if foreign.have_happened(statements) {
+        let moved = self.source.log().is_none_or(|log| foreign.log_moved(log));
+        if moved && foreign.have_happened(statements) {
             self.wake.ring_all();
         }
     }
@@ -243,6 +242,7 @@ fn checkpoint(conn: &Connection) -> Result<()> {
 struct ForeignCommits {
     last_look: Option<Instant>,
     data_version: Option<i64>,
+    log: Option<(u64, SystemTime)>,
 }
 
 impl ForeignCommits {
@@ -255,6 +255,19 @@ impl ForeignCommits {
             self.last_look = Some(now);
         }
         due
+    }
+
+    /// Whether the log changed since the last look: asking the file system is many times cheaper than asking SQLite.
+    fn log_moved(&mut self, log: PathBuf) -> bool {
+        // A change this young may be followed by another one with the same time stamp.
+        const YOUNG: Duration = Duration::from_millis(100);
+        let now = std::fs::metadata(log)
+            .and_then(|m| Ok((m.len(), m.modified()?)))
+            .ok();
+        let young = now.is_some_and(|(_, at)| at.elapsed().is_ok_and(|age| age < YOUNG));
+        let moved = young || now.is_none() || now != self.log;
+        self.log = now;
+        moved
     }
 
     fn have_happened(&mut self, statements: &Statements<'_>) -> bool {
@@ -270,7 +283,7 @@ impl ForeignCommits {
             }
             // A database that cannot be read now is reported to the next request; waking nobody is right until then.
             Err(error) => {
-                tracing::debug!(target: "duroxide::providers::sqlite", %error, "could not look for commits of other processes");
+                tracing::debug!(%error, "could not look for commits of other processes");
                 false
             }
         }

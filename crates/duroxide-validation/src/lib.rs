@@ -2,7 +2,7 @@
 //!
 //! Write a [`ProviderFactory`], then either put [`conformance!`] into a test crate (one test per case) or call
 //! [`run_all_validations`] (one report). The published paths are kept in [`provider_validations`],
-//! [`provider_validation`].
+//! [`provider_validation`], [`provider_stress_tests`] and [`provider_stress_test`].
 
 mod capability;
 mod cases;
@@ -13,12 +13,15 @@ mod macros;
 mod published;
 mod registry;
 mod runner;
+mod stress;
 mod time;
 mod waiting;
 
 pub use capability::Capability;
 pub use factory::{ClockSkew, ProviderFactory, TestClock};
-pub use published::{provider_validation, provider_validations};
+pub use published::{
+    provider_stress_test, provider_stress_tests, provider_validation, provider_validations,
+};
 pub use registry::{Case, cases};
 pub use runner::{Outcome, Report, Verdict, run_all_validations, run_as_test, run_case, run_cases};
 pub use time::pass_time;

@@ -376,6 +376,7 @@ macro_rules! for_each_case {
                 a_timer_not_yet_due_counts_as_a_timer [Management];
                 times_are_real_milliseconds [Management];
                 a_running_instance_has_no_output [Management];
+                a_commit_without_events_can_end_an_execution [Management];
                 no_output_is_not_an_empty_output [Management];
                 details_follow_the_current_execution [Management];
                 totals_count_each_status [Management];

@@ -20,3 +20,20 @@ pub mod provider_validation {
     pub use crate::cases::*;
     pub use crate::factory::ProviderFactory;
 }
+
+/// Load tests: configuration, results and the ready-made scenarios.
+pub mod provider_stress_tests {
+    pub use crate::stress::{
+        Audit, Latencies, ProviderStressFactory, StressReport, StressTestConfig, StressTestResult,
+        create_default_activities, create_default_orchestrations, measure_stress_test,
+        print_comparison_table, run_stress_test,
+    };
+    pub use crate::stress::{
+        continue_as_new, fan_in, large_payload, parallel_orchestrations, timers,
+    };
+}
+
+/// The load tests under their other published name.
+pub mod provider_stress_test {
+    pub use super::provider_stress_tests::*;
+}

@@ -62,3 +62,13 @@ pub mod providers {
     #[cfg(feature = "sqlite")]
     pub use duroxide_sqlite as sqlite;
 }
+
+/// The programs of the repository's front page, compiled.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../../README.md")]
+pub mod readme {}
+
+/// The programs of the guide, compiled when every feature they use is on.
+#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
+#[doc = include_str!("../../../docs/guide.md")]
+pub mod guide {}

@@ -81,6 +81,14 @@ impl ActivityOptions {
 
 impl OrchestrationContext {
     /// Schedules an activity.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     ctx.schedule_activity("resize", input).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_activity(
         &self,
@@ -95,6 +103,15 @@ impl OrchestrationContext {
     /// # Panics
     ///
     /// When the input does not serialise, which fails the orchestration.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let length: usize = ctx.schedule_activity_typed("measure", &input).await?;
+    ///     Ok(format!("{length} bytes"))
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_activity_typed<In: Serialize, Out: DeserializeOwned + Send + 'static>(
         &self,
@@ -106,6 +123,16 @@ impl OrchestrationContext {
     }
 
     /// Schedules an activity on the worker that owns a session.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     // Both run on the same worker, which may keep what the first one loaded.
+    ///     ctx.schedule_activity_on_session("load", input.as_str(), "session-7").await?;
+    ///     ctx.schedule_activity_on_session("render", input.as_str(), "session-7").await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_activity_on_session(
         &self,

@@ -19,6 +19,19 @@ impl OrchestrationContext {
     /// # Errors
     ///
     /// The activity's error, or a text that begins with `timeout:` when a limit of the options passed.
+    ///
+    /// ```
+    /// use duroxide::{ActivityOptions, OrchestrationContext};
+    /// use std::time::Duration;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let options = ActivityOptions::new()
+    ///         .with_tag("gpu")
+    ///         .with_start_timeout(Duration::from_secs(60))
+    ///         .with_total_timeout(Duration::from_secs(600));
+    ///     ctx.schedule_activity_with_options("render", input, options).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_activity_with_options(
         &self,
@@ -35,6 +48,18 @@ impl OrchestrationContext {
     /// # Errors
     ///
     /// The last attempt's error, or `timeout: activity timed out` when an attempt took too long.
+    ///
+    /// ```
+    /// use duroxide::{BackoffStrategy, OrchestrationContext, RetryPolicy};
+    /// use std::time::Duration;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let policy = RetryPolicy::new(5)
+    ///         .with_timeout(Duration::from_secs(10))
+    ///         .with_backoff(BackoffStrategy::Fixed { delay: Duration::from_secs(1) });
+    ///     ctx.schedule_activity_with_retry("call", input, policy).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_activity_with_retry(
         &self,

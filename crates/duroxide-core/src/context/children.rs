@@ -12,6 +12,14 @@ use crate::replay::{CommandKind, OperationKind, Resolution, Target};
 
 impl OrchestrationContext {
     /// Starts a child under a generated id and awaits its result.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     ctx.schedule_sub_orchestration("invoice", input).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_sub_orchestration(
         &self,
@@ -120,6 +128,15 @@ impl OrchestrationContext {
     /// # Panics
     ///
     /// When the id uses the marker of generated child ids, which fails the orchestration.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     ctx.schedule_orchestration("audit", format!("audit-{input}"), input.as_str());
+    ///     Ok("the audit goes on by itself".to_owned())
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_orchestration(
         &self,

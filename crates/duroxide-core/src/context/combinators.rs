@@ -82,6 +82,16 @@ impl<T> Either3<T, T, T> {
 
 impl OrchestrationContext {
     /// Waits for all; results come in the order of the arguments.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let words = input.split(' ').map(|word| ctx.schedule_activity("translate", word)).collect();
+    ///     let translated: Result<Vec<String>, String> = ctx.join(words).await.into_iter().collect();
+    ///     Ok(translated?.join(" "))
+    /// }
+    /// ```
     pub async fn join<T, F: Future<Output = T>>(&self, futures: Vec<F>) -> Vec<T> {
         JoinAll::new(futures).await
     }
@@ -120,6 +130,20 @@ impl OrchestrationContext {
     }
 
     /// Waits for the first of two; a tie goes to the first argument. The other one is dropped, and so cancelled.
+    ///
+    /// ```
+    /// use duroxide::{Either2, OrchestrationContext};
+    /// use std::time::Duration;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let work = ctx.schedule_activity("slow", input);
+    ///     let limit = ctx.schedule_timer(Duration::from_secs(30));
+    ///     match ctx.select2(work, limit).await {
+    ///         Either2::First(result) => result,
+    ///         Either2::Second(()) => Err("too slow".to_owned()),
+    ///     }
+    /// }
+    /// ```
     pub async fn select2<T1, T2>(
         &self,
         f1: impl Future<Output = T1>,
@@ -157,6 +181,17 @@ impl OrchestrationContext {
 
     /// Waits for the first of many, with its position; a tie goes to the lowest. The others are dropped, and so
     /// cancelled. With no futures it never resolves.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let mirrors = ["north", "south"];
+    ///     let calls = mirrors.map(|mirror| ctx.schedule_activity("fetch", format!("{mirror}/{input}")));
+    ///     let (first, result) = ctx.select(calls.into()).await;
+    ///     Ok(format!("{} answered {}", mirrors[first], result?))
+    /// }
+    /// ```
     pub async fn select<T, F: Future<Output = T>>(&self, futures: Vec<F>) -> (usize, T) {
         let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
         poll_fn(|cx| {

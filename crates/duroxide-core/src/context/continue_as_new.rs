@@ -10,6 +10,16 @@ use crate::replay::NextExecution;
 
 impl OrchestrationContext {
     /// Ends this execution and begins another with this input. Use as `return ctx.continue_as_new(next).await;`.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let round: u64 = input.parse().map_err(|e| format!("{e}"))?;
+    ///     ctx.schedule_activity("check", input).await?;
+    ///     ctx.continue_as_new((round + 1).to_string()).await
+    /// }
+    /// ```
     pub fn continue_as_new(&self, input: impl Into<String>) -> Pending<Result<String, String>> {
         self.end_with(input.into(), None)
     }

@@ -12,6 +12,17 @@ use crate::replay::{CommandKind, OperationKind, Resolution};
 impl OrchestrationContext {
     /// Waits for a signal. A signal that arrives before the wait is recorded is lost; use
     /// [`dequeue_event`](Self::dequeue_event) where that must not happen.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     // The wait is recorded before the question is asked, so the answer finds it.
+    ///     let answer = ctx.schedule_wait("answer");
+    ///     ctx.schedule_activity("ask", input).await?;
+    ///     Ok(answer.await)
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_wait(&self, name: impl Into<String>) -> DurableFuture<String> {
         let name = name.into();
@@ -37,6 +48,15 @@ impl OrchestrationContext {
     }
 
     /// Waits for a signal with a typed payload; a payload that does not decode is an `Err`.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let count: u32 = ctx.try_schedule_wait_typed("count").await?;
+    ///     Ok(format!("{input}: {count}"))
+    /// }
+    /// ```
     #[track_caller]
     pub fn try_schedule_wait_typed<T: DeserializeOwned + Send + 'static>(
         &self,
@@ -46,6 +66,16 @@ impl OrchestrationContext {
     }
 
     /// Takes the next message of a queue. Messages wait until they are taken, also across continue-as-new.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let first = ctx.dequeue_event("orders").await;
+    ///     let second = ctx.dequeue_event("orders").await;
+    ///     Ok(format!("{input}: {first}, then {second}"))
+    /// }
+    /// ```
     #[track_caller]
     pub fn dequeue_event(&self, queue: impl Into<String>) -> DurableFuture<String> {
         let name = queue.into();

@@ -11,6 +11,16 @@ use crate::replay::CommandKind;
 
 impl OrchestrationContext {
     /// Sets a key.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let seen = ctx.get_kv_value("seen").unwrap_or_default();
+    ///     ctx.set_kv_value("seen", format!("{seen}{input};"));
+    ///     Ok(seen)
+    /// }
+    /// ```
     #[track_caller]
     pub fn set_kv_value(&self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());

@@ -27,6 +27,18 @@ pub use combinators::{Either2, Either3};
 /// What an orchestration talks to.
 ///
 /// Clones share one state. Every `schedule_*` call takes effect when it is made, in call order; awaiting only observes.
+///
+/// ```
+/// use duroxide::OrchestrationContext;
+///
+/// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+///     ctx.trace_info("only when this happens for the first time");
+///     let one = ctx.schedule_activity("greet", input);
+///     let two = ctx.schedule_activity("greet", "everybody else");
+///     let (one, two) = ctx.join2(one, two).await;
+///     Ok(format!("{} {}", one?, two?))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct OrchestrationContext {
     shared: Arc<Shared>,

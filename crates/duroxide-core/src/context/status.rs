@@ -7,6 +7,17 @@ use crate::replay::CommandKind;
 
 impl OrchestrationContext {
     /// Sets the custom status. Clients see it when the turn commits.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     ctx.set_custom_status("resizing");
+    ///     let small = ctx.schedule_activity("resize", input).await?;
+    ///     ctx.set_custom_status("uploading");
+    ///     ctx.schedule_activity("upload", small).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn set_custom_status(&self, status: impl Into<String>) {
         self.put_status(Some(status.into()), Location::caller());

@@ -16,6 +16,16 @@ impl OrchestrationContext {
     }
 
     /// The current time, the same in every replay.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    /// use std::time::UNIX_EPOCH;
+    ///
+    /// async fn example(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    ///     let since = ctx.utc_now().await?.duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?;
+    ///     Ok(format!("{} s", since.as_secs()))
+    /// }
+    /// ```
     #[track_caller]
     pub fn utc_now(&self) -> impl Future<Output = Result<SystemTime, String>> + use<> {
         self.call_activity(SYSCALL_UTC_NOW_MS.into(), String::new(), None, None)
@@ -26,6 +36,15 @@ impl OrchestrationContext {
     }
 
     /// A key-value of another instance, as it is now; `None` if the instance or the key does not exist.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     let price = ctx.get_kv_value_from_instance("price-list", input.as_str()).await?;
+    ///     price.ok_or_else(|| format!("no price for {input}"))
+    /// }
+    /// ```
     #[track_caller]
     pub fn get_kv_value_from_instance(
         &self,

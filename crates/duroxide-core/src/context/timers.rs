@@ -12,6 +12,16 @@ const LATEST_MS: u64 = i64::MAX as u64;
 
 impl OrchestrationContext {
     /// Sets a timer. Survives restarts; a delay that reaches beyond the end of time is cut there.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    /// use std::time::Duration;
+    ///
+    /// async fn example(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    ///     ctx.schedule_timer(Duration::from_secs(24 * 60 * 60)).await;
+    ///     ctx.schedule_activity("remind", input).await
+    /// }
+    /// ```
     #[track_caller]
     pub fn schedule_timer(&self, delay: Duration) -> DurableFuture<()> {
         self.set_timer(delay, Location::caller())

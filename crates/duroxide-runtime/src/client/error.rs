@@ -3,6 +3,22 @@
 use duroxide_core::provider::ProviderError;
 
 /// A client call that did not work.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::providers::sqlite::SqliteProvider;
+/// use duroxide::{Client, ClientError};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+/// let refused = client.start_orchestration("", "order", "{}").await;
+/// assert!(matches!(refused, Err(ClientError::InvalidInput { .. })));
+/// let late = client.wait_for_orchestration("nobody", Duration::from_millis(10)).await;
+/// assert!(late.is_err_and(|error| error.is_retryable()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// The store said no.

@@ -20,6 +20,23 @@ pub use error::ClientError;
 pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
 
 /// Starts, informs, cancels and watches orchestrations, and administers the store.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::providers::sqlite::SqliteProvider;
+/// use duroxide::{Client, OrchestrationStatus};
+/// use std::sync::Arc;
+///
+/// // No runtime runs here: what is sent waits in the store.
+/// let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+/// client.start_orchestration("order-7", "order", "{}").await?;
+/// client.enqueue_event("order-7", "notes", "leave it at the door").await?;
+/// assert_eq!(client.get_queue_depths().await?.orchestrator_queue, 2);
+/// assert_eq!(client.get_orchestration_status("order-7").await?, OrchestrationStatus::NotFound);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     store: Arc<dyn Provider>,

@@ -57,7 +57,7 @@ async fn claim(engine: &Engine, max: usize) -> Option<Result<Vec<ClaimedTurn>, P
         max,
         lock_timeout: engine.options.orchestrator_lock_timeout,
         poll_timeout: engine.options.dispatcher_long_poll_timeout,
-        filter: Some(engine.options.capability_filter()),
+        filter: Some(engine.filter.clone()),
         cached: Some(Arc::clone(&engine.sticky) as _),
     };
     tokio::select! {
@@ -86,7 +86,8 @@ async fn start(engine: &Arc<Engine>, slots: &Slots, first: Slot, claimed: Vec<Cl
             None => slots.wait().await,
         };
         let task = Arc::clone(engine);
-        engine.tasks.spawn(async move {
+        // Boxed: a task's future is moved several times, and this one is large.
+        engine.tasks.spawn(Box::pin(async move {
             let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
             let abort = task.abort.clone();
             tokio::select! {
@@ -94,7 +95,7 @@ async fn start(engine: &Arc<Engine>, slots: &Slots, first: Slot, claimed: Vec<Cl
                 () = turn::run(&task, turn, &worker_id) => {}
             }
             drop(slot);
-        });
+        }));
     }
 }
 

@@ -98,7 +98,7 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
         return true;
     };
     match Version::parse(&first.duroxide_version) {
-        Ok(version) => engine.options.capability_filter().is_compatible(&version),
+        Ok(version) => engine.filter.is_compatible(&version),
         Err(_) => true,
     }
 }

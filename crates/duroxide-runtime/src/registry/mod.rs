@@ -39,6 +39,23 @@ pub enum VersionPolicy {
 type Versions<H> = BTreeMap<Version, Arc<H>>;
 
 /// Handlers by name and version. Clones are cheap and share their policies.
+///
+/// ```
+/// use duroxide::{ActivityContext, ActivityRegistry, OrchestrationContext, OrchestrationRegistry};
+///
+/// async fn greet(_ctx: ActivityContext, name: String) -> Result<String, String> {
+///     Ok(format!("Hello, {name}!"))
+/// }
+/// async fn hello(ctx: OrchestrationContext, name: String) -> Result<String, String> {
+///     ctx.schedule_activity("greet", name).await
+/// }
+///
+/// let activities = ActivityRegistry::builder().register("greet", greet).build_result();
+/// assert!(activities.is_ok_and(|registry| registry.has("greet")));
+///
+/// let twice = OrchestrationRegistry::builder().register("hello", hello).register("hello", hello).build_result();
+/// assert!(twice.is_err_and(|mistakes| mistakes.contains("duplicate")));
+/// ```
 pub struct Registry<H: ?Sized> {
     handlers: Arc<HashMap<String, Versions<H>>>,
     policies: Arc<RwLock<HashMap<String, VersionPolicy>>>,

@@ -138,14 +138,15 @@ async fn start(
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: Claimed, place: Option<Place>) {
     let task = Arc::clone(engine);
-    engine.tasks.spawn(async move {
+    // Boxed: a task's future is moved several times, and this one is large.
+    engine.tasks.spawn(Box::pin(async move {
         let abort = task.abort.clone();
         tokio::select! {
             () = abort.cancelled() => {}
             () = work_through(&task, slot.number, claimed, place) => {}
         }
         drop(slot);
-    });
+    }));
 }
 
 /// Runs an activity and, if it holds its session's place, those that wait behind it.

@@ -203,7 +203,7 @@ impl Work {
     ) -> Ended {
         let input = self.input.clone();
         let task = async move { handler.invoke(ctx, input).await };
-        let task = isolation::run(Arc::clone(engine), task);
+        let task = Box::pin(isolation::run(Arc::clone(engine), task));
         let mut task = AbortOnDropHandle::new(engine.tasks.spawn(task));
         tokio::select! {
             biased;

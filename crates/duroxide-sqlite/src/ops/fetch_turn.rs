@@ -95,7 +95,7 @@ enum RawHistory {
 pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedTurn>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.claim_step(move |tx| claim(tx, &step)).await?;
+        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
         let nothing_there = tried.found.is_empty();
         let mut found = Vec::with_capacity(tried.found.len());
         for raw in tried.found {

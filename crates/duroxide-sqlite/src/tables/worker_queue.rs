@@ -251,9 +251,11 @@ pub(crate) fn attempts(
 
 /// When a delayed item becomes visible or a lease runs out, whichever is first.
 pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
+    // Not `visible_at > ?1`: SQLite would compare the bound value with the condition of the partial index, and
+    // prepare the statement again whenever the value changes.
     let delayed: Option<i64> = tx.one(
-        "SELECT MIN(visible_at) FROM worker_queue WHERE visible_at > created_at AND visible_at > ?1",
-        [tx.now],
+        "SELECT MIN(visible_at) FROM worker_queue WHERE visible_at > created_at AND visible_at >= ?1",
+        [tx.now.saturating_add(1)],
         |row| row.get(0),
     )?;
     let expiring: Option<i64> = tx.one(

@@ -74,6 +74,32 @@ pub async fn a_running_instance_has_no_output<F: ProviderFactory + ?Sized>(facto
     );
 }
 
+/// A commit without events can end an execution.
+pub async fn a_commit_without_events_can_end_an_execution<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("ended").await;
+    bench
+        .nudge("ended", Commit::to(1).status("Failed", Some("given up")))
+        .await;
+    let info = bench
+        .admin()
+        .get_instance_info("ended")
+        .await
+        .expect("details");
+    assert_eq!(
+        (info.status.as_str(), info.output.as_deref()),
+        ("Failed", Some("given up"))
+    );
+    let run = bench
+        .admin()
+        .get_execution_info("ended", 1)
+        .await
+        .expect("details");
+    assert!(run.completed_at.is_some(), "it ended");
+}
+
 /// An execution that ended without a value has none; the empty text is a value.
 pub async fn no_output_is_not_an_empty_output<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

@@ -78,6 +78,14 @@ impl Mutant {
                 .renew_orchestration_item_lock(token, lock_timeout)
                 .await?;
         }
+        if self.has(Flaw::LeaseIsNoLease)
+            && let Some((_, token, _)) = &found
+        {
+            let at_once = Duration::ZERO;
+            self.inner
+                .renew_orchestration_item_lock(token, at_once)
+                .await?;
+        }
         self.as_fetched(found).await
     }
 
@@ -121,7 +129,6 @@ impl Mutant {
 
     fn as_lease(&self, lock_timeout: Duration) -> Duration {
         match self.flaw {
-            Flaw::LeaseIsNoLease => Duration::ZERO,
             Flaw::LeaseLastsForEver | Flaw::LeaseIsLimitedTooLate => FOR_EVER,
             _ => lock_timeout,
         }

@@ -29,10 +29,7 @@ impl Mutant {
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
     ) -> Result<Fetched> {
-        let lease = match self.flaw {
-            Flaw::WorkLeaseIsNoLease => Duration::ZERO,
-            _ => lock_timeout,
-        };
+        let lease = lock_timeout;
         let tags = match tags {
             TagFilter::None if self.has(Flaw::TagNoneIsAny) => &TagFilter::Any,
             tags => tags,
@@ -60,6 +57,13 @@ impl Mutant {
                 self.second_before(first, lease, session.as_ref(), tags)
                     .await?,
             );
+        }
+        if self.has(Flaw::WorkLeaseIsNoLease)
+            && let Some((_, token, _)) = &found
+        {
+            self.inner
+                .renew_work_item_lock(token, Duration::ZERO)
+                .await?;
         }
         Ok(self.as_fetched_work(found))
     }
