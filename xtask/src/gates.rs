@@ -117,7 +117,7 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
 
 fn clippy(what: &[&str]) -> Result<(), String> {
     let args = [
-        &["clippy", "--all-targets"],
+        &["clippy", "--all-targets", "--keep-going"],
         what,
         &["--", "-D", "warnings"],
     ];

@@ -17,6 +17,8 @@ fn main() -> ExitCode {
         }
         ["test"] => gates::all(),
         ["test", names @ ..] => gates::some(names),
+        ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
+        ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
         [other, ..] => Err(format!("unknown command `{other}`; try `cargo xtask help`")),
     };
     match outcome {
@@ -33,6 +35,8 @@ fn help() {
         "cargo xtask test            run every gate, in this order; stops at the first that fails"
     );
     println!("cargo xtask test GATE ...   run only these");
+    println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
+    println!("cargo xtask bench ...       measure every store and the published crate");
     println!("cargo xtask help            this text");
     println!();
     println!("gates:");

@@ -65,3 +65,9 @@ pub(crate) fn program(name: &str, args: &[&str]) -> Result<(), String> {
         Err(format!("`{said}` ended with {status}"))
     }
 }
+
+/// Builds a package of the workspace for speed and runs its command with the rest of the words.
+pub(crate) fn passing_through(package: &str, command: &str, rest: &[&str]) -> Result<(), String> {
+    let args = ["run", "--release", "--package", package, "--", command];
+    cargo(&[&args[..], rest].concat())
+}

@@ -2,7 +2,8 @@
 //! lost.
 //!
 //! One task renews for the whole runtime. Work that ends before its first renewal costs an entry in a map and nothing
-//! else. A renewal that fails is tried again while the lease is still valid; only then is it given up.
+//! else. A renewal that fails is tried again while the lease is still valid; only then is it given up. One that hangs
+//! holds up no other and counts as failed when the lease ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use duroxide_core::provider::{Provider, ProviderError};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// What is leased.
@@ -29,7 +30,16 @@ struct Lease {
     interval: Duration,
     renew_at: Instant,
     valid_until: Instant,
+    /// A renewal is under way.
+    renewing: bool,
     lost: CancellationToken,
+}
+
+impl Lease {
+    /// When to renew; `None` while that is under way, or when nobody wants the work any more.
+    fn next_renewal(&self) -> Option<Instant> {
+        (!self.renewing && !self.lost.is_cancelled()).then_some(self.renew_at)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +106,7 @@ impl Leases {
                 interval,
                 renew_at,
                 valid_until: now + timeout,
+                renewing: false,
                 lost: lost.clone(),
             },
         );
@@ -113,6 +124,7 @@ impl Leases {
 
     /// Renews until the token fires. Runs through a shutdown's grace period, so that work in progress keeps its lease.
     pub(crate) async fn keep(self: Arc<Self>, store: Arc<dyn Provider>, until: CancellationToken) {
+        let mut renewals = JoinSet::new();
         loop {
             let planned = self.plan();
             let wait = async {
@@ -124,38 +136,39 @@ impl Leases {
             tokio::select! {
                 () = until.cancelled() => return,
                 () = self.earlier.notified() => {}
-                () = wait => self.renew_due(&store).await,
+                Some(done) = renewals.join_next() => {
+                    if let Ok(Renewal { id, started, result }) = done {
+                        self.settle(id, started, result);
+                    }
+                }
+                () = wait => self.renew_due(&store, &mut renewals),
             }
         }
     }
 
     fn plan(&self) -> Option<Instant> {
         let mut book = self.book();
-        book.planned = book.leases.values().map(|lease| lease.renew_at).min();
+        book.planned = book.leases.values().filter_map(Lease::next_renewal).min();
         book.planned
     }
 
-    async fn renew_due(self: &Arc<Self>, store: &Arc<dyn Provider>) {
+    fn renew_due(&self, store: &Arc<dyn Provider>, renewals: &mut JoinSet<Renewal>) {
         let now = Instant::now();
-        let due: Vec<(u64, Lease)> = self
-            .book()
-            .leases
-            .iter()
-            .filter(|(_, lease)| lease.renew_at <= now)
-            .map(|(id, lease)| (*id, lease.clone()))
-            .collect();
-        let mut renewals = JoinSet::new();
-        for (id, lease) in due {
-            let store = Arc::clone(store);
+        for (&id, lease) in &mut self.book().leases {
+            if lease.next_renewal().is_none_or(|at| at > now) {
+                continue;
+            }
+            lease.renewing = true;
+            let (store, lease) = (Arc::clone(store), lease.clone());
             renewals.spawn(async move {
                 let result = renew(store.as_ref(), &lease).await;
-                (id, now, result)
+                let started = now;
+                Renewal {
+                    id,
+                    started,
+                    result,
+                }
             });
-        }
-        while let Some(done) = renewals.join_next().await {
-            if let Ok((id, started, result)) = done {
-                self.settle(id, started, result);
-            }
         }
     }
 
@@ -165,6 +178,10 @@ impl Leases {
             return;
         };
         let now = Instant::now();
+        lease.renewing = false;
+        if lease.lost.is_cancelled() {
+            return;
+        }
         match result {
             Ok(()) => {
                 lease.valid_until = started + lease.timeout;
@@ -191,17 +208,29 @@ impl Leases {
     }
 }
 
+/// A renewal that came to an end.
+struct Renewal {
+    id: u64,
+    started: Instant,
+    result: Result<(), ProviderError>,
+}
+
 async fn renew(store: &dyn Provider, lease: &Lease) -> Result<(), ProviderError> {
-    match lease.leased {
-        Leased::Turn => {
-            store
-                .renew_orchestration_item_lock(&lease.token, lease.timeout)
-                .await
-        }
-        Leased::Work => {
-            store
-                .renew_work_item_lock(&lease.token, lease.timeout)
-                .await
-        }
-    }
+    let (token, timeout) = (&lease.token, lease.timeout);
+    let call = match lease.leased {
+        Leased::Turn => store.renew_orchestration_item_lock(token, timeout),
+        Leased::Work => store.renew_work_item_lock(token, timeout),
+    };
+    timeout_at(lease.valid_until, call)
+        .await
+        .unwrap_or_else(|_| Err(ProviderError::retryable("renew", "no answer in time")))
+}
+
+/// The contract gives a lost lease no type of its own, only words.
+pub(crate) fn is_lease_lost(error: &ProviderError) -> bool {
+    let text = error.message.to_lowercase();
+    !error.is_retryable()
+        && ["lock token", "lock_token", "lock expired", "lease"]
+            .iter()
+            .any(|words| text.contains(words))
 }

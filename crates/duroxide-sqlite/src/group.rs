@@ -8,6 +8,7 @@
 
 use crate::error::SqliteError;
 use crate::job::Job;
+use crate::kill;
 use crate::statements::Statements;
 use crate::tx::{Effects, Result, Tx};
 
@@ -47,7 +48,9 @@ fn in_transaction(
     statements.run("BEGIN IMMEDIATE")?;
     let done = pass(statements).and_then(|pass| match pass {
         Pass::Clean(effects) => {
+            kill::point("before_commit");
             statements.run("COMMIT")?;
+            kill::point("after_commit");
             Ok(Pass::Clean(effects))
         }
         Pass::Dirty => Ok(Pass::Dirty),

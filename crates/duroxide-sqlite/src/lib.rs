@@ -37,6 +37,7 @@ mod error;
 mod group;
 mod inbox;
 mod job;
+mod kill;
 mod migrate;
 mod open;
 mod ops;

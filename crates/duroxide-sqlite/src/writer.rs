@@ -3,8 +3,9 @@
 //!
 //! While somebody waits for work, the thread also looks every 50 ms whether another process has committed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
@@ -14,6 +15,7 @@ use crate::error::SqliteError;
 use crate::group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
+use crate::kill;
 use crate::open::{Database, FileIdentity};
 use crate::statements::{Prepared, Statements};
 use crate::tx::{Result, stored_ms};
@@ -109,6 +111,14 @@ impl Source {
         }
     }
 
+    /// The write-ahead log, which every commit of any process touches.
+    fn log(&self) -> Option<PathBuf> {
+        let (database, _) = self.file.as_ref()?;
+        let mut log = database.path.clone().into_os_string();
+        log.push("-wal");
+        Some(log.into())
+    }
+
     fn is_shared(&self) -> bool {
         self.file.is_some()
     }
@@ -139,7 +149,9 @@ impl Writer {
                     let statements = Statements::new(&conn);
                     match self.serve(&statements, &mut batch) {
                         End::Closed => return,
-                        End::Spoilt => tracing::warn!("the writer opens its connection again"),
+                        End::Spoilt => {
+                            tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
+                        }
                     }
                 }
                 Err(error) => batch.fail(&error),
@@ -196,6 +208,7 @@ impl Writer {
             for effects in &effects {
                 self.wake.announce(effects, now);
             }
+            kill::point("before_answer");
             for job in batch.jobs.drain(..) {
                 job.answer();
             }
@@ -207,7 +220,8 @@ impl Writer {
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits) {
-        if foreign.have_happened(statements) {
+        let moved = self.source.log().is_none_or(|log| foreign.log_moved(log));
+        if moved && foreign.have_happened(statements) {
             self.wake.ring_all();
         }
     }
@@ -227,6 +241,7 @@ fn checkpoint(conn: &Connection) -> Result<()> {
 struct ForeignCommits {
     last_look: Option<Instant>,
     data_version: Option<i64>,
+    log: Option<(u64, SystemTime)>,
 }
 
 impl ForeignCommits {
@@ -239,6 +254,19 @@ impl ForeignCommits {
             self.last_look = Some(now);
         }
         due
+    }
+
+    /// Whether the log changed since the last look: asking the file system is many times cheaper than asking SQLite.
+    fn log_moved(&mut self, log: PathBuf) -> bool {
+        // A change this young may be followed by another one with the same time stamp.
+        const YOUNG: Duration = Duration::from_millis(100);
+        let now = std::fs::metadata(log)
+            .and_then(|m| Ok((m.len(), m.modified()?)))
+            .ok();
+        let young = now.is_some_and(|(_, at)| at.elapsed().is_ok_and(|age| age < YOUNG));
+        let moved = young || now.is_none() || now != self.log;
+        self.log = now;
+        moved
     }
 
     fn have_happened(&mut self, statements: &Statements<'_>) -> bool {

@@ -56,6 +56,10 @@ struct Recorded {
 /// # Errors
 ///
 /// When the text is no history, or when the code decides something else than what is recorded.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write `Arc::new(handler)` in place"
+)]
 pub fn replay(
     history_json: &str,
     handler: Arc<dyn OrchestrationHandler>,

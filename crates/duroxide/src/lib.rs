@@ -68,7 +68,7 @@ pub mod providers {
 #[doc = include_str!("../../../README.md")]
 pub mod readme {}
 
-/// The programs of the guide, compiled.
-#[cfg(all(doctest, feature = "sqlite"))]
+/// The programs of the guide, compiled when every feature they use is on.
+#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
 #[doc = include_str!("../../../docs/guide.md")]
 pub mod guide {}

@@ -308,21 +308,6 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
-
-    /// The first request is told to code that watches for it; any other ends the execution with this turn.
-    pub(super) fn request_cancellation(&mut self, reason: &str, origin: Origin) {
-        let first = self.cancel_reason.is_none();
-        self.winds_down = first && self.shared.cell().request_cancellation(reason);
-        if self.winds_down {
-            self.due = Some(origin);
-        }
-        self.cancel_reason.get_or_insert_with(|| reason.to_owned());
-    }
-
-    /// Whether a request to cancel ends the execution with this turn, whatever the code does.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancel_reason.is_some() && !self.winds_down
-    }
 }
 
 /// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.

@@ -33,6 +33,7 @@ impl Layer for Measure {
         let Some(metrics) = &self.metrics else {
             return call.await;
         };
+        let operation = published_name(operation);
         let started = Instant::now();
         let result = call.await;
         let status = if result.is_ok() { "success" } else { "error" };
@@ -46,5 +47,15 @@ impl Layer for Measure {
             metrics.record_provider_error(operation, class);
         }
         result
+    }
+}
+
+/// The name under which an operation was always measured, whichever method does it.
+fn published_name(operation: &'static str) -> &'static str {
+    match operation {
+        "claim_turns" => "fetch_orchestration_item",
+        "claim_work" => "fetch_work_item",
+        "enqueue_for_orchestrator" => "enqueue_orchestrator",
+        other => other,
     }
 }

@@ -6,6 +6,7 @@ use duroxide_core::provider::ProviderError;
 
 use super::plan::TurnCommit;
 use crate::engine::Engine;
+use crate::leases::is_lease_lost;
 
 /// Pauses between tries of one commit while the store says "later".
 const RETRY_PAUSES_MS: [u64; 5] = [10, 20, 40, 80, 160];
@@ -104,13 +105,4 @@ pub(super) async fn release(
     if let Err(error) = released {
         tracing::debug!(target: "duroxide::runtime", %error, "releasing a claim failed, its lease will run out");
     }
-}
-
-/// The contract gives a lost lease no type of its own, only words.
-fn is_lease_lost(error: &ProviderError) -> bool {
-    let text = error.message.to_lowercase();
-    !error.is_retryable()
-        && ["lock token", "lock_token", "lock expired", "lease"]
-            .iter()
-            .any(|words| text.contains(words))
 }

@@ -19,7 +19,7 @@ impl RegistryBuilder<dyn ActivityHandler> {
         F: Fn(ActivityContext, String) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, String>> + Send + 'static,
     {
-        self.add_activity(name.into(), Arc::new(FnActivity(f)));
+        self.add_activity(&name.into(), Arc::new(FnActivity(f)));
         self
     }
 
@@ -40,7 +40,7 @@ impl RegistryBuilder<dyn ActivityHandler> {
                 codec::encode(&f(ctx, input).await?)
             }
         });
-        self.add_activity(name.into(), Arc::new(handler));
+        self.add_activity(&name.into(), Arc::new(handler));
         self
     }
 
@@ -68,11 +68,11 @@ impl RegistryBuilder<dyn ActivityHandler> {
 
     /// Adds an activity of the engine itself, under a reserved name.
     pub(crate) fn with_built_in(mut self, name: &str, handler: Arc<dyn ActivityHandler>) -> Self {
-        self.add(NOUN, name.to_owned(), DEFAULT_VERSION, handler);
+        self.add(NOUN, name, DEFAULT_VERSION, handler);
         self
     }
 
-    fn add_activity(&mut self, name: String, handler: Arc<dyn ActivityHandler>) {
+    fn add_activity(&mut self, name: &str, handler: Arc<dyn ActivityHandler>) {
         if name.starts_with(SYSCALL_PREFIX) {
             self.refuse(format!(
                 "activity name '{name}' uses reserved prefix '{SYSCALL_PREFIX}'"

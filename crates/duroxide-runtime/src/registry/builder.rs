@@ -102,13 +102,20 @@ impl<H: ?Sized> RegistryBuilder<H> {
     }
 
     /// Adds a handler unless the name has this version already.
-    pub(super) fn add(&mut self, noun: &str, name: String, version: Version, handler: Arc<H>) {
-        let duplicate = format!("duplicate {noun} registration: {name}@{version}");
-        match self.handlers.entry(name).or_default().entry(version) {
+    pub(super) fn add(&mut self, noun: &str, name: &str, version: Version, handler: Arc<H>) {
+        match self
+            .handlers
+            .entry(name.to_owned())
+            .or_default()
+            .entry(version)
+        {
             Entry::Vacant(place) => {
                 place.insert(handler);
             }
-            Entry::Occupied(_) => self.refuse(duplicate),
+            Entry::Occupied(taken) => {
+                let error = format!("duplicate {noun} registration: {name}@{}", taken.key());
+                self.refuse(error);
+            }
         }
     }
 

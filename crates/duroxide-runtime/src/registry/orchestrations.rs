@@ -20,7 +20,7 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
     {
         self.add(
             NOUN,
-            name.into(),
+            &name.into(),
             DEFAULT_VERSION,
             Arc::new(FnOrchestration(f)),
         );
@@ -36,7 +36,7 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         F: Fn(OrchestrationContext, In) -> Fut + Send + Sync + Clone + 'static,
         Fut: Future<Output = Result<Out, String>> + Send + 'static,
     {
-        self.add(NOUN, name.into(), DEFAULT_VERSION, typed(f));
+        self.add(NOUN, &name.into(), DEFAULT_VERSION, typed(f));
         self
     }
 
@@ -52,7 +52,7 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         F: Fn(OrchestrationContext, String) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, String>> + Send + 'static,
     {
-        self.add_version(name.into(), version.as_ref(), Arc::new(FnOrchestration(f)));
+        self.add_version(&name.into(), version.as_ref(), Arc::new(FnOrchestration(f)));
         self
     }
 
@@ -70,7 +70,7 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         F: Fn(OrchestrationContext, In) -> Fut + Send + Sync + Clone + 'static,
         Fut: Future<Output = Result<Out, String>> + Send + 'static,
     {
-        self.add_version(name.into(), version.as_ref(), typed(f));
+        self.add_version(&name.into(), version.as_ref(), typed(f));
         self
     }
 
@@ -97,7 +97,7 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         self.merge_registry(other, NOUN)
     }
 
-    fn add_version(&mut self, name: String, version: &str, handler: Arc<dyn OrchestrationHandler>) {
+    fn add_version(&mut self, name: &str, version: &str, handler: Arc<dyn OrchestrationHandler>) {
         let version = match Version::parse(version) {
             Ok(version) => version,
             Err(e) => {
@@ -107,11 +107,11 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
                 return;
             }
         };
-        if self.latest(&name) == Some(&version) {
+        if self.latest(name) == Some(&version) {
             self.add(NOUN, name, version, handler);
             return;
         }
-        match self.latest(&name) {
+        match self.latest(name) {
             Some(latest) if &version < latest => {
                 let error = format!(
                     "non-monotonic orchestration version for {name}: {version} is not later than existing latest {latest}"

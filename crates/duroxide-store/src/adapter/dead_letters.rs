@@ -18,7 +18,8 @@ pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Ope
         reason: reason.to_owned(),
     };
     tracing::warn!(
-        queue = %queue.name, instance = %message.group, message = message.id, reason,
+        target: "duroxide::providers::store",
+        queue = %queue.name, instance_id = %message.group, message = message.id, reason,
         "message set aside as a dead letter"
     );
     Ok(Operation::Enqueue {

@@ -9,8 +9,8 @@ use super::names::{self, TURNS, WORK};
 use super::{dead_letters, ms, rows};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
-use crate::lease::{LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, Labels, Visible};
+use crate::lease::{After, LeaseToken, Owner};
+use crate::queue::{Claim, Claimed, Labels, Message, Visible};
 
 pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
     if ask.tag_filter == TagFilter::None {
@@ -53,16 +53,32 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     lock_token: one.token.to_string(),
                     attempt_count: message.attempts,
                 }),
-                Err(error) => {
-                    let kept = dead_letters::keep(&WORK, message, &error.to_string())?;
-                    let lease = one.token.clone();
-                    let batch = Batch::of([kept, Operation::Complete { lease }]);
-                    unless_lost(store.commit(batch).await)?;
-                }
+                Err(error) => set_aside(store, &one.token, message, &error.to_string()).await?,
             }
         }
     }
     Ok(work)
+}
+
+/// Keeps a message as a dead letter. The release fences the batch, see `turn::claim`.
+async fn set_aside<S: EventStore>(
+    store: &S,
+    lease: &LeaseToken,
+    message: &Message,
+    reason: &str,
+) -> Result<()> {
+    let release = Operation::Release {
+        lease: lease.clone(),
+        after: After::Now,
+        forgive: true,
+    };
+    let kept = dead_letters::keep(&WORK, message, reason)?;
+    let delete = Operation::DeleteMessages {
+        queue: WORK,
+        ids: vec![message.id],
+    };
+    let batch = Batch::of([release, kept, delete]);
+    unless_lost(store.commit(batch).await)
 }
 
 pub(super) async fn ack<S: EventStore>(

@@ -87,7 +87,7 @@ impl Writer {
         };
         if needed && let Err(trouble) = flush() {
             let error = trouble.into_store_error();
-            tracing::error!(%error, "relaxed commits could not be flushed");
+            tracing::error!(target: "duroxide::providers::redb", %error, "relaxed commits could not be flushed");
         }
     }
 

@@ -324,3 +324,24 @@ async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
         .await;
     assert!(!late.unwrap_err().is_retryable());
 }
+
+#[tokio::test]
+async fn what_nobody_understands_is_put_away_under_a_lease_of_no_length() {
+    let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
+    provider
+        .enqueue_for_orchestrator(raised("ghost"), None)
+        .await
+        .unwrap();
+    let broken = || NewMessage::new("a", "{}");
+    for queue in [Queue::grouped("orchestrator"), Queue::single("worker")] {
+        provider.store().enqueue(&queue, broken()).await.unwrap();
+    }
+    let none = Duration::ZERO;
+    let turn = provider.fetch_orchestration_item(none, none, None).await;
+    assert!(turn.unwrap().is_none());
+    let work = provider
+        .fetch_work_item(none, none, None, &TagFilter::Any)
+        .await;
+    assert!(work.unwrap().is_none());
+    assert_eq!(provider.list_dead_letters(9).await.unwrap().len(), 2);
+}

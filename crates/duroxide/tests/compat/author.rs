@@ -25,7 +25,7 @@ async fn calls_everything(ctx: OrchestrationContext, input: String) -> Text {
     ctx.trace_info("x");
     ctx.trace_warn(String::from("x"));
     ctx.trace_error("x");
-    ctx.trace_debug(format!("{input}"));
+    ctx.trace_debug(&input);
 
     let a: DurableFuture<Text> = ctx.schedule_activity("A", "in").with_tag("gpu");
     let b: DurableFuture<Result<u32, String>> = ctx.schedule_activity_typed::<u32, u32>("A", &1);
@@ -84,8 +84,9 @@ async fn calls_everything(ctx: OrchestrationContext, input: String) -> Text {
 
     let _: String = ctx.new_guid().await?;
     let _: SystemTime = ctx.utc_now().await?;
-    let _: DurableFuture<Result<Option<String>, String>> =
+    let other: DurableFuture<Result<Option<String>, String>> =
         ctx.get_kv_value_from_instance("i", "k").with_tag("t");
+    other.await?;
     let _: Option<u32> = ctx.get_kv_value_from_instance_typed("i", "k").await?;
     ctx.set_custom_status("s");
     ctx.reset_custom_status();
@@ -125,7 +126,7 @@ async fn calls_everything(ctx: OrchestrationContext, input: String) -> Text {
         Either2::Second(()) => {}
     }
     match ctx.select3(async { 1 }, async { 2 }, async { 3 }).await {
-        Either3::First(n) | Either3::Second(n) | Either3::Third(n) => drop::<i32>(n),
+        Either3::First(n) | Either3::Second(n) | Either3::Third(n) => assert_ne!(n, 0),
     }
     if ctx.execution_id() == 1 {
         let _ = ctx.continue_as_new_typed(&1).await;

@@ -48,6 +48,7 @@ use duroxide::{
 };
 
 fn is_send_sync<T: Send + Sync>() {}
+fn is_status<T: Clone + PartialEq + Eq + std::fmt::Debug>() {}
 fn is_send_unpin<T: Send + Unpin>() {}
 fn is_serde<
     T: serde::Serialize + serde::de::DeserializeOwned + Clone + PartialEq + std::fmt::Debug,
@@ -85,15 +86,14 @@ fn types_have_the_published_traits() {
     is_serde::<WorkItem>();
     is_serde::<SystemStats>();
     let _: (ProviderRef, OrchestrationHandlerRef);
-    let status = OrchestrationStatus::NotFound;
-    assert_eq!(status.clone(), OrchestrationStatus::NotFound);
+    is_status::<OrchestrationStatus>();
 }
 
 #[test]
 fn either_types_keep_their_methods() {
     let two: Either2<u32, u32> = Either2::Second(7);
     assert!(two.is_second() && !two.is_first());
-    assert_eq!((two.index(), two.clone().into_tuple()), (1, (1, 7)));
+    assert_eq!((two.index(), two.into_tuple()), (1, (1, 7)));
     let three: Either3<u32, u32, u32> = Either3::Third(7);
     assert_eq!((three.index(), three.into_tuple()), (2, (2, 7)));
 }

@@ -160,7 +160,7 @@ fn races() -> duroxide::OrchestrationRegistry {
 async fn the_loser_of_a_race_is_told_long_before_its_lease_is_renewed() {
     let notes = Notes::default();
     // With these leases the next renewal is 25 s away.
-    let world = World::with_options(listens(&notes), races(), quick()).await;
+    let world = World::start(listens(&notes), races()).await;
     world
         .client
         .start_orchestration("i", "races", "")
@@ -196,6 +196,42 @@ async fn the_loser_of_a_race_is_told_long_before_its_lease_is_renewed() {
         (counted.activity_infra_errors, counted.provider_errors),
         (0, 0)
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_lease_of_a_cancelled_activity_is_let_go() {
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let slow_to_leave = activities()
+        .register("listens", move |ctx: ActivityContext, _| {
+            let seen = seen.clone();
+            async move {
+                seen.add("runs");
+                ctx.cancelled().await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                seen.add("left");
+                Ok(String::new())
+            }
+        })
+        .build();
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_millis(200),
+        activity_cancellation_grace_period: Duration::from_secs(5),
+        ..quick()
+    };
+    let world = World::with_options(slow_to_leave, races(), options).await;
+    world
+        .client
+        .start_orchestration("i", "races", "")
+        .await
+        .unwrap();
+    notes.wait_for("runs").await;
+    world.client.raise_event("i", "go", "").await.unwrap();
+    notes.wait_for("left").await;
+    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.outcome("i").await;
+    assert_eq!(world.runtime.metrics_snapshot().unwrap().provider_errors, 0);
     world.stop().await;
 }
 

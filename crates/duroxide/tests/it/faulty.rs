@@ -15,11 +15,17 @@ use duroxide::{Event, EventKind};
 
 type Answer<T> = Result<T, ProviderError>;
 
-/// Calls to fail: which, how many, and how.
+/// Calls to spoil: which, how many, and how.
 struct Fault {
     operation: &'static str,
     left: usize,
-    error: ProviderError,
+    how: How,
+}
+
+#[derive(Clone)]
+enum How {
+    Fails(ProviderError),
+    Hangs,
 }
 
 #[derive(Default)]
@@ -47,11 +53,20 @@ impl Faulty {
         self.fail(operation, times, error);
     }
 
-    pub(crate) fn fail(&self, operation: &'static str, left: usize, error: ProviderError) {
+    pub(crate) fn fail(&self, operation: &'static str, times: usize, error: ProviderError) {
+        self.spoil(operation, times, How::Fails(error));
+    }
+
+    /// The next calls of an operation never come back.
+    pub(crate) fn hang(&self, operation: &'static str, times: usize) {
+        self.spoil(operation, times, How::Hangs);
+    }
+
+    fn spoil(&self, operation: &'static str, left: usize, how: How) {
         self.book().faults.push(Fault {
             operation,
             left,
-            error,
+            how,
         });
     }
 
@@ -73,20 +88,23 @@ impl Faulty {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gate(&self, operation: &'static str) -> Answer<()> {
+    async fn gate(&self, operation: &'static str) -> Answer<()> {
+        match self.next_fault(operation) {
+            None => Ok(()),
+            Some(How::Fails(error)) => Err(error),
+            Some(How::Hangs) => std::future::pending().await,
+        }
+    }
+
+    fn next_fault(&self, operation: &'static str) -> Option<How> {
         let mut book = self.book();
         *book.calls.entry(operation).or_default() += 1;
         let fault = book
             .faults
             .iter_mut()
-            .find(|f| f.operation == operation && f.left > 0);
-        match fault {
-            None => Ok(()),
-            Some(fault) => {
-                fault.left -= 1;
-                Err(fault.error.clone())
-            }
-        }
+            .find(|f| f.operation == operation && f.left > 0)?;
+        fault.left -= 1;
+        Some(fault.how.clone())
     }
 }
 
@@ -98,7 +116,7 @@ impl Provider for Faulty {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
-        self.gate("fetch_orchestration_item")?;
+        self.gate("fetch_orchestration_item").await?;
         self.inner
             .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
             .await
@@ -114,7 +132,7 @@ impl Provider for Faulty {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Answer<()> {
-        self.gate("ack_orchestration_item")?;
+        self.gate("ack_orchestration_item").await?;
         let refused = self.book().refused_output.clone();
         let ends_with = |event: &Event| match &event.kind {
             EventKind::OrchestrationCompleted { output } => Some(output) == refused.as_ref(),
@@ -143,19 +161,19 @@ impl Provider for Faulty {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Answer<()> {
-        self.gate("abandon_orchestration_item")?;
+        self.gate("abandon_orchestration_item").await?;
         self.inner
             .abandon_orchestration_item(lock_token, delay, ignore_attempt)
             .await
     }
 
     async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
-        self.gate("read")?;
+        self.gate("read").await?;
         self.inner.read(instance).await
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
-        self.gate("read_with_execution")?;
+        self.gate("read_with_execution").await?;
         self.inner.read_with_execution(instance, execution_id).await
     }
 
@@ -165,14 +183,14 @@ impl Provider for Faulty {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Answer<()> {
-        self.gate("append_with_execution")?;
+        self.gate("append_with_execution").await?;
         self.inner
             .append_with_execution(instance, execution_id, new_events)
             .await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
-        self.gate("enqueue_for_worker")?;
+        self.gate("enqueue_for_worker").await?;
         self.inner.enqueue_for_worker(item).await
     }
 
@@ -183,19 +201,19 @@ impl Provider for Faulty {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
-        self.gate("fetch_work_item")?;
+        self.gate("fetch_work_item").await?;
         self.inner
             .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
             .await
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {
-        self.gate("ack_work_item")?;
+        self.gate("ack_work_item").await?;
         self.inner.ack_work_item(token, completion).await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
-        self.gate("renew_work_item_lock")?;
+        self.gate("renew_work_item_lock").await?;
         self.inner.renew_work_item_lock(token, extend_for).await
     }
 
@@ -205,14 +223,14 @@ impl Provider for Faulty {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Answer<usize> {
-        self.gate("renew_session_lock")?;
+        self.gate("renew_session_lock").await?;
         self.inner
             .renew_session_lock(owner_ids, extend_for, idle_timeout)
             .await
     }
 
     async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Answer<usize> {
-        self.gate("cleanup_orphaned_sessions")?;
+        self.gate("cleanup_orphaned_sessions").await?;
         self.inner.cleanup_orphaned_sessions(idle_timeout).await
     }
 
@@ -222,14 +240,14 @@ impl Provider for Faulty {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Answer<()> {
-        self.gate("abandon_work_item")?;
+        self.gate("abandon_work_item").await?;
         self.inner
             .abandon_work_item(token, delay, ignore_attempt)
             .await
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
-        self.gate("renew_orchestration_item_lock")?;
+        self.gate("renew_orchestration_item_lock").await?;
         self.inner
             .renew_orchestration_item_lock(token, extend_for)
             .await
@@ -240,7 +258,7 @@ impl Provider for Faulty {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Answer<()> {
-        self.gate("enqueue_for_orchestrator")?;
+        self.gate("enqueue_for_orchestrator").await?;
         self.inner.enqueue_for_orchestrator(item, delay).await
     }
 
@@ -253,39 +271,39 @@ impl Provider for Faulty {
         instance: &str,
         last_seen_version: u64,
     ) -> Answer<Option<(Option<String>, u64)>> {
-        self.gate("get_custom_status")?;
+        self.gate("get_custom_status").await?;
         self.inner
             .get_custom_status(instance, last_seen_version)
             .await
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
-        self.gate("get_kv_value")?;
+        self.gate("get_kv_value").await?;
         self.inner.get_kv_value(instance, key).await
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
-        self.gate("get_kv_all_values")?;
+        self.gate("get_kv_all_values").await?;
         self.inner.get_kv_all_values(instance).await
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
-        self.gate("get_instance_stats")?;
+        self.gate("get_instance_stats").await?;
         self.inner.get_instance_stats(instance).await
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
-        self.gate("claim_turns")?;
+        self.gate("claim_turns").await?;
         self.inner.claim_turns(claim).await
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        self.gate("claim_work")?;
+        self.gate("claim_work").await?;
         self.inner.claim_work(claim).await
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
-        self.gate("lost_work_items")?;
+        self.gate("lost_work_items").await?;
         self.inner.lost_work_items(tokens).await
     }
 
@@ -293,7 +311,7 @@ impl Provider for Faulty {
         &self,
         activity: &ScheduledActivityIdentifier,
     ) -> Answer<Option<bool>> {
-        self.gate("activity_claimed")?;
+        self.gate("activity_claimed").await?;
         self.inner.activity_claimed(activity).await
     }
 
@@ -303,14 +321,14 @@ impl Provider for Faulty {
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        self.gate("set_aside_messages")?;
+        self.gate("set_aside_messages").await?;
         self.inner
             .set_aside_messages(lock_token, positions, reason)
             .await
     }
 
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
-        self.gate("read_outcome")?;
+        self.gate("read_outcome").await?;
         self.inner.read_outcome(instance).await
     }
 
@@ -319,7 +337,7 @@ impl Provider for Faulty {
         instance: &str,
         execution_id: u64,
     ) -> Answer<Option<(String, String)>> {
-        self.gate("execution_handler")?;
+        self.gate("execution_handler").await?;
         self.inner.execution_handler(instance, execution_id).await
     }
 

@@ -12,7 +12,7 @@ use duroxide::{
 
 use crate::faulty::Faulty;
 use crate::support::{
-    Notes, World, activities, details, in_memory, kinds, orchestrations, output, quick,
+    Notes, World, activities, details, in_memory, kinds, orchestrations, output, quick, until,
 };
 
 fn registry() -> OrchestrationRegistry {
@@ -214,6 +214,55 @@ async fn a_renewal_that_fails_is_tried_again_while_the_lease_is_valid() {
     assert_eq!(output(&world.run("i", "works", "").await), "done");
     assert_eq!(notes.all(), ["runs"]);
     assert!(store.calls("renew_work_item_lock") >= 4);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_hangs_costs_no_other_activity_its_lease() {
+    let notes = Notes::default();
+    let store = faulty().await;
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_millis(600),
+        ..quick()
+    };
+    let world = World::on(
+        store.clone(),
+        takes(&notes, Duration::from_millis(1_500)),
+        registry(),
+        options,
+    )
+    .await;
+    store.hang("renew_work_item_lock", 1);
+    world
+        .client
+        .start_orchestration("unlucky", "works", "")
+        .await
+        .unwrap();
+    until("its renewal hangs", async || {
+        store.calls("renew_work_item_lock") > 0
+    })
+    .await;
+    assert_eq!(output(&world.run("lucky", "works", "").await), "done");
+    assert_eq!(output(&world.outcome("unlucky").await), "done");
+    // The unlucky one lost its lease and ran again; the lucky one ran once.
+    assert_eq!((notes.count("runs"), notes.count("cancelled")), (3, 1));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_result_the_store_refuses_is_tried_again_and_counted() {
+    let notes = Notes::default();
+    let store = faulty().await;
+    let refusal = ProviderError::permanent("ack_work_item", "does not fit");
+    store.fail("ack_work_item", 1, refusal);
+    let world = World::on(store, takes(&notes, Duration::ZERO), registry(), quick()).await;
+    assert_eq!(output(&world.run("i", "works", "").await), "done");
+    assert_eq!(notes.count("runs"), 2);
+    let counted = world.runtime.metrics_snapshot().unwrap();
+    assert_eq!(
+        (counted.activity_infra_errors, counted.activity_success),
+        (1, 1)
+    );
     world.stop().await;
 }
 

@@ -18,7 +18,7 @@ use crate::adapter::dead_letters;
 use crate::adapter::error::{Result, unless_lost};
 use crate::adapter::names::{INSTANCES, TURNS};
 use crate::adapter::rows;
-use crate::atomic::{Batch, Guard, Operation};
+use crate::atomic::{Batch, Operation};
 use crate::lease::After;
 use crate::queue::{Claim, Claimed, Labels};
 
@@ -108,6 +108,9 @@ async fn open<S: EventStore>(
 }
 
 /// The messages' content; `None` if some had to be set aside, and the instance was given back to be claimed again.
+///
+/// The release is the fence of the batch: it fails once somebody else has taken the lease over, but not because the
+/// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
 async fn decode<S: EventStore>(store: &S, claimed: &Claimed) -> Result<Option<Vec<WorkItem>>> {
     let mut items = Vec::with_capacity(claimed.messages.len());
     let mut broken = Vec::new();
@@ -120,7 +123,11 @@ async fn decode<S: EventStore>(store: &S, claimed: &Claimed) -> Result<Option<Ve
     if broken.is_empty() {
         return Ok(Some(items));
     }
-    let mut operations = Vec::with_capacity(broken.len() + 2);
+    let mut operations = vec![Operation::Release {
+        lease: claimed.token.clone(),
+        after: After::Now,
+        forgive: true,
+    }];
     for (message, reason) in &broken {
         operations.push(dead_letters::keep(&TURNS, message, reason)?);
     }
@@ -128,12 +135,6 @@ async fn decode<S: EventStore>(store: &S, claimed: &Claimed) -> Result<Option<Ve
         queue: TURNS,
         ids: broken.iter().map(|(message, _)| message.id).collect(),
     });
-    operations.push(Operation::Release {
-        lease: claimed.token.clone(),
-        after: After::Now,
-        forgive: true,
-    });
-    let batch = Batch::of(operations).guarded_by(Guard::Lease(claimed.token.clone()));
-    unless_lost(store.commit(batch).await)?;
+    unless_lost(store.commit(Batch::of(operations)).await)?;
     Ok(None)
 }

@@ -1,0 +1,24 @@
+//! Twenty kills, in every run of the tests.
+
+use std::process::Command;
+
+#[test]
+fn twenty_kills_lose_nothing_and_repeat_no_completion() {
+    let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
+        .args(["run", "--kills", "20", "--seed", "7"])
+        .output()
+        .expect("run the chaos");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
+    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
+    assert!(
+        report["kills_at_named_points"].as_u64() > Some(0),
+        "{report}"
+    );
+}
