@@ -1,13 +1,17 @@
 //! The conformance kit and the hooks, under their published paths.
 
+#![allow(unused_imports, reason = "naming them is the test")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use duroxide::provider_stress_test as _;
+use duroxide::provider_stress_tests::{StressTestConfig, StressTestResult, run_stress_test as _};
 use duroxide::provider_validation::ProviderFactory as _;
 use duroxide::provider_validations::{
     ProviderFactory, bulk_deletion, capability_filtering, custom_status, deletion, kv_store,
-    long_polling, poison_message, prune, sessions, tag_filtering,
+    long_polling, poison_message, prune, race_replay, sessions, tag_filtering,
 };
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
@@ -18,7 +22,11 @@ struct Factory;
 #[async_trait]
 impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        Arc::new(SqliteProvider::new_in_memory().await.unwrap())
+        Arc::new(
+            SqliteProvider::new_in_memory()
+                .await
+                .expect("memory is enough"),
+        )
     }
 
     fn lock_timeout(&self) -> Duration {
