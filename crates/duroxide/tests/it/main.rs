@@ -1,10 +1,6 @@
 //! End to end, by flow.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test fails by panicking, and so do its helpers"
-)]
-#![allow(
-    clippy::unwrap_used,
     reason = "a test that cannot go on should stop where it stands"
 )]
 
