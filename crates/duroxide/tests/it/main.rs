@@ -1,11 +1,7 @@
 //! End to end, by flow.
 #![allow(
     clippy::unwrap_used,
-<<<<<<< HEAD
     reason = "a test fails by panicking, and so do its helpers"
-=======
-    reason = "a test that cannot go on should stop where it stands"
->>>>>>> examples
 )]
 
 mod faulty;
