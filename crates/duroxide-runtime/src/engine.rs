@@ -44,6 +44,7 @@ pub(crate) struct Engine {
     pub(crate) keepers: TaskTracker,
     /// Runs the author's orchestration code.
     pub(crate) turns: TurnPool,
+    pub(crate) activity_polls: TurnPool,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sticky: Arc<StickyCache>,
     pub(crate) running: Arc<RunningActivities>,

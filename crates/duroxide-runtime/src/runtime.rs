@@ -162,7 +162,14 @@ impl Runtime {
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
-            turns: TurnPool::new(tasks.clone()),
+            turns: TurnPool::new(
+                tasks.clone(),
+                "a turn has been running for long: orchestration code must not block; do slow work in activities",
+            ),
+            activity_polls: TurnPool::new(
+                tasks.clone(),
+                "an activity has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking",
+            ),
             tasks,
             keepers: TaskTracker::new(),
             leases: Arc::new(Leases::default()),

@@ -205,12 +205,13 @@ impl Writer {
             let now = || stored_ms(self.clock.now_ms());
             let effects = group::run(statements, &mut batch.jobs, now)?;
             let now = now();
-            for effects in &effects {
-                self.wake.announce(effects, now);
-            }
             kill::point("before_answer");
+            // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
             for job in batch.jobs.drain(..) {
                 job.answer();
+            }
+            for effects in &effects {
+                self.wake.announce(effects, now);
             }
         }
         for reply in batch.checkpoints.drain(..) {

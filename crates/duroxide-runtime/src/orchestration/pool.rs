@@ -1,4 +1,5 @@
-//! Threads that run the author's code. In: turns. Out: their results. Code that blocks holds up nobody else.
+//! Threads that run the author's code. In: turns, and polls of activities. Out: their results. Code that blocks holds up
+//! nobody else.
 //!
 //! A turn takes microseconds, so handing each to a thread of its own would cost more than running it. Instead a few
 //! drainers empty one queue and go home. A drainer whose turn takes too long counts as stuck, and another one takes
@@ -32,14 +33,17 @@ struct Queue {
 pub(crate) struct TurnPool {
     queue: Arc<Mutex<Queue>>,
     tasks: TaskTracker,
+    /// What is said about code that takes too long.
+    complaint: &'static str,
 }
 
 impl TurnPool {
     /// A pool whose drainers belong to these tasks.
-    pub(crate) fn new(tasks: TaskTracker) -> Self {
+    pub(crate) fn new(tasks: TaskTracker, complaint: &'static str) -> Self {
         Self {
             queue: Arc::default(),
             tasks,
+            complaint,
         }
     }
 
@@ -63,10 +67,7 @@ impl TurnPool {
                     waited += STUCK;
                     self.relieve();
                     if waited == SLOW {
-                        tracing::warn!(
-                            target: "duroxide::runtime",
-                            "a turn has been running for {SLOW:?}: orchestration code must not block; do slow work in activities"
-                        );
+                        tracing::warn!(target: "duroxide::runtime", "{}", self.complaint);
                     }
                 }
             }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::isolation;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased, is_lease_lost};
@@ -195,13 +196,14 @@ impl Work {
     /// Runs the handler as a task of its own, so that a panic stays there and a deaf one can be aborted.
     async fn invoke(
         &self,
-        engine: &Engine,
+        engine: &Arc<Engine>,
         handler: Arc<dyn ActivityHandler>,
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
         let input = self.input.clone();
-        let task = Box::pin(async move { handler.invoke(ctx, input).await });
+        let task = async move { handler.invoke(ctx, input).await };
+        let task = Box::pin(isolation::run(Arc::clone(engine), task));
         let mut task = AbortOnDropHandle::new(engine.tasks.spawn(task));
         tokio::select! {
             biased;

@@ -3,6 +3,7 @@
 mod cancellation;
 mod dispatcher;
 mod execute;
+mod isolation;
 mod names;
 mod sessions;
 mod syscalls;

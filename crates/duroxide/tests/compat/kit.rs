@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[expect(unused_imports, reason = "naming the path is the test")]
 use duroxide::provider_validation::ProviderFactory as _;
+#[expect(unused_imports, reason = "naming the paths is the test")]
 use duroxide::provider_validations::{
     ProviderFactory, bulk_deletion, capability_filtering, custom_status, deletion, kv_store,
     long_polling, poison_message, prune, sessions, tag_filtering,
@@ -18,7 +20,11 @@ struct Factory;
 #[async_trait]
 impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        Arc::new(SqliteProvider::new_in_memory().await.unwrap())
+        Arc::new(
+            SqliteProvider::new_in_memory()
+                .await
+                .expect("a store in memory"),
+        )
     }
 
     fn lock_timeout(&self) -> Duration {

@@ -191,12 +191,11 @@ async fn the_loser_of_a_race_is_told_long_before_its_lease_is_renewed() {
             == 0
     })
     .await;
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let counted = world.stopped().await;
     assert_eq!(
         (counted.activity_infra_errors, counted.provider_errors),
         (0, 0)
     );
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -231,8 +230,7 @@ async fn the_lease_of_a_cancelled_activity_is_let_go() {
     notes.wait_for("left").await;
     world.client.cancel_instance("i", "enough").await.unwrap();
     world.outcome("i").await;
-    assert_eq!(world.runtime.metrics_snapshot().unwrap().provider_errors, 0);
-    world.stop().await;
+    assert_eq!(world.stopped().await.provider_errors, 0);
 }
 
 #[tokio::test]

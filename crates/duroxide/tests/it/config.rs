@@ -1,6 +1,5 @@
 //! Registries and options: mistakes are reported, not swallowed and not panicked about later.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::runtime::{BuildError, VersionPolicy};
@@ -358,7 +357,6 @@ async fn the_cache_of_suspended_orchestrations_is_bounded_and_changes_no_result(
         .build();
     let world =
         World::with_options(activities().register("a", work).build(), registry, options).await;
-    let world = Arc::new(world);
     for n in 0..10 {
         world
             .client
@@ -372,10 +370,9 @@ async fn the_cache_of_suspended_orchestrations_is_bounded_and_changes_no_result(
             n.to_string()
         );
     }
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let counted = world.stopped().await;
     assert!(
         counted.sticky_hits > 0 && counted.sticky_evictions > 0,
         "{counted:?}"
     );
-    world.runtime.clone().shutdown(None).await;
 }

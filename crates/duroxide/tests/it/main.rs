@@ -3,10 +3,6 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking, and so do its helpers"
 )]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on should stop where it stands"
-)]
 
 mod faulty;
 mod histories;

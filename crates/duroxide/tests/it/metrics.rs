@@ -205,8 +205,7 @@ async fn every_fact_is_counted_once_under_its_published_name() {
         .await
         .unwrap();
     world.outcome("cancelled").await;
-    let snapshot = world.runtime.metrics_snapshot().unwrap();
-    world.stop().await;
+    let snapshot = world.stopped().await;
 
     let name = |n| ("orchestration_name", n);
     let starts = "duroxide_orchestration_starts_total";

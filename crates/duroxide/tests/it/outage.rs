@@ -72,7 +72,7 @@ async fn an_outage_during_a_commit_delays_an_instance_and_never_fails_it() {
         begun.elapsed()
     );
     assert!(store.calls("abandon_orchestration_item") > 0);
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let counted = world.stopped().await;
     assert_eq!(
         (
             counted.orch_failures,
@@ -81,7 +81,6 @@ async fn an_outage_during_a_commit_delays_an_instance_and_never_fails_it() {
         ),
         (0, 1, 1)
     );
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -140,14 +139,13 @@ async fn a_lost_lease_drops_the_turn_and_is_no_failure() {
     };
     let world = World::on(store, activities().build(), registry(), options).await;
     assert_eq!(output(&world.run("i", "echo", "fine").await), "fine");
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let ends = |e: &&duroxide::Event| matches!(e.kind, EventKind::OrchestrationCompleted { .. });
+    assert_eq!(world.history("i").await.iter().filter(ends).count(), 1);
+    let counted = world.stopped().await;
     assert_eq!(
         (counted.orch_failures, counted.orch_infrastructure_errors),
         (0, 0)
     );
-    let ends = |e: &&duroxide::Event| matches!(e.kind, EventKind::OrchestrationCompleted { .. });
-    assert_eq!(world.history("i").await.iter().filter(ends).count(), 1);
-    world.stop().await;
 }
 
 /// Counts its runs, and takes this long.
@@ -190,9 +188,8 @@ async fn a_lease_shorter_than_a_second_is_kept_for_as_long_as_the_work_takes() {
     .await;
     assert_eq!(output(&world.run("i", "works", "").await), "done");
     assert_eq!(notes.all(), ["runs"]);
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let counted = world.stopped().await;
     assert_eq!(counted.provider_errors, 0, "no lease lapsed");
-    world.stop().await;
 }
 
 #[tokio::test]
@@ -258,12 +255,11 @@ async fn a_result_the_store_refuses_is_tried_again_and_counted() {
     let world = World::on(store, takes(&notes, Duration::ZERO), registry(), quick()).await;
     assert_eq!(output(&world.run("i", "works", "").await), "done");
     assert_eq!(notes.count("runs"), 2);
-    let counted = world.runtime.metrics_snapshot().unwrap();
+    let counted = world.stopped().await;
     assert_eq!(
         (counted.activity_infra_errors, counted.activity_success),
         (1, 1)
     );
-    world.stop().await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::runtime::UnregisteredBackoffConfig;
+use duroxide::runtime::observability::MetricsSnapshot;
 use duroxide::{
     ActivityRegistry, ActivityRegistryBuilder, Client, Event, EventKind, OrchestrationRegistry,
     OrchestrationRegistryBuilder, OrchestrationStatus, Runtime, RuntimeOptions,
@@ -89,6 +90,14 @@ impl World {
             |kind| matches!(kind, EventKind::ExternalSubscribed { name } if name == event),
         )
         .await;
+    }
+
+    /// Stops the runtime and returns what it counted: facts are counted after they are stored, so a client may be
+    /// faster.
+    pub(crate) async fn stopped(self) -> MetricsSnapshot {
+        let runtime = self.runtime.clone();
+        self.stop().await;
+        runtime.metrics_snapshot().unwrap()
     }
 
     pub(crate) async fn stop(self) {
