@@ -55,9 +55,27 @@ pub(crate) async fn run(folder: &Path, finish: bool) {
                 .await
                 .unwrap_or_else(|e| panic!("{instance} did not end: {e}"));
         }
+        all_ended(&client).await;
         runtime.shutdown(Some(5_000)).await;
     } else {
         feed(folder, &client).await;
+    }
+}
+
+/// Waits for the rest: starts that the store took just before a kill, whose acknowledgement nobody wrote down.
+async fn all_ended(client: &Client) {
+    for status in ["Running", "ContinuedAsNew"] {
+        while let Some(open) = client
+            .list_instances_by_status(status)
+            .await
+            .expect("list")
+            .first()
+        {
+            let _looked = client
+                .wait_for_orchestration(open, Duration::from_secs(60))
+                .await
+                .unwrap_or_else(|e| panic!("{open} did not end: {e}"));
+        }
     }
 }
 
