@@ -53,10 +53,19 @@ pub async fn test_long_poll_work_item_waits_for_timeout(provider: &dyn Provider)
     );
 }
 
-/// No store waits much longer than it may.
+/// No store waits much longer than it may. A busy machine may be late once; a store that oversleeps always is.
 pub async fn test_fetch_respects_timeout_upper_bound(provider: &dyn Provider) {
-    let waited = turn_wait(provider, Duration::from_millis(300)).await;
-    assert!(waited < Duration::from_millis(500), "waited {waited:?}");
-    let waited = work_wait(provider, Duration::from_millis(300)).await;
-    assert!(waited < Duration::from_millis(500), "waited {waited:?}");
+    const POLL: Duration = Duration::from_millis(300);
+    const BOUND: Duration = Duration::from_millis(500);
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let waited = turn_wait(provider, POLL)
+            .await
+            .max(work_wait(provider, POLL).await);
+        if waited < BOUND {
+            return;
+        }
+        waits.push(waited);
+    }
+    panic!("waited {waits:?} instead of {POLL:?}");
 }

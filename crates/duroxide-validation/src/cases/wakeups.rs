@@ -16,8 +16,11 @@ use crate::fixture::{Bench, Commit, items, session};
 
 /// How long a fetch may wait: far longer than any wake-up takes.
 const POLL: Duration = Duration::from_secs(4);
-/// How late a wake-up may be on a loaded machine; a polling loop is slower than this on average.
-const PROMPT: Duration = Duration::from_millis(250);
+/// How late a single wake-up may be on a loaded machine.
+const PROMPT: Duration = Duration::from_millis(500);
+/// How late the best of several wake-ups may be: a store that polls instead of waking is later, every time.
+const AT_ONCE: Duration = Duration::from_millis(30);
+const ROUNDS: u64 = 5;
 
 type Woken<T> = JoinHandle<(T, Instant)>;
 
@@ -50,22 +53,38 @@ fn wait_for_work<F: ProviderFactory + ?Sized>(
     })
 }
 
-/// Lets the waiters settle, does something, and expects the waiter to be served promptly after it.
-async fn woken_by<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> T {
+/// Lets the waiters settle, does something, and tells what the waiter got and how long after it.
+async fn woken_after<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> (T, Duration) {
     tokio::time::sleep(Duration::from_millis(60)).await;
     cause.await;
     let began = Instant::now();
     let (found, at) = waiter.await.expect("the waiter is served");
-    let late = at.saturating_duration_since(began);
+    (found, at.saturating_duration_since(began))
+}
+
+async fn woken_by<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> T {
+    let (found, late) = woken_after(waiter, cause).await;
     assert!(late < PROMPT, "woken only after {late:?}");
     found
 }
 
-/// An enqueued message wakes a waiting dispatcher.
+fn best_is_prompt(late: &[Duration]) {
+    let best = late.iter().min().expect("there were rounds");
+    assert!(*best < AT_ONCE, "woken after {late:?}: polled, not woken");
+}
+
+/// An enqueued message wakes a waiting dispatcher, within milliseconds.
 pub async fn a_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    let waiter = wait_for_turn(&bench);
-    assert_eq!(woken_by(waiter, bench.start("woken")).await, "woken");
+    let mut late = Vec::new();
+    for round in 0..ROUNDS {
+        let instance = format!("woken-{round}");
+        let waiter = wait_for_turn(&bench);
+        let (found, after) = woken_after(waiter, bench.start(&instance)).await;
+        assert_eq!(found, instance);
+        late.push(after);
+    }
+    best_is_prompt(&late);
 }
 
 /// A commit that sends a message wakes a waiting dispatcher.
@@ -146,12 +165,18 @@ pub async fn an_expiring_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + ?
     assert!(waited < lease + PROMPT, "served only after {waited:?}");
 }
 
-/// An enqueued activity wakes a waiting worker.
+/// An enqueued activity wakes a waiting worker, within milliseconds.
 pub async fn an_activity_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
-    let cause = bench.schedule(items::activity("woken", 7));
-    assert_eq!(woken_by(waiter, cause).await, 7);
+    let mut late = Vec::new();
+    for round in 1..=ROUNDS {
+        let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
+        let cause = bench.schedule(items::activity("woken", round));
+        let (found, after) = woken_after(waiter, cause).await;
+        assert_eq!(found, round);
+        late.push(after);
+    }
+    best_is_prompt(&late);
 }
 
 /// A commit that schedules an activity wakes a waiting worker.

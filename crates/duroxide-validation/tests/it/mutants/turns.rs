@@ -1,6 +1,6 @@
 //! Flaws of the orchestrator side.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duroxide_core::provider::{
@@ -98,13 +98,11 @@ impl Mutant {
         if self.notes.busy.swap(true, Ordering::SeqCst) {
             return Ok(None);
         }
+        let _busy = Busy(&self.notes.busy);
         tokio::task::yield_now().await;
-        let found = self
-            .inner
+        self.inner
             .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
-            .await;
-        self.notes.busy.store(false, Ordering::SeqCst);
-        found
+            .await
     }
 
     async fn fetch_asleep(
@@ -395,6 +393,15 @@ impl Mutant {
             }
         }
         Ok(false)
+    }
+}
+
+/// A fetch under way; over when it is dropped.
+struct Busy<'a>(&'a AtomicBool);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
