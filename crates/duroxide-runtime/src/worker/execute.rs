@@ -8,7 +8,6 @@ use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier};
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::isolation;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
@@ -193,18 +192,17 @@ impl Work {
         ActivityContext::new(identity, cancelled, shutdown, Arc::clone(&engine.store))
     }
 
-    /// Runs the handler as a task of its own, so that a panic stays there and a deaf one can be aborted.
+    /// Runs the handler elsewhere, so that a panic stays there, and a deaf one is dropped when its time is up.
     async fn invoke(
         &self,
-        engine: &Arc<Engine>,
+        engine: &Engine,
         handler: Arc<dyn ActivityHandler>,
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
         let input = self.input.clone();
-        let task = async move { handler.invoke(ctx, input).await };
-        let task = Box::pin(isolation::run(Arc::clone(engine), task));
-        let mut task = AbortOnDropHandle::new(engine.tasks.spawn(task));
+        let activity = async move { handler.invoke(ctx, input).await };
+        let mut task = Box::pin(isolation::run(engine, activity));
         tokio::select! {
             biased;
             done = &mut task => {
@@ -214,7 +212,7 @@ impl Work {
                 }
                 Ended::With(match done {
                     Ok(result) => result,
-                    Err(error) => Err(panic_message(error)),
+                    Err(panic) => Err(panic_message(panic.as_ref())),
                 })
             }
             () = cancelled.cancelled() => {
@@ -401,17 +399,12 @@ impl Work {
 }
 
 /// The words of a panic, without the number of the task that happened to run it.
-fn panic_message(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else {
-        return "activity aborted".to_owned();
-    };
-    let text = |panic: &(dyn Any + Send)| {
-        panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-    };
-    match text(panic.as_ref()) {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    match text {
         Some(text) => format!("activity panicked: {text}"),
         None => "activity panicked".to_owned(),
     }

@@ -1,9 +1,10 @@
-//! Polling activities off the async threads. In: an activity's future. Out: its result, or its panic passed on.
+//! Polling activities off the async threads. In: an activity's future. Out: its result or its panic.
 //!
 //! An activity that blocks instead of waiting would otherwise hold up every task of the program that happens to share
 //! its thread: other activities, lease renewals, the dispatchers.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -25,12 +26,12 @@ impl Wake for Woken {
     }
 }
 
-/// Runs an activity to its end. Within it tokio works as everywhere: its timers, sockets and tasks belong to the
+/// Runs an activity to its end, or until this future is dropped; the `Err` is its panic. Within it tokio works as everywhere: its timers, sockets and tasks belong to the
 /// runtime of the caller.
 pub(super) async fn run<T: Send + 'static>(
-    engine: Arc<Engine>,
+    engine: &Engine,
     activity: impl Future<Output = T> + Send + 'static,
-) -> T {
+) -> Result<T, Box<dyn Any + Send>> {
     let mut activity = Box::pin(activity);
     let woken = Arc::new(Woken(Notify::new()));
     let subscriber = tracing::dispatcher::get_default(Clone::clone);
@@ -46,8 +47,8 @@ pub(super) async fn run<T: Send + 'static>(
             (activity, polled)
         };
         match engine.activity_polls.run(poll).await {
-            Some((_, Ok(Poll::Ready(result)))) => return result,
-            Some((_, Err(panic))) => resume_unwind(panic),
+            Some((_, Ok(Poll::Ready(result)))) => return Ok(result),
+            Some((_, Err(panic))) => return Err(panic),
             Some((waiting, Ok(Poll::Pending))) => activity = waiting,
             // Everything is being torn down, this task too.
             None => return std::future::pending().await,
