@@ -1,8 +1,4 @@
-//! Testing orchestrations: in virtual time, with stubbed activities, through crashes, and against recorded histories.
-//!
-//! A [`Harness`] runs the real engine on the in-memory store under tokio's paused time: an orchestration that sleeps for
-//! thirty days ends in milliseconds. [`replay`] checks a recorded history against today's code, and
-//! [`check_determinism`] runs every turn of it more than once, with other hash seeds, and compares what it decides.
+#![doc = include_str!("../../../docs/testing.md")]
 
 mod crash;
 mod determinism;

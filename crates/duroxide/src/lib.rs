@@ -24,7 +24,9 @@ pub use duroxide_runtime::{
 #[cfg(feature = "testing")]
 pub use duroxide_testing as testing;
 #[cfg(feature = "provider-test")]
-pub use duroxide_validation::{provider_validation, provider_validations};
+pub use duroxide_validation::{
+    provider_stress_test, provider_stress_tests, provider_validation, provider_validations,
+};
 
 /// A shared store.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

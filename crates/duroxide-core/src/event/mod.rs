@@ -10,6 +10,7 @@ use crate::clock::{Clock, SystemClock};
 
 pub use details::{AppErrorKind, ConfigErrorKind, ErrorDetails, PoisonMessageType};
 pub use kind::EventKind;
+pub use read::awaits_signal;
 
 /// Version stamped into every event this build writes.
 pub const BUILD_VERSION: &str = env!("CARGO_PKG_VERSION");

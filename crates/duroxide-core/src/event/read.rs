@@ -16,6 +16,28 @@ impl Event {
     }
 }
 
+/// Whether an execution with this history waits for a positional signal of this name: the next one would be delivered.
+#[must_use]
+pub fn awaits_signal(history: &[Event], name: &str) -> bool {
+    let mut waiting = std::collections::VecDeque::new();
+    for event in history {
+        match &event.kind {
+            EventKind::ExternalSubscribed { name: n } if n == name => {
+                waiting.push_back(event.event_id);
+            }
+            EventKind::ExternalEvent { name: n, .. } if n == name => {
+                waiting.pop_front();
+            }
+            EventKind::ExternalSubscribedCancelled { .. } => {
+                waiting.retain(|id| Some(*id) != event.source_event_id);
+            }
+            _ if event.is_terminal() => return false,
+            _ => {}
+        }
+    }
+    !waiting.is_empty()
+}
+
 impl InstanceOutcome {
     /// Where the execution with this history stands; `None` if it never began. The custom status is left empty.
     #[must_use]
@@ -48,5 +70,37 @@ impl OutcomeStatus {
             }),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: u64, source: Option<u64>, kind: EventKind) -> Event {
+        Event::with_event_id(id, "i", 1, source, kind)
+    }
+
+    fn subscribed(id: u64, name: &str) -> Event {
+        let name = name.to_owned();
+        event(id, None, EventKind::ExternalSubscribed { name })
+    }
+
+    #[test]
+    fn a_signal_is_awaited_while_a_wait_of_its_name_is_open() {
+        let mut history = vec![subscribed(2, "go")];
+        assert!(awaits_signal(&history, "go"));
+        assert!(!awaits_signal(&history, "stop"));
+        let (name, data) = ("go".to_owned(), String::new());
+        history.push(event(3, None, EventKind::ExternalEvent { name, data }));
+        assert!(!awaits_signal(&history, "go"));
+    }
+
+    #[test]
+    fn a_dropped_wait_awaits_nothing() {
+        let reason = "dropped_future".to_owned();
+        let dropped = EventKind::ExternalSubscribedCancelled { reason };
+        let history = [subscribed(2, "go"), event(3, Some(2), dropped)];
+        assert!(!awaits_signal(&history, "go"));
     }
 }

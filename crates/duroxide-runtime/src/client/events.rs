@@ -1,6 +1,7 @@
 //! Telling a running orchestration something: signals, queue messages, cancellation.
 
 use duroxide_core::WorkItem;
+use duroxide_core::event::awaits_signal;
 use serde::Serialize;
 
 use super::start::encode;
@@ -29,6 +30,27 @@ impl Client {
             data,
         })
         .await
+    }
+
+    /// Raises a positional signal only if a wait for it is recorded; returns whether it was raised. A sender that hears
+    /// `false` knows that its signal would have been lost, and may try again or use a queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`raise_event`](Self::raise_event).
+    pub async fn raise_event_if_awaited(
+        &self,
+        instance: impl Into<String>,
+        event_name: impl Into<String>,
+        data: impl Into<String>,
+    ) -> Result<bool, ClientError> {
+        let (instance, name) = (instance.into(), event_name.into());
+        let history = self.store.read(&instance).await?;
+        if !awaits_signal(&history, &name) {
+            return Ok(false);
+        }
+        self.raise_event(instance, name, data).await?;
+        Ok(true)
     }
 
     /// Raises a positional signal with a typed payload.

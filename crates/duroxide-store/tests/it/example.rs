@@ -1,12 +1,14 @@
 //! The example runs and says what it should.
 
+use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn the_bank_account_example_says_what_it_should() {
-    let run = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "duroxide-store"])
-        .args(["--example", "bank_account"])
+    // Cargo builds the examples with the tests, beside them.
+    let test = std::env::current_exe().unwrap();
+    let built = test.parent().and_then(Path::parent).unwrap();
+    let run = Command::new(built.join("examples/bank_account"))
         .output()
         .unwrap();
     let said = String::from_utf8(run.stdout).unwrap();

@@ -4,3 +4,4 @@ mod documents;
 mod mutants;
 mod reference;
 mod stress;
+mod tiny;

@@ -1,15 +1,17 @@
 //! The conformance kit and the hooks, under their published paths.
 
+#![allow(unused_imports, reason = "naming them is the test")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-#[expect(unused_imports, reason = "naming the path is the test")]
+use duroxide::provider_stress_test as _;
+use duroxide::provider_stress_tests::{StressTestConfig, StressTestResult, run_stress_test as _};
 use duroxide::provider_validation::ProviderFactory as _;
-#[expect(unused_imports, reason = "naming the paths is the test")]
 use duroxide::provider_validations::{
     ProviderFactory, bulk_deletion, capability_filtering, custom_status, deletion, kv_store,
-    long_polling, poison_message, prune, sessions, tag_filtering,
+    long_polling, poison_message, prune, race_replay, sessions, tag_filtering,
 };
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
@@ -23,7 +25,7 @@ impl ProviderFactory for Factory {
         Arc::new(
             SqliteProvider::new_in_memory()
                 .await
-                .expect("a store in memory"),
+                .expect("memory is enough"),
         )
     }
 

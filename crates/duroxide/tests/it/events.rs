@@ -218,3 +218,31 @@ async fn events_for_an_ended_instance_change_nothing() {
     assert_eq!(output(&world.outcome("i").await), "x");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_sender_can_ask_whether_its_signal_would_be_lost() {
+    let world = World::start(
+        activities().build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                Ok(ctx.schedule_wait("go").await)
+            })
+            .build(),
+    )
+    .await;
+    let client = &world.client;
+    let early = client.raise_event_if_awaited("i", "go", "lost").await;
+    assert!(!early.unwrap(), "nothing waits before the start");
+    client.start_orchestration("i", "o", "").await.unwrap();
+    world.waits_for("i", "go").await;
+    let other = client.raise_event_if_awaited("i", "stop", "x").await;
+    assert!(!other.unwrap(), "nobody waits for another name");
+    assert!(
+        client
+            .raise_event_if_awaited("i", "go", "now")
+            .await
+            .unwrap()
+    );
+    assert_eq!(output(&world.outcome("i").await), "now");
+    world.stop().await;
+}

@@ -1,7 +1,7 @@
 //! End to end, by flow.
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot go on should stop where it stands"
+    reason = "a test fails by panicking, and so do its helpers"
 )]
 
 mod faulty;
