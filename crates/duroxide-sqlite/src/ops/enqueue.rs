@@ -4,7 +4,7 @@ use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::worker_queue::NewWork;
 use crate::tables::{history, orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx};
+use crate::tx::{News, Result, Tx};
 
 pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
     orchestrator_queue::push(tx, message)
@@ -26,6 +26,6 @@ pub(crate) fn events(
     }
     orchestrator_queue::end_wait_for_start(tx, instance)?;
     tx.effects.turn_claimable_at(tx.now);
-    tx.effects.instance_changed(instance);
+    tx.effects.instance_changed(instance, News::Unknown);
     Ok(())
 }
