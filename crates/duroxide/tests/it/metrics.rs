@@ -25,6 +25,12 @@ struct Sample {
 struct Samples(Arc<Mutex<Vec<Sample>>>);
 
 impl Samples {
+    /// Records for the whole process, since the engine works on threads of its own; the test runner gives every test a
+    /// process.
+    fn install(&self) {
+        metrics::set_global_recorder(self.clone()).expect("the first recorder of this process");
+    }
+
     fn of(&self, name: &str) -> Vec<Sample> {
         self.0
             .lock()
@@ -186,7 +192,7 @@ async fn world() -> World {
 #[tokio::test]
 async fn every_fact_is_counted_once_under_its_published_name() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     world.run("i", "works", "").await;
     world.run("again", "again", "1").await;
@@ -372,7 +378,7 @@ async fn every_fact_is_counted_once_under_its_published_name() {
 #[tokio::test]
 async fn durations_and_turns_describe_the_whole_orchestration() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     world.run("i", "works", "").await;
     world.stop().await;
@@ -394,7 +400,7 @@ async fn durations_and_turns_describe_the_whole_orchestration() {
 #[tokio::test]
 async fn a_name_always_has_the_same_labels_and_none_of_them_grows_without_bound() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     for (n, name) in ["works", "fails", "again", "stuck", "poisons", "unknown"]
         .iter()
