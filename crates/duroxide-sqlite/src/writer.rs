@@ -24,6 +24,8 @@ use crate::wake::Wake;
 
 /// How many jobs share one commit at most; bounds what one failed commit takes with it.
 const GROUP_MAX: usize = 256;
+/// How long the writer looks out for the next request before it sleeps: about as long as a short turn takes.
+const LINGER: Duration = Duration::from_micros(100);
 /// How soon a commit of another process is noticed.
 const FOREIGN_LOOK: Duration = Duration::from_millis(50);
 
@@ -161,7 +163,7 @@ impl Writer {
                 Err(error) => batch.fail(&error),
             }
             // Opened again for the next request, not in a loop.
-            if !self.gather(&mut batch, &mut lobby) {
+            if self.gather(None, &mut batch, &mut lobby) == Took::Closed {
                 return;
             }
         }
@@ -169,6 +171,7 @@ impl Writer {
 
     fn serve(&self, statements: &Statements<'_>, batch: &mut Batch, lobby: &mut Lobby) -> End {
         let mut foreign = ForeignCommits::default();
+        let mut took = Took::Some;
         loop {
             if (!batch.is_empty() || lobby.is_anybody_called(Instant::now()))
                 && let Err(error) = self.work_off(statements, batch, lobby)
@@ -184,7 +187,13 @@ impl Writer {
             if self.source.is_shared() && self.anybody_waits(lobby) && foreign.is_time_to_look() {
                 self.look(statements, &mut foreign, lobby);
             }
-            if !self.gather(batch, lobby) {
+            let rest = self.rest(batch, lobby);
+            if took == Took::Some && rest != Some(Duration::ZERO) {
+                // One request rarely comes alone.
+                self.inbox.linger(LINGER);
+            }
+            took = self.gather(rest, batch, lobby);
+            if took == Took::Closed && batch.is_empty() {
                 return End::Closed;
             }
         }
@@ -194,9 +203,8 @@ impl Writer {
         !lobby.is_empty() || self.wake.anybody_waits()
     }
 
-    /// Adds what has queued up; adds nothing when it is time to look around. `false` at the end.
-    fn gather(&self, batch: &mut Batch, lobby: &mut Lobby) -> bool {
-        let wait = self.rest(batch, lobby);
+    /// Adds what has queued up; adds nothing when it is time to look around.
+    fn gather(&self, wait: Option<Duration>, batch: &mut Batch, lobby: &mut Lobby) -> Took {
         let took = self.inbox.take(GROUP_MAX, wait, &mut batch.messages);
         let now = Instant::now();
         for message in batch.messages.drain(..) {
@@ -209,7 +217,7 @@ impl Writer {
                 Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
         }
-        took != Took::Closed || !batch.is_empty()
+        took
     }
 
     /// How long there is nothing to do if nothing comes.
