@@ -25,7 +25,7 @@ use tracing::subscriber::NoSubscriber;
 use queue::Queue;
 use supervisor::Supervisor;
 
-/// Who is served first.
+/// Kinds of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Dispatchers and turns, which others wait for.
