@@ -37,6 +37,8 @@ pub(crate) struct Effects {
 /// What a request did to an instance.
 #[derive(Debug)]
 pub(crate) enum News {
+    /// It is to begin, and was not there before.
+    Started,
     /// It went on, and has not ended.
     Moved,
     /// Whoever cares must look.
@@ -63,10 +65,6 @@ impl Effects {
 
     pub(crate) fn work_at(&self) -> Option<i64> {
         self.work_at
-    }
-
-    pub(crate) fn changes(&self) -> &[(String, News)] {
-        &self.changes
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<(String, News)> {

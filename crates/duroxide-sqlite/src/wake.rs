@@ -4,7 +4,7 @@
 //! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice
 //! can fall between.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,13 @@ pub(crate) struct Wake {
     /// How many follow anything at all; while nobody does, other processes are not looked at.
     waiting: AtomicUsize,
     instances: Mutex<HashMap<String, watch::Sender<Feed>>>,
+    /// Instances that were started here and have not ended since, as many as fit. Whoever begins to wait for one of
+    /// them need not look first.
+    running: Mutex<HashSet<String>>,
 }
+
+/// How many running instances are remembered.
+const RUNNING_MAX: usize = 16_384;
 
 /// What happened to an instance since somebody began to follow it.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +52,10 @@ impl Wake {
         drop(instances);
         let seen = news.borrow().looks;
         self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Asked after the registration: an end between the two is told.
+        let is_running = self.running().contains(instance);
         Watch {
+            is_running,
             instance: instance.to_owned(),
             wake: Arc::clone(self),
             news: Some(news),
@@ -61,24 +70,47 @@ impl Wake {
 
     /// Tells those concerned what a committed request did.
     pub(crate) fn announce(&self, effects: &mut Effects) {
-        if effects.changes().is_empty() || !self.anybody_waits() {
+        let changes = effects.take_changes();
+        self.remember(&changes);
+        if changes.is_empty() || !self.anybody_waits() {
             return;
         }
         let instances = self.instances();
-        for (instance, news) in effects.take_changes() {
+        for (instance, news) in changes {
             let Some(sender) = instances.get(&instance) else {
                 continue;
             };
             sender.send_modify(|feed| match news {
-                News::Moved => {}
+                News::Started | News::Moved => {}
                 News::Unknown => feed.looks = feed.looks.wrapping_add(1),
                 News::Ended(outcome) => feed.ended = Some(Arc::new(outcome)),
             });
         }
     }
 
+    /// Keeps track of who runs. Before anybody is told: an end must not be forgotten by one who asks now.
+    fn remember(&self, changes: &[(String, News)]) {
+        let matters = |news: &News| !matches!(news, News::Moved);
+        if !changes.iter().any(|(_, news)| matters(news)) {
+            return;
+        }
+        let mut running = self.running();
+        for (instance, news) in changes {
+            match news {
+                News::Started if running.len() < RUNNING_MAX => {
+                    running.insert(instance.clone());
+                }
+                News::Started | News::Moved => {}
+                News::Unknown | News::Ended(_) => {
+                    running.remove(instance);
+                }
+            }
+        }
+    }
+
     /// Another process committed something, nobody knows what.
     pub(crate) fn ring_all(&self) {
+        self.running().clear();
         for sender in self.instances().values() {
             sender.send_modify(|feed| feed.looks = feed.looks.wrapping_add(1));
         }
@@ -86,6 +118,10 @@ impl Wake {
 
     pub(crate) fn anybody_waits(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Feed>>> {
@@ -104,6 +140,7 @@ pub(crate) struct Watch {
     /// `None` only while it is being dropped.
     news: Option<watch::Receiver<Feed>>,
     seen: u64,
+    is_running: bool,
 }
 
 #[async_trait]
@@ -115,6 +152,10 @@ impl InstanceWatch for Watch {
             // The registry entry lives as long as a receiver does, so this cannot be reached; a spurious notice is
             // within the contract in any case.
         }
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running
     }
 
     async fn ended(&mut self) -> Option<InstanceOutcome> {
@@ -197,6 +238,19 @@ mod tests {
         wake.ring_all();
         announce(&wake, "a", News::Moved);
         assert_eq!(watch.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_instance_started_here_is_known_to_run_until_it_ends_or_another_process_writes() {
+        let wake = Arc::new(Wake::default());
+        assert!(!wake.watch("a").is_running());
+        announce(&wake, "a", News::Started);
+        assert!(wake.watch("a").is_running());
+        announce(&wake, "a", News::Ended(outcome()));
+        assert!(!wake.watch("a").is_running());
+        announce(&wake, "b", News::Started);
+        wake.ring_all();
+        assert!(!wake.watch("b").is_running());
     }
 
     #[tokio::test]

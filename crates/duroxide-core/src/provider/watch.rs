@@ -14,6 +14,12 @@ pub trait InstanceWatch: Send {
     /// May resolve for nothing; never resolves too late for a commit of this process.
     async fn changed(&mut self);
 
+    /// Whether the store knows that the instance had not ended when the watch was made. Then its end is still to come,
+    /// and whoever waits for it need not look first.
+    fn is_running(&self) -> bool {
+        false
+    }
+
     /// Resolves once a commit may have ended the instance: with how it ended if the store can tell, which spares the
     /// reader a look, else with `None`. Like [`changed`](InstanceWatch::changed) it may resolve for nothing.
     async fn ended(&mut self) -> Option<InstanceOutcome> {

@@ -42,6 +42,11 @@ impl Client {
     ) -> Result<OrchestrationStatus, ClientError> {
         let deadline = saturating_deadline(timeout);
         let mut waiting = Waiting::new(self, instance, deadline, LONGEST_PAUSE);
+        if waiting.is_running()
+            && let Some(ended) = waiting.for_the_end().await?
+        {
+            return Ok(OrchestrationStatus::of(Some(ended)));
+        }
         loop {
             let look = self.get_orchestration_status(instance);
             if let Some(status) = waiting.look(look).await?
@@ -140,6 +145,11 @@ impl Waiting {
             longest_pause: longest_pause.max(FIRST_PAUSE),
             failed: false,
         }
+    }
+
+    /// Whether the end is known to be still to come.
+    fn is_running(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.is_running())
     }
 
     /// One look; `None` if the store said "later".

@@ -129,7 +129,10 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
 /// What the turn means to whoever follows the instance.
 fn news(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<News> {
     let Some(ended) = &commit.ended else {
-        return Ok(News::Moved);
+        return Ok(match commit.execution.status.as_deref() {
+            None | Some("Running" | "ContinuedAsNew") => News::Moved,
+            Some(_) => News::Unknown,
+        });
     };
     // Somebody who begins to follow it from here on has to look.
     if !tx.is_followed(instance) {
