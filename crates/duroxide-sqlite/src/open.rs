@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::SqliteError;
@@ -119,6 +120,7 @@ impl Database {
                 }
             }
         })?;
+        keep_plans(&conn)?;
         conn.busy_handler(Some(wait_for_lock))?;
         Ok(conn)
     }
@@ -149,8 +151,16 @@ impl Database {
 /// A private database in memory. It has one connection: reads and writes pass through the writer.
 pub(crate) fn open_memory() -> Result<Connection> {
     let conn = Connection::open_in_memory()?;
+    keep_plans(&conn)?;
     migrate::run(&conn, Path::new(":memory:"))?;
     Ok(conn)
+}
+
+/// Plans do not depend on the values bound to a statement. Otherwise SQLite prepares some of them again for every new
+/// value, which costs more than running them.
+fn keep_plans(conn: &Connection) -> Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// Switching needs the file alone for a moment, and SQLite does not call the busy handler for it.
