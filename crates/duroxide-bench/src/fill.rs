@@ -35,7 +35,7 @@ fn fill(file: &Path, count: u32) -> rusqlite::Result<()> {
         done = until;
         eprintln!("  {done} of {count} instances");
     }
-    db.execute_batch("ANALYZE; PRAGMA wal_checkpoint(TRUNCATE);")
+    db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")
 }
 
 /// Tables whose rows belong to an instance.

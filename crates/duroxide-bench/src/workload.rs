@@ -201,7 +201,6 @@ async fn timers<S: System>(system: &Arc<S>, count: u32) -> Sample {
     let due = SystemTime::now() + lead;
     let input = due.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
     start_many(system, "timer", "timer", count, &input.to_string()).await;
-    settle(system).await;
     let left = due.duration_since(SystemTime::now());
     tokio::time::sleep(left.unwrap_or_default()).await;
     let sample = Sample::begin(1);
