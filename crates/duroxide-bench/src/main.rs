@@ -2,13 +2,18 @@
 //! Each measurement has a process of its own; the published crate lives in a package of its own, `peer`, because it
 //! links another SQLite, and is built the first time it is asked for.
 
+mod course;
+mod direct;
 mod engine;
+mod fill;
 mod floor;
 mod measure;
 mod open;
 mod peer;
 mod report;
 mod system;
+mod timed;
+mod turns;
 mod workload;
 
 use std::path::PathBuf;
@@ -16,6 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use tempfile::TempDir;
 
 engine::engine!(ours, duroxide);
 
@@ -45,6 +51,9 @@ enum What {
         /// Seconds for each workload that runs for a time.
         #[arg(long, default_value_t = 5)]
         seconds: u64,
+        /// Finished instances that `history` runs among.
+        #[arg(long, default_value_t = 1_000_000)]
+        prefill: u32,
         /// Writes all rows as JSON.
         #[arg(long)]
         json: Option<PathBuf>,
@@ -57,7 +66,12 @@ enum What {
         subject: Subject,
         workload: String,
         seconds: u64,
+        prefill: u32,
     },
+    /// Copies the seed instance in a SQLite file. Used by `history`.
+    Fill { file: PathBuf, count: u32 },
+    /// An empty folder to the first result. Used by `startup`.
+    First { subject: Subject },
 }
 
 fn default_subjects() -> Vec<Subject> {
@@ -70,70 +84,83 @@ fn default_subjects() -> Vec<Subject> {
 
 fn main() {
     match Args::parse().command {
-        What::List => {
-            for (name, _) in WORKLOADS {
-                println!("{name}");
-            }
-            println!("{}", floor::NAME);
-        }
+        What::List => names().for_each(|name| println!("{name}")),
         What::Run {
             workloads,
             subjects,
             seconds,
+            prefill,
             json,
             svg,
-        } => run_all(&workloads, &subjects, seconds, json, svg),
+        } => {
+            let rows = run_all(&workloads, &subjects, seconds, prefill);
+            print!("{}", report::table(&rows));
+            write_reports(&rows, json, svg);
+        }
         What::One {
             subject,
             workload,
             seconds,
+            prefill,
         } => {
-            let row = one(subject, &workload, Duration::from_secs(seconds));
-            println!(
-                "{}",
-                serde_json::to_string(&row).expect("a row is plain data")
-            );
+            let row = one(subject, &workload, Duration::from_secs(seconds), prefill);
+            let text = serde_json::to_string(&row).expect("a row is plain data");
+            println!("{text}");
         }
+        What::Fill { file, count } => fill::run(&file, count),
+        What::First { subject } => first(subject),
     }
 }
 
-fn run_all(
-    names: &[String],
-    subjects: &[Subject],
-    seconds: u64,
-    json: Option<PathBuf>,
-    svg: Option<PathBuf>,
-) {
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    let all = WORKLOADS.iter().map(|(name, _)| *name).chain([floor::NAME]);
+/// Every workload, those without an engine last.
+fn names() -> impl Iterator<Item = &'static str> {
+    let engines = WORKLOADS.iter().map(|(name, _)| *name);
+    let providers = turns::NAMES.iter().map(|(name, _)| *name);
+    engines.chain(providers).chain([floor::NAME])
+}
+
+fn run_all(wanted: &[String], subjects: &[Subject], seconds: u64, prefill: u32) -> Vec<Row> {
+    for name in wanted {
+        assert!(
+            names().any(|known| known == name),
+            "no workload {name}; see `list`"
+        );
+    }
+    let is_wanted = |name: &&str| wanted.is_empty() || wanted.iter().any(|n| n == name);
     let mut rows = Vec::new();
-    for name in all.filter(|name| wanted(name)) {
-        for subject in subjects {
+    for name in names().filter(is_wanted) {
+        for subject in subjects.iter().filter(|subject| subject.knows(name)) {
             eprintln!("measuring {name} on {subject} …");
-            match measure(*subject, name, seconds) {
+            match measure(*subject, name, seconds, prefill) {
                 Some(row) => rows.push(row),
-                None => eprintln!("  {name} on {subject} failed or does not apply"),
+                None => eprintln!("  {name} on {subject} failed"),
             }
         }
     }
-    print!("{}", report::table(&rows));
+    rows
+}
+
+fn write_reports(rows: &[Row], json: Option<PathBuf>, svg: Option<PathBuf>) {
     if let Some(path) = json {
-        let text = serde_json::to_string_pretty(&rows).expect("rows are plain data");
+        let text = serde_json::to_string_pretty(rows).expect("rows are plain data");
         std::fs::write(&path, text).expect("write the JSON report");
     }
     if let Some(path) = svg {
-        std::fs::write(&path, report::svg(&rows)).expect("write the chart");
+        std::fs::write(&path, report::svg(rows)).expect("write the chart");
     }
 }
 
 /// Runs one measurement in a process of its own, so that memory and processor time are its own too.
-fn measure(subject: Subject, workload: &str, seconds: u64) -> Option<Row> {
+fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Option<Row> {
+    let this = std::env::current_exe().expect("a running program has a path");
     let program = match subject {
         Subject::Published | Subject::PublishedDefault => peer::program(),
-        _ => std::env::current_exe().expect("a running program has a path"),
+        _ => this.clone(),
     };
     let output = Command::new(program)
-        .args(["one", subject.label(), workload, &seconds.to_string()])
+        .args(["one", subject.label(), workload])
+        .args([seconds.to_string(), prefill.to_string()])
+        .env(course::FILLER, this)
         .stderr(Stdio::inherit())
         .output()
         .expect("start a measurement");
@@ -141,21 +168,36 @@ fn measure(subject: Subject, workload: &str, seconds: u64) -> Option<Row> {
     serde_json::from_str(text.lines().last()?).ok()
 }
 
-#[tokio::main]
-async fn one(subject: Subject, name: &str, time: Duration) -> Row {
-    let folder = tempfile::Builder::new()
+/// An empty folder on the disk that is measured.
+fn folder() -> TempDir {
+    tempfile::Builder::new()
         .prefix("duroxide-bench")
         .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
-        .expect("a folder for the store");
+        .expect("a folder for the store")
+}
+
+#[tokio::main]
+async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Row {
+    let folder = folder();
+    let path = folder.path();
     if name == floor::NAME {
-        return floor::run(subject, folder.path(), time);
+        return floor::run(subject, path, time);
+    }
+    if let Some((_, callers)) = turns::NAMES.iter().find(|(known, _)| *known == name) {
+        return turns::run(subject, name, *callers, path, time).await;
     }
     let workload = WORKLOADS
         .iter()
         .find(|(known, _)| *known == name)
         .unwrap_or_else(|| panic!("no workload {name}; see `list`"))
         .1;
-    let engine = open::open(subject, folder.path()).await;
-    let sample = workload::drive(engine, workload, time).await;
-    Row::of(subject, name, &sample, folder.path())
+    let open = || open::open(subject, path);
+    let sample = course::run(open, subject, workload, path, time, prefill).await;
+    Row::of(subject, name, &sample, path)
+}
+
+#[tokio::main]
+async fn first(subject: Subject) {
+    let folder = folder();
+    course::First::tell(open::open(subject, folder.path()).await).await;
 }

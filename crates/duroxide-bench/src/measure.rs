@@ -20,6 +20,11 @@ impl Latencies {
         self.sorted.len()
     }
 
+    /// All of them together.
+    pub(crate) fn total_seconds(&self) -> f64 {
+        self.sorted.iter().sum()
+    }
+
     /// A percentile in milliseconds; 0 without any latency.
     pub(crate) fn ms(&self, percent: f64) -> f64 {
         let Some(last) = self.sorted.len().checked_sub(1) else {
@@ -39,6 +44,9 @@ pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
     pub(crate) latencies: Latencies,
+    /// Share of one core in a quiet window, for workloads that have one.
+    pub(crate) idle_percent: Option<f64>,
+    pub(crate) peak_mb: f64,
 }
 
 impl Sample {
@@ -50,34 +58,29 @@ impl Sample {
             seconds: 0.0,
             cpu_seconds: 0.0,
             latencies: Latencies::default(),
+            idle_percent: None,
+            peak_mb: 0.0,
         }
     }
 
-    /// The same measurement with latencies taken otherwise.
-    pub(crate) fn with_latencies(mut self, latencies: Latencies) -> Self {
-        self.latencies = latencies;
-        self
+    /// Processor time in percent of one core.
+    pub(crate) fn cpu_percent(&self) -> f64 {
+        self.cpu_seconds / self.seconds * 100.0
     }
 
     pub(crate) fn finish(mut self, latencies: Latencies) -> Self {
         self.seconds = self.started.elapsed().as_secs_f64();
         self.cpu_seconds = cpu_seconds() - self.cpu_before;
         self.latencies = latencies;
+        self.peak_mb = peak_mb();
         self
     }
 }
 
-/// User and system time of this process so far. Fields 14 and 15 of /proc/self/stat, in ticks of 10 ms.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<u64>().ok())
-        .sum();
-    ticks as f64 / 100.0
+/// Processor time of this process so far, ended threads included, to the nanosecond.
+pub(crate) fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Peak memory of this process in MB.

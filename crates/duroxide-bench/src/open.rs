@@ -6,20 +6,47 @@ use std::sync::Arc;
 use duroxide::RuntimeOptions;
 use duroxide::providers::Provider;
 use duroxide::providers::memory::MemoryProvider;
+use duroxide::providers::redb::{Durability as RedbDurability, RedbOptions, RedbProvider};
 use duroxide::providers::sqlite::{Durability, SqliteOptions, SqliteProvider};
+use duroxide_store::StoreProvider;
+use duroxide_store::memory::MemoryStore;
 
+use crate::course::FILE;
+use crate::direct::Waking;
 use crate::ours::Engine;
 use crate::system::Subject;
+use crate::timed::{Inside, Timed};
 
-/// A running engine on an empty store in a folder, with default options.
+/// A running engine on a store in a folder, with default options.
 pub(crate) async fn open(subject: Subject, folder: &Path) -> Engine {
-    let store: Arc<dyn Provider> = match subject {
+    Engine::start(store(subject, folder).await, RuntimeOptions::default()).await
+}
+
+/// A store without an engine; if it has a stopwatch, that too.
+pub(crate) async fn store_with_stopwatch(
+    subject: Subject,
+    folder: &Path,
+) -> (Arc<dyn Provider>, Option<Inside>) {
+    if subject != Subject::MemoryStore {
+        return (store(subject, folder).await, None);
+    }
+    let inside = Inside::default();
+    let timed = Timed::new(MemoryStore::new(), Arc::clone(&inside));
+    (Arc::new(StoreProvider::over("memory", timed)), Some(inside))
+}
+
+async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
+    match subject {
         Subject::SqliteFull => sqlite(folder, Durability::Full).await,
         Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed).await,
         Subject::Memory => Arc::new(MemoryProvider::new()),
-        other => panic!("{other} is not one of ours"),
-    };
-    Engine::start(store, RuntimeOptions::default()).await
+        Subject::DirectMemory => Arc::new(Waking::new()),
+        Subject::RedbFull => redb(folder, RedbDurability::Full),
+        Subject::RedbRelaxed => redb(folder, RedbDurability::Relaxed),
+        Subject::MemoryStore | Subject::Published | Subject::PublishedDefault => {
+            panic!("{subject} is not an engine of ours")
+        }
+    }
 }
 
 async fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Provider> {
@@ -27,7 +54,16 @@ async fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Provider> {
         durability,
         ..SqliteOptions::default()
     };
-    let url = format!("sqlite:{}", folder.join("bench.db").display());
+    let url = format!("sqlite:{}", folder.join(FILE).display());
     let store = SqliteProvider::new(&url, Some(options)).await;
     Arc::new(store.expect("open sqlite"))
+}
+
+fn redb(folder: &Path, durability: RedbDurability) -> Arc<dyn Provider> {
+    let options = RedbOptions {
+        durability,
+        ..RedbOptions::default()
+    };
+    let store = RedbProvider::open_with(folder.join("bench.redb"), options);
+    Arc::new(store.expect("open redb"))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Sample, peak_mb};
+use crate::measure::Sample;
 use crate::system::Subject;
 
 /// One measurement.
@@ -43,8 +43,8 @@ impl Row {
             p99_ms: sample.latencies.ms(99.0),
             max_ms: sample.latencies.ms(100.0),
             cpu_ms_each: sample.cpu_seconds / count as f64 * 1e3,
-            cpu_percent: sample.cpu_seconds / sample.seconds * 100.0,
-            peak_mb: peak_mb(),
+            cpu_percent: sample.idle_percent.unwrap_or_else(|| sample.cpu_percent()),
+            peak_mb: sample.peak_mb,
             disk_mb: folder_mb(folder),
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         let delay = peer.map_or_else(String::new, |p| ratio(p.p50_ms, row.p50_ms));
         writeln!(
             out,
-            "| {} | {} | {:.1} | {speed} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {delay} | {:.3} | {:.2} | {:.1} | {:.1} |",
+            "| {} | {} | {:.1} | {speed} | {:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {delay} | {:.3} | {:.3} | {:.1} | {:.1} |",
             row.workload, row.subject, row.per_second, row.us_per_unit, row.p50_ms, row.p95_ms,
             row.p99_ms, row.max_ms, row.cpu_ms_each, row.cpu_percent, row.peak_mb, row.disk_mb
         )
@@ -105,8 +105,10 @@ pub(crate) fn svg(rows: &[Row]) -> String {
         let colour = match row.subject {
             Subject::SqliteFull => "#2b6cb0",
             Subject::SqliteRelaxed => "#63b3ed",
-            Subject::Memory => "#68d391",
+            Subject::Memory | Subject::MemoryStore => "#68d391",
+            Subject::DirectMemory => "#38a169",
             Subject::RedbFull => "#d69e2e",
+            Subject::RedbRelaxed => "#ecc94b",
             Subject::Published | Subject::PublishedDefault => "#a0aec0",
         };
         writeln!(

@@ -36,8 +36,14 @@ pub(crate) enum Subject {
     SqliteRelaxed,
     /// Ours on the in-memory store, through the generic adapter.
     Memory,
+    /// The part of `memory` that is spent inside the store, below the adapter. Only for `turn@1`.
+    MemoryStore,
+    /// Ours on a direct provider in memory, without the adapter.
+    DirectMemory,
     /// Ours on redb, synced before every acknowledgement, through the generic adapter.
     RedbFull,
+    /// Ours on redb, synced every 50 ms.
+    RedbRelaxed,
     /// The published 0.1.32 crate on its SQLite store (which runs at `synchronous=NORMAL`), best settings.
     Published,
     /// The published crate with its default settings.
@@ -50,9 +56,27 @@ impl Subject {
             Self::SqliteFull => "sqlite-full",
             Self::SqliteRelaxed => "sqlite-relaxed",
             Self::Memory => "memory",
+            Self::MemoryStore => "memory-store",
+            Self::DirectMemory => "direct-memory",
             Self::RedbFull => "redb-full",
+            Self::RedbRelaxed => "redb-relaxed",
             Self::Published => "published",
             Self::PublishedDefault => "published-default",
+        }
+    }
+
+    /// Whether a workload can be run on it.
+    #[allow(dead_code, reason = "only our half chooses")]
+    pub(crate) fn knows(self, workload: &str) -> bool {
+        let sqlite = matches!(self, Self::SqliteFull | Self::SqliteRelaxed);
+        let published = matches!(self, Self::Published | Self::PublishedDefault);
+        match workload {
+            "turn@1" => !published,
+            _ if self == Self::MemoryStore => false,
+            "turn@64" => !published,
+            "floor" => sqlite,
+            "history@1" | "history@64" => sqlite || published,
+            _ => true,
         }
     }
 }

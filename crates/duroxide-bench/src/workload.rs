@@ -28,6 +28,10 @@ pub(crate) enum Workload {
     ContinueAsNew { executions: u32 },
     /// Processor time of an idle runtime with parked instances, and hello latency meanwhile.
     Idle { parked: u32 },
+    /// One orchestration name again and again, among many finished instances.
+    History { in_flight: usize },
+    /// An empty folder to the first result, each time in a new process.
+    Startup,
 }
 
 impl Workload {
@@ -35,12 +39,23 @@ impl Workload {
     #[allow(dead_code, reason = "only the published crate's half is tuned by it")]
     pub(crate) fn in_flight(self) -> usize {
         match self {
-            Self::Loop { in_flight, .. } => in_flight,
-            Self::Timers { .. } => 64,
-            Self::Long { .. } | Self::Events | Self::ContinueAsNew { .. } | Self::Idle { .. } => 1,
+            Self::Loop { in_flight, .. } | Self::History { in_flight } => in_flight,
+            Self::Timers { .. } => MANY,
+            Self::Long { .. }
+            | Self::Events
+            | Self::ContinueAsNew { .. }
+            | Self::Idle { .. }
+            | Self::Startup => 1,
         }
     }
 }
+
+/// How many are started at once where the number does not matter.
+const MANY: usize = 64;
+/// How many run at once to find out how fast an engine is; more of them make the published crate fail instances.
+const FEW: usize = 8;
+/// How long an idle runtime is watched at least.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// Every workload by name.
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
@@ -60,6 +75,9 @@ pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("idle@0", Workload::Idle { parked: 0 }),
     ("idle@10000", Workload::Idle { parked: 10_000 }),
     ("idle@100000", Workload::Idle { parked: 100_000 }),
+    ("history@1", Workload::History { in_flight: 1 }),
+    ("history@64", Workload::History { in_flight: 64 }),
+    ("startup", Workload::Startup),
 ];
 
 const fn looped(orchestration: &'static str, input: u32, in_flight: usize, units: u32) -> Workload {
@@ -79,12 +97,9 @@ async fn run<S: System>(system: &Arc<S>, workload: Workload, time: Duration) -> 
             input,
             in_flight,
             units,
-        } => {
-            // Warm up: caches, prepared statements, the first pages of the file.
-            closed_loop(system, orchestration, input, in_flight, time / 5, "warm").await;
-            Sample::begin(units)
-                .finish(closed_loop(system, orchestration, input, in_flight, time, "run").await)
-        }
+        } => warm_loop(system, orchestration, input, in_flight, units, time).await,
+        Workload::History { in_flight } => warm_loop(system, "hello", 0, in_flight, 1, time).await,
+        Workload::Startup => unreachable!("each start has a process of its own"),
         Workload::Long { activities } => {
             one(system, "chain", 5, "warm").await;
             let sample = Sample::begin(activities);
@@ -101,6 +116,20 @@ async fn run<S: System>(system: &Arc<S>, workload: Workload, time: Duration) -> 
         Workload::Timers { count } => timers(system, count).await,
         Workload::Idle { parked } => idle(system, parked, time).await,
     }
+}
+
+/// A closed loop after a warm-up: caches, prepared statements, the first pages of the file.
+async fn warm_loop<S: System>(
+    system: &Arc<S>,
+    name: &'static str,
+    input: u32,
+    in_flight: usize,
+    units: u32,
+    time: Duration,
+) -> Sample {
+    closed_loop(system, name, input, in_flight, time / 5, "warm").await;
+    let sample = Sample::begin(units);
+    sample.finish(closed_loop(system, name, input, in_flight, time, "run").await)
 }
 
 async fn one<S: System>(system: &Arc<S>, name: &'static str, input: u32, prefix: &str) -> f64 {
@@ -166,50 +195,77 @@ async fn events<S: System>(system: &Arc<S>, time: Duration) -> Sample {
 /// All due at one moment; the latency is how late each resumed.
 async fn timers<S: System>(system: &Arc<S>, count: u32) -> Sample {
     // Time enough to start them all before they are due, also for slow engines.
-    let lead = Duration::from_millis(2_000 + u64::from(count) * 2);
-    let due = (SystemTime::now() + lead)
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_millis());
-    for n in 0..count {
-        system
-            .begin(format!("timer-{n}"), "timer", due.to_string())
-            .await;
-    }
+    let probe = closed_loop(system, "hello", 0, FEW, Duration::from_secs(2), "probe").await;
+    let starting = f64::from(count) / probe.count() as f64 * 2.0;
+    let lead = Duration::from_secs_f64(2.0 + starting * 1.5);
+    let due = SystemTime::now() + lead;
+    let input = due.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
+    start_many(system, "timer", "timer", count, &input.to_string()).await;
+    let left = due.duration_since(SystemTime::now());
+    tokio::time::sleep(left.unwrap_or_default()).await;
     let sample = Sample::begin(1);
     let mut late = Vec::new();
     for n in 0..count {
-        let micros: f64 = system
-            .result(&format!("timer-{n}"))
-            .await
-            .parse()
-            .expect("microseconds");
+        let answer = system.result(&format!("timer-{n}")).await;
+        let micros: f64 = answer.parse().expect("microseconds");
         late.push(micros / 1e6);
     }
     sample.finish(Latencies::of(late))
 }
 
-async fn idle<S: System>(system: &Arc<S>, parked: u32, time: Duration) -> Sample {
-    for n in 0..parked {
-        system
-            .begin(format!("park-{n}"), "park", String::new())
-            .await;
+/// Starts instances, many at a time, and says how far it is.
+async fn start_many<S: System>(
+    system: &Arc<S>,
+    prefix: &'static str,
+    name: &'static str,
+    count: u32,
+    input: &str,
+) {
+    let number = Arc::new(AtomicU64::new(0));
+    let starters = (0..MANY).map(|_| {
+        let (system, number) = (Arc::clone(system), Arc::clone(&number));
+        let input = input.to_owned();
+        tokio::spawn(async move {
+            loop {
+                let n = number.fetch_add(1, Ordering::Relaxed);
+                if n >= u64::from(count) {
+                    return;
+                }
+                if n > 0 && n % 10_000 == 0 {
+                    eprintln!("  {n} of {count} started");
+                }
+                system
+                    .begin(format!("{prefix}-{n}"), name, input.clone())
+                    .await;
+            }
+        })
+    });
+    for starter in starters.collect::<Vec<_>>() {
+        starter.await.expect("a starter");
     }
+}
+
+/// Waits until nothing more can be done now.
+async fn settle<S: System>(system: &Arc<S>) {
     while system.depth().await > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+/// First a quiet window in which only the processor time counts, then one `hello` after another.
+async fn idle<S: System>(system: &Arc<S>, parked: u32, time: Duration) -> Sample {
+    start_many(system, "park", "park", parked, "").await;
+    settle(system).await;
+    // Caches close, threads that are not needed end.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let quiet = Sample::begin(1);
+    tokio::time::sleep(time.max(QUIET)).await;
+    let quiet = quiet.finish(Latencies::default());
     let sample = Sample::begin(1);
-    tokio::time::sleep(time.max(Duration::from_secs(5))).await;
-    let quiet = sample.finish(Latencies::default());
-    let mut seen = Vec::new();
-    for n in 0..100 {
-        let id = format!("meanwhile-{n}");
-        let started = Instant::now();
-        system.begin(id.clone(), "hello", String::new()).await;
-        system.result(&id).await;
-        seen.push(started.elapsed().as_secs_f64());
-    }
-    quiet.with_latencies(Latencies::of(seen))
+    let latencies = closed_loop(system, "hello", 0, 1, time, "meanwhile").await;
+    let mut sample = sample.finish(latencies);
+    sample.idle_percent = Some(quiet.cpu_percent());
+    sample
 }
 
 /// Runs a workload on a system and shuts it down.

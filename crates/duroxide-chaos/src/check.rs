@@ -21,8 +21,13 @@ pub(crate) struct Report {
     orchestrations: usize,
     effects: usize,
     repeated_effects: usize,
+    /// Start to first commit of each life that got so far.
+    recoveries: usize,
     recovery_ms_p50: u64,
+    recovery_ms_p99: u64,
     recovery_ms_max: u64,
+    /// Those that took longer than they should.
+    recoveries_over_one_second: usize,
     pub(crate) violations: Vec<String>,
 }
 
@@ -86,10 +91,19 @@ pub(crate) async fn check(folder: &Path, seed: u64, kills: u32, named: u32) -> R
         orchestrations: started.len(),
         effects: effects.len(),
         repeated_effects: repeated,
-        recovery_ms_p50: recoveries.get(recoveries.len() / 2).copied().unwrap_or(0),
-        recovery_ms_max: recoveries.last().copied().unwrap_or(0),
+        recoveries: recoveries.len(),
+        recovery_ms_p50: percentile(&recoveries, 50),
+        recovery_ms_p99: percentile(&recoveries, 99),
+        recovery_ms_max: percentile(&recoveries, 100),
+        recoveries_over_one_second: recoveries.iter().filter(|ms| **ms > 1_000).count(),
         violations,
     }
+}
+
+/// The smallest value that so many percent do not exceed; 0 if there is none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(0)
 }
 
 fn check_file(folder: &Path, violations: &mut Vec<String>) {

@@ -17,6 +17,7 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
     let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
     let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
+    assert!(report["recoveries"].as_u64() > Some(5), "{report}");
     assert!(
         report["kills_at_named_points"].as_u64() > Some(0),
         "{report}"

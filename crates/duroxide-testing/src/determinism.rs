@@ -12,18 +12,66 @@ use duroxide_core::{Event, EventKind, OrchestrationHandler};
 use duroxide_runtime::registry::OrchestrationRegistry;
 use semver::Version;
 
+use crate::replay::fold_kv;
+
 /// How often each turn is executed.
 const RUNS: usize = 2;
 
-/// Executes every turn of a history more than once, with other hash seeds, and compares what it decides with each other
-/// and with the record. Key-values from earlier executions are not known here, so a history that reads them is checked
-/// with [`replay`](crate::replay()) instead.
+/// Executes every turn of an instance more than once, with other hash seeds, and compares what it decides with each other
+/// and with the record. `history` holds all executions, one after another from the first, because a later one may read
+/// key-values of those before it; [`check_execution`] takes one alone.
+///
+/// ```
+/// use duroxide_core::{Event, OrchestrationContext};
+/// use duroxide_runtime::registry::OrchestrationRegistry;
+/// use duroxide_testing::check_determinism;
+///
+/// async fn hello(ctx: OrchestrationContext, name: String) -> Result<String, String> {
+///     ctx.schedule_activity("greet", name).await
+/// }
+///
+/// let history: Vec<Event> = serde_json::from_str(r#"[{"event_id":1,"source_event_id":null,"instance_id":"i",
+///   "execution_id":1,"timestamp_ms":1,"duroxide_version":"0.2.0","type":"OrchestrationStarted","name":"hello",
+///   "version":"1.0.0","input":"Ada","parent_instance":null,"parent_id":null}]"#)?;
+/// let orchestrations = OrchestrationRegistry::builder().register("hello", hello).build();
+/// assert_eq!(check_determinism(&history, &orchestrations), Ok(()));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The first turn that decides something else, in words; also if the first execution is missing.
+pub fn check_determinism(
+    history: &[Event],
+    orchestrations: &OrchestrationRegistry,
+) -> Result<(), String> {
+    match history.first() {
+        None => return Err("the history is empty".to_owned()),
+        Some(first) if first.execution_id != 1 => {
+            return Err(format!(
+                "the history begins with execution {}; the key-values it began with are in those before it",
+                first.execution_id
+            ));
+        }
+        Some(_) => {}
+    }
+    let mut kv = HashMap::new();
+    for execution in history.chunk_by(|a, b| a.execution_id == b.execution_id) {
+        check_execution(execution, &kv, orchestrations)?;
+        fold_kv(&mut kv, execution);
+    }
+    Ok(())
+}
+
+/// Executes every turn of one execution more than once and compares what it decides. `kv` are the key-values at its
+/// beginning.
 ///
 /// # Errors
 ///
 /// The first turn that decides something else, in words.
-pub fn check_determinism(
+pub fn check_execution(
     history: &[Event],
+    kv: &HashMap<String, KvEntry>,
     orchestrations: &OrchestrationRegistry,
 ) -> Result<(), String> {
     let Some((name, version)) = history.iter().find_map(Event::started_handler) else {
@@ -33,18 +81,15 @@ pub fn check_determinism(
     let handler = orchestrations
         .resolve_handler_exact(&name, &version)
         .ok_or_else(|| format!("{name}@{version} is not registered"))?;
-    if history.iter().any(|e| e.execution_id > 1) {
-        return Ok(());
-    }
     for cut in turn_ends(history) {
         let runs: Vec<String> = (0..RUNS)
-            .map(|_| decisions(&history[..cut], &handler))
+            .map(|_| decisions(&history[..cut], &handler, kv))
             .collect::<Result<_, _>>()?;
         if let Some(other) = runs.iter().find(|run| **run != runs[0]) {
+            let last = &history[cut - 1];
             return Err(format!(
-                "after event {}, one run decides {} and another {other}",
-                history[cut - 1].event_id,
-                runs[0]
+                "after event {} of execution {}, one run decides {} and another {other}",
+                last.event_id, last.execution_id, runs[0]
             ));
         }
     }
@@ -76,10 +121,13 @@ fn is_arrival(kind: &EventKind) -> bool {
     )
 }
 
-fn decisions(history: &[Event], handler: &Arc<dyn OrchestrationHandler>) -> Result<String, String> {
-    let kv: HashMap<String, KvEntry> = HashMap::new();
-    let mut execution =
-        Execution::load(history, Arc::clone(handler), kv).map_err(|report| report.to_string())?;
+fn decisions(
+    history: &[Event],
+    handler: &Arc<dyn OrchestrationHandler>,
+    kv: &HashMap<String, KvEntry>,
+) -> Result<String, String> {
+    let mut execution = Execution::load(history, Arc::clone(handler), kv.clone())
+        .map_err(|report| report.to_string())?;
     let now_ms = history.last().map_or(0, |event| event.timestamp_ms);
     execution.start_turn(now_ms, Vec::new());
     let kinds: Vec<EventKind> = match execution.advance(&TurnLimits::default(), false) {

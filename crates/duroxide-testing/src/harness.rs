@@ -335,13 +335,32 @@ impl Harness {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Executes every turn of an instance's latest execution again, more than once, and compares what it decides.
+    /// The histories of all executions of an instance, one after another.
+    ///
+    /// # Panics
+    ///
+    /// If they cannot be read.
+    pub async fn full_history(&self, instance: &str) -> Vec<Event> {
+        let admin = self
+            .store
+            .as_management_capability()
+            .expect("the in-memory store has an administrative half");
+        let executions = admin.list_executions(instance).await;
+        let mut history = Vec::new();
+        for execution in executions.unwrap_or_else(|error| panic!("{error}")) {
+            let events = self.store.read_with_execution(instance, execution).await;
+            history.extend(events.unwrap_or_else(|error| panic!("{error}")));
+        }
+        history
+    }
+
+    /// Executes every turn of an instance again, in all its executions, more than once, and compares what it decides.
     ///
     /// # Panics
     ///
     /// If it decides something else.
     pub async fn assert_deterministic(&self, instance: &str) {
-        let history = self.history(instance).await;
+        let history = self.full_history(instance).await;
         if let Err(report) = check_determinism(&history, &self.orchestrations) {
             panic!("{instance} is not deterministic: {report}");
         }

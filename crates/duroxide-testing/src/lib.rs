@@ -6,7 +6,7 @@ mod harness;
 mod replay;
 mod script;
 
-pub use determinism::check_determinism;
+pub use determinism::{check_determinism, check_execution};
 pub use harness::{Harness, HarnessBuilder, block_on};
 pub use replay::{ReplayError, Replayed, replay, replay_events};
 pub use script::ActivityCall;

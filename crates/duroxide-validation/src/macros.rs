@@ -6,11 +6,28 @@
 /// every test, inside a tokio runtime. Cases that need what the factory or the store does not offer pass and say
 /// `skipped` with the reason.
 ///
-/// ```ignore
-/// mod conformance {
-///     use super::Sqlite;
-///     duroxide_validation::conformance!(Sqlite::default());
+/// ```
+/// use std::sync::Arc;
+///
+/// use duroxide_core::provider::Provider;
+/// use duroxide_store::MemoryProvider;
+/// use duroxide_validation::ProviderFactory;
+///
+/// #[derive(Default)]
+/// struct Memory;
+///
+/// #[async_trait::async_trait]
+/// impl ProviderFactory for Memory {
+///     async fn create_provider(&self) -> Arc<dyn Provider> {
+///         Arc::new(MemoryProvider::new())
+///     }
 /// }
+///
+/// mod conformance {
+///     use super::Memory;
+///     duroxide_validation::conformance!(Memory::default());
+/// }
+/// # fn main() {}
 /// ```
 #[macro_export]
 macro_rules! conformance {

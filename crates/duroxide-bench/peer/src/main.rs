@@ -1,5 +1,7 @@
 //! One measurement of the published crate, printed as JSON. Shares every file but this one with `duroxide-bench`.
 
+#[path = "../../src/course.rs"]
+mod course;
 #[path = "../../src/engine.rs"]
 mod engine;
 #[path = "../../src/measure.rs"]
@@ -24,7 +26,7 @@ use published::providers::sqlite::SqliteProvider;
 
 use crate::report::Row;
 use crate::system::Subject;
-use crate::workload::{WORKLOADS, drive};
+use crate::workload::WORKLOADS;
 
 #[derive(Parser)]
 struct Args {
@@ -38,34 +40,50 @@ enum What {
         subject: Subject,
         workload: String,
         seconds: u64,
+        prefill: u32,
+    },
+    First {
+        subject: Subject,
     },
 }
 
 #[tokio::main]
 async fn main() {
-    let What::One {
-        subject,
-        workload: name,
-        seconds,
-    } = Args::parse().command;
     let folder = tempfile::Builder::new()
         .prefix("duroxide-bench")
         .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
         .expect("a folder for the store");
+    match Args::parse().command {
+        What::One {
+            subject,
+            workload,
+            seconds,
+            prefill,
+        } => {
+            let time = Duration::from_secs(seconds);
+            one(subject, &workload, time, prefill, folder.path()).await;
+        }
+        What::First { subject } => {
+            course::First::tell(open(subject, folder.path(), 1).await).await;
+        }
+    }
+}
+
+async fn one(subject: Subject, name: &str, time: Duration, prefill: u32, folder: &Path) {
     let Some((_, workload)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
         eprintln!("{name} does not apply to the published crate");
         std::process::exit(1);
     };
-    let engine = open(subject, folder.path(), workload.in_flight()).await;
-    let sample = drive(engine, *workload, Duration::from_secs(seconds)).await;
-    let row = Row::of(subject, &name, &sample, folder.path());
+    let open = || open(subject, folder, workload.in_flight());
+    let sample = course::run(open, subject, *workload, folder, time, prefill).await;
+    let row = Row::of(subject, name, &sample, folder);
     println!("{}", serde_json::to_string(&row).expect("a row is plain data"));
 }
 
 /// The published crate on its SQLite store: the best of the settings tried, or its defaults. Short polls help one at a
 /// time, more dispatchers help many at once.
 async fn open(subject: Subject, folder: &Path, in_flight: usize) -> theirs::Engine {
-    let url = format!("sqlite:{}?mode=rwc", folder.join("peer.db").display());
+    let url = format!("sqlite:{}?mode=rwc", folder.join(course::FILE).display());
     let store = SqliteProvider::new(&url, None).await.expect("open the published store");
     let mut options = RuntimeOptions::default();
     options.observability.log_level = "error".into();

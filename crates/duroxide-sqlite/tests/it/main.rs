@@ -11,6 +11,7 @@ mod admin;
 mod bad_days;
 mod conformance;
 mod group;
+mod io_faults;
 mod opening;
 mod orphans;
 mod processes;

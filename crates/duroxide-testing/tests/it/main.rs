@@ -7,7 +7,7 @@ use std::time::Duration;
 use duroxide_core::{FnOrchestration, OrchestrationContext};
 use duroxide_runtime::OrchestrationStatus;
 use duroxide_runtime::registry::OrchestrationRegistry;
-use duroxide_testing::{Harness, block_on, check_determinism, replay};
+use duroxide_testing::{Harness, block_on, check_determinism, check_execution, replay};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -34,11 +34,33 @@ async fn careless(ctx: OrchestrationContext, _input: String) -> Result<String, S
     ctx.schedule_activity("remind", order.join(",")).await
 }
 
+/// Three executions; each reads what the one before it wrote and asks for something else because of it.
+async fn counting(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    let seen = ctx.get_kv_value("count").unwrap_or_default();
+    let count: u32 = input.parse().map_err(|e| format!("{e}"))?;
+    ctx.schedule_activity("remind", format!("after {seen}"))
+        .await?;
+    ctx.set_kv_value("count", (count + 1).to_string());
+    if count < 2 {
+        return ctx.continue_as_new((count + 1).to_string()).await;
+    }
+    Ok(format!("counted {}", count + 1))
+}
+
+async fn late_careless(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    if input.is_empty() {
+        return ctx.continue_as_new("again").await;
+    }
+    careless(ctx, input).await
+}
+
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("reminders", reminders)
         .register("approval", approval)
         .register("careless", careless)
+        .register("counting", counting)
+        .register("late_careless", late_careless)
         .build()
 }
 
@@ -162,6 +184,50 @@ async fn code_that_depends_on_hash_order_is_caught() {
     let report = check_determinism(&[started], &orchestrations()).unwrap_err();
     assert!(report.contains("one run decides"), "{report}");
     harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn executions_after_continue_as_new_are_run_twice_with_the_key_values_they_began_with() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .stub("remind", |call| Ok(call.input.clone()))
+        .start()
+        .await;
+    let status = harness.run("counting", "0").await;
+    assert_eq!(output(&status), "counted 3");
+
+    let history = harness.full_history("run-1").await;
+    assert_eq!(history.last().map(|event| event.execution_id), Some(3));
+    let later: Vec<_> = history.into_iter().filter(|e| e.execution_id > 1).collect();
+    let report = check_determinism(&later, &orchestrations()).unwrap_err();
+    assert!(report.contains("begins with execution 2"), "{report}");
+    let second: Vec<_> = later.into_iter().filter(|e| e.execution_id == 2).collect();
+    let report = check_execution(&second, &HashMap::new(), &orchestrations()).unwrap_err();
+    assert!(
+        report.contains("schedule mismatch"),
+        "it reads what execution 1 wrote: {report}"
+    );
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "late is not deterministic")]
+async fn code_that_depends_on_hash_order_is_caught_in_a_later_execution() {
+    let harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .start()
+        .await;
+    harness.start("late", "late_careless", "").await;
+    // The second execution asks for an activity in hash order; no later run asks for the same.
+    while harness
+        .full_history("late")
+        .await
+        .iter()
+        .all(|e| e.execution_id < 2)
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    harness.assert_deterministic("late").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! The kit against the reference store, and against providers that break one promise each.
 
 mod documents;
+mod forgetful;
 mod mutants;
+mod published;
 mod reference;
 mod stress;
 mod tiny;

@@ -90,6 +90,7 @@ flaws! {
     RenewalIsLostOnTurns: "a renewal of an instance lease changes nothing";
     IgnoresFilter: "the capability filter is ignored";
     FirstRangeOnly: "only the first range of a filter is used";
+    RangesAreOne: "the ranges of a filter admit what lies between them";
     EmptyFilterAdmitsAll: "a filter without ranges lets everything through";
     IgnoresDelays: "delayed messages are visible at once";
     TimersAtOnce: "timers of a commit are visible at once";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{
     ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, KvEntry, OrchestrationItem,
-    Provider, ProviderError, ScheduledActivityIdentifier, TurnClaim, TurnHistory,
+    Provider, ProviderError, ScheduledActivityIdentifier, SemverRange, TurnClaim, TurnHistory,
 };
 use duroxide_core::{Event, WorkItem};
 
@@ -26,6 +26,16 @@ pub(super) struct Turn {
     pub(super) messages: Vec<WorkItem>,
     pub(super) metadata: ExecutionMetadata,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// One range from the lowest to the highest version of all ranges.
+fn hull(ranges: &[SemverRange]) -> Vec<SemverRange> {
+    let min = ranges.iter().map(|range| &range.min).min();
+    let max = ranges.iter().map(|range| &range.max).max();
+    let ends = min.cloned().zip(max.cloned());
+    ends.map(|(min, max)| SemverRange::new(min, max))
+        .into_iter()
+        .collect()
 }
 
 impl Mutant {
@@ -142,6 +152,7 @@ impl Mutant {
             Flaw::IgnoresFilter => return None,
             Flaw::EmptyFilterAdmitsAll if ranges.is_empty() => return None,
             Flaw::FirstRangeOnly => ranges.truncate(1),
+            Flaw::RangesAreOne => *ranges = hull(ranges),
             _ => {}
         }
         Some(filter)

@@ -1,0 +1,236 @@
+//! No case is content with a store that takes everything and keeps nothing.
+//!
+//! A case that asserts nothing, or only what is absent, would pass here. The few that rightly do are named.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::{
+    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin,
+    ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter,
+};
+use duroxide_core::{Event, WorkItem};
+use duroxide_store::MemoryProvider;
+use duroxide_validation::{Capability, Case, ProviderFactory, TestClock, cases, run_cases};
+
+use crate::reference::Memory;
+
+type Result<T> = std::result::Result<T, ProviderError>;
+
+/// Cases about what is not there, which an empty store cannot get wrong. Each promise has a twin that can fail.
+const ABOUT_NOTHING: &[&str] = &[
+    "error_handling::test_missing_instance_metadata",
+    "management::test_get_instance_stats_nonexistent",
+    "long_polling::test_fetch_respects_timeout_upper_bound",
+    "deletion::test_delete_nonexistent_instance",
+    "custom_status::test_custom_status_nonexistent_instance",
+    "sessions::test_renew_session_lock_no_sessions",
+    "kv_store::test_kv_get_unknown_instance",
+    "claims::an_empty_store_makes_an_empty_batch",
+    "outcome::a_stranger_has_no_outcome",
+];
+
+/// Answers every write with yes and every question from an empty store.
+struct Forgetful {
+    empty: MemoryProvider,
+}
+
+#[async_trait]
+impl Provider for Forgetful {
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>> {
+        self.empty
+            .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
+            .await
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        _lock_token: &str,
+        _execution_id: u64,
+        _history_delta: Vec<Event>,
+        _worker_items: Vec<WorkItem>,
+        _orchestrator_items: Vec<WorkItem>,
+        _metadata: ExecutionMetadata,
+        _cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        _lock_token: &str,
+        _delay: Option<Duration>,
+        _ignore_attempt: bool,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
+        self.empty.read(instance).await
+    }
+
+    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
+        self.empty.read_with_execution(instance, execution_id).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        _instance: &str,
+        _execution_id: u64,
+        _new_events: Vec<Event>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    async fn enqueue_for_worker(&self, _item: WorkItem) -> Result<()> {
+        Ok(())
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>> {
+        self.empty
+            .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
+            .await
+    }
+
+    async fn ack_work_item(&self, _token: &str, _completion: Option<WorkItem>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn renew_work_item_lock(&self, _token: &str, _extend_for: Duration) -> Result<()> {
+        Ok(())
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize> {
+        self.empty
+            .renew_session_lock(owner_ids, extend_for, idle_timeout)
+            .await
+    }
+
+    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize> {
+        self.empty.cleanup_orphaned_sessions(idle_timeout).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        _token: &str,
+        _delay: Option<Duration>,
+        _ignore_attempt: bool,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        _token: &str,
+        _extend_for: Duration,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        _item: WorkItem,
+        _delay: Option<Duration>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        self.empty.as_management_capability()
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>> {
+        self.empty
+            .get_custom_status(instance, last_seen_version)
+            .await
+    }
+
+    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
+        self.empty.get_kv_value(instance, key).await
+    }
+
+    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
+        self.empty.get_kv_all_values(instance).await
+    }
+
+    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
+        self.empty.get_instance_stats(instance).await
+    }
+}
+
+/// Claims to damage and reopen, so that those cases run too.
+#[derive(Default)]
+struct Factory {
+    reference: Memory,
+}
+
+#[async_trait]
+impl ProviderFactory for Factory {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        let empty = self.reference.create();
+        Arc::new(Forgetful { empty })
+    }
+
+    async fn corrupt_instance_history(&self, _instance: &str) {}
+
+    async fn get_max_attempt_count(&self, _instance: &str) -> u32 {
+        0
+    }
+
+    async fn corrupt_orchestrator_messages(&self, _instance: &str) {}
+
+    async fn corrupt_worker_items(&self, _instance: &str) {}
+
+    async fn second_handle(&self) -> Arc<dyn Provider> {
+        self.create_provider().await
+    }
+
+    fn supports(&self, capability: Capability) -> bool {
+        capability != Capability::SkewedHandle
+    }
+
+    fn clock(&self) -> Option<Arc<dyn TestClock>> {
+        self.reference.clock()
+    }
+
+    fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
+        Some(Arc::new(Self::default()))
+    }
+}
+
+/// Cases that talk to the store alone; an engine on such a store would only run out of patience.
+fn store_cases() -> Vec<Case> {
+    let on_store = |case: &Case| case.module != "race_replay";
+    cases().into_iter().filter(on_store).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_keeps_nothing_fails_every_case_but_those_about_nothing() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let report = run_cases(Arc::new(Factory::default()), store_cases(), |_| {}).await;
+    let _ = std::panic::take_hook();
+    let passed: Vec<_> = report.passed().map(|outcome| outcome.case.path()).collect();
+    assert_eq!(passed, ABOUT_NOTHING);
+}
