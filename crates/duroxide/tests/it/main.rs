@@ -6,6 +6,7 @@
 
 mod faulty;
 mod histories;
+mod recorded;
 #[allow(
     unreachable_pub,
     reason = "the file is shared with other crates as it is"
