@@ -328,6 +328,7 @@ macro_rules! for_each_case {
                 a_renewal_counts_from_now;
                 an_unknown_turn_cannot_be_renewed;
                 tokens_are_good_for_their_own_queue_only;
+                a_lost_lease_is_told_as_such;
             }
             claims {
                 a_batch_of_turns_keeps_its_limit;

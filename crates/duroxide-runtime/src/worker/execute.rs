@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::isolation;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
-use crate::leases::{Held, Leased, is_lease_lost};
+use crate::leases::{Held, Leased};
 use crate::options::renewal_interval;
 
 /// Pauses between tries of one acknowledgement while the store says "later".
@@ -327,7 +327,7 @@ impl Work {
                 Some(ms) if error.is_retryable() => {
                     tokio::time::sleep(Duration::from_millis(*ms)).await;
                 }
-                _ if !is_lease_lost(&error) => {
+                _ if !error.is_lease_lost() => {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
                     engine.metrics.record_activity_infra_error(&self.name);
                     self.abandon(engine, RETRY_DELAY, false).await;
