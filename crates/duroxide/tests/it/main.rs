@@ -12,6 +12,7 @@ mod recorded;
     reason = "the file is shared with other crates as it is"
 )]
 mod recorded_handlers;
+mod samples;
 mod support;
 
 mod bad_input;
@@ -24,6 +25,7 @@ mod cooperative;
 mod detached;
 mod events;
 mod logs;
+mod messages;
 mod metrics;
 mod outage;
 mod poison;
