@@ -448,6 +448,8 @@ macro_rules! for_each_case {
                 a_lost_lease_sets_nothing_aside [DeadLetters, Management];
                 a_letter_is_forgotten_once [DeadLetters, Management];
                 letters_are_listed_oldest_first [DeadLetters, Management];
+                an_activity_set_aside_is_listed [DeadLetters, Management];
+                a_lost_activity_is_not_set_aside [DeadLetters, Management];
             }
             handles {
                 two_handles_share_leases [SecondHandle];

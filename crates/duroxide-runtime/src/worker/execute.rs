@@ -9,7 +9,7 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::isolation;
+use super::{isolation, stray};
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased};
@@ -97,7 +97,7 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
 }
 
 impl Work {
-    /// Takes the claim apart. Something that is not an activity has no business here: it is reported and removed.
+    /// Takes the claim apart. Something that is not an activity has no business here: it is set aside.
     async fn of(claimed: ClaimedWork, engine: &Engine) -> Option<Self> {
         match claimed.item {
             WorkItem::ActivityExecute {
@@ -122,11 +122,7 @@ impl Work {
                 attempt: claimed.attempt_count,
             }),
             other => {
-                let text = serde_json::to_string(&other).unwrap_or_default();
-                tracing::error!(target: "duroxide::runtime::worker", item = %text, "removing an item from the worker queue that is not an activity");
-                if let Err(error) = engine.store.ack_work_item(&claimed.lock_token, None).await {
-                    tracing::warn!(target: "duroxide::runtime::worker", %error, "removing it failed");
-                }
+                stray::set_aside(engine, &claimed.lock_token, &other).await;
                 None
             }
         }

@@ -6,6 +6,7 @@ mod execute;
 mod isolation;
 mod names;
 mod sessions;
+mod stray;
 mod syscalls;
 
 pub(crate) use cancellation::RunningActivities;
