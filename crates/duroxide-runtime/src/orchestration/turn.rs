@@ -7,7 +7,7 @@ use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{
     Divergence, ExecutionStart, Outcome, ParentLink, count_turns, fail_without_replay,
 };
-use duroxide_core::{ErrorDetails, Event, OrchestrationHandler, WorkItem};
+use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
 use semver::Version;
 use tokio::time::Instant;
 
@@ -291,6 +291,13 @@ impl Claimed<'_> {
             self.block(engine, &author, details.display_message()).await;
             return;
         }
+        if let Outcome::Failed { details } = &turn.outcome
+            && is_panic(details)
+            && self.attempt <= engine.options.orchestration_panic_retries
+        {
+            self.try_after_panic(engine, &author, details).await;
+            return;
+        }
         let outcome = turn.outcome.clone();
         let asides = std::mem::take(&mut turn.notes);
         let mut writes = plan(&author, turn);
@@ -377,6 +384,20 @@ impl Claimed<'_> {
         }
     }
 
+    /// Gives a turn back whose code panicked: what made it panic may pass. Nothing of the turn is kept.
+    async fn try_after_panic(self, engine: &Engine, author: &Author, details: &ErrorDetails) {
+        let delay = engine.options.unregistered_backoff.delay(self.attempt);
+        tracing::warn!(
+            target: "duroxide::runtime",
+            instance_id = %author.instance,
+            execution_id = author.execution_id,
+            orchestration_name = %author.name,
+            attempt = self.attempt,
+            "{}, the turn runs again in {delay:?}", details.display_message()
+        );
+        release(engine, &self.lock_token, Some(delay), false).await;
+    }
+
     /// Leaves an instance as it is until code that fits is deployed.
     async fn block(self, engine: &Engine, author: &Author, report: String) {
         tracing::error!(
@@ -422,6 +443,13 @@ pub(super) fn exact(
         .orchestrations
         .resolve_handler_exact(name, &version)?;
     Some((version, handler))
+}
+
+fn is_panic(details: &ErrorDetails) -> bool {
+    let ErrorDetails::Application { kind, .. } = details else {
+        return false;
+    };
+    *kind == AppErrorKind::Panicked
 }
 
 fn is_nondeterminism(details: &ErrorDetails) -> bool {
