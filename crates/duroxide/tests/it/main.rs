@@ -22,6 +22,7 @@ mod client;
 mod config;
 mod continue_as_new;
 mod cooperative;
+mod defects;
 mod detached;
 mod events;
 mod logs;
