@@ -11,10 +11,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::executor::Executor;
 use crate::leases::Leases;
 use crate::observability::MetricsProvider;
 use crate::options::RuntimeOptions;
-use crate::orchestration::{StickyCache, TurnPool};
+use crate::orchestration::StickyCache;
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::runtime::BlockedInstance;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -42,9 +43,8 @@ pub(crate) struct Engine {
     pub(crate) tasks: TaskTracker,
     /// What must outlive them: lease renewal and cancellation notices.
     pub(crate) keepers: TaskTracker,
-    /// Runs the author's orchestration code.
-    pub(crate) turns: TurnPool,
-    pub(crate) activity_polls: TurnPool,
+    /// Polls dispatchers, turns and activities.
+    pub(crate) executor: Executor,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sticky: Arc<StickyCache>,
     pub(crate) running: Arc<RunningActivities>,

@@ -4,6 +4,7 @@ mod activity;
 mod builder;
 pub mod client;
 mod engine;
+mod executor;
 mod gauges;
 mod leases;
 pub mod observability;

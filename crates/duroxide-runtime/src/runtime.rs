@@ -13,12 +13,13 @@ use tokio_util::task::TaskTracker;
 use crate::builder::RuntimeBuilder;
 use crate::client::Client;
 use crate::engine::Engine;
+use crate::executor::{Executor, Lane};
 use crate::leases::Leases;
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::{StickyCache, TurnPool};
+use crate::orchestration::StickyCache;
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -146,7 +147,8 @@ impl Runtime {
         let metrics = Arc::clone(observability.metrics_provider());
         let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
-        let tasks = TaskTracker::new();
+        let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
+        let abort = CancellationToken::new();
         let engine = Arc::new(Engine {
             store: Arc::new(measured),
             limits: options.turn_limits(),
@@ -161,17 +163,10 @@ impl Runtime {
             clock,
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
-            abort: CancellationToken::new(),
-            turns: TurnPool::new(
-                tasks.clone(),
-                "a turn has been running for long: orchestration code must not block; do slow work in activities",
-            ),
-            activity_polls: TurnPool::new(
-                tasks.clone(),
-                "an activity has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking",
-            ),
+            executor: Executor::start(tasks.clone(), &keepers, abort.clone()),
+            abort,
             tasks,
-            keepers: TaskTracker::new(),
+            keepers,
             leases: Arc::new(Leases::default()),
             running: Arc::new(RunningActivities::default()),
             names: HandlerNames::new(),
@@ -319,11 +314,11 @@ fn spawn_dispatchers(engine: &Arc<Engine>) {
         .spawn(leases.keep(Arc::clone(&engine.store), engine.abort.clone()));
     engine.tasks.spawn(gauges::poll(Arc::clone(engine)));
     if engine.options.orchestration_concurrency > 0 {
-        engine
-            .tasks
-            .spawn(orchestration::dispatch(Arc::clone(engine)));
+        let dispatcher = orchestration::dispatch(Arc::clone(engine));
+        engine.executor.spawn(Lane::Engine, dispatcher);
     }
     if worker::can_work(engine) {
-        engine.tasks.spawn(worker::dispatch(Arc::clone(engine)));
+        let dispatcher = worker::dispatch(Arc::clone(engine));
+        engine.executor.spawn(Lane::Engine, dispatcher);
     }
 }

@@ -20,18 +20,24 @@ enum Pass {
     Dirty,
 }
 
-pub(crate) fn run(
+/// Runs the jobs, each in a transaction as `begin` makes it, then those that `join` adds once it knows what the first ones did.
+pub(crate) fn run<'t>(
     statements: &Statements<'_>,
-    jobs: &mut [Box<dyn Job>],
-    now: impl Fn() -> i64,
+    jobs: &mut Vec<Box<dyn Job>>,
+    mut join: impl FnMut(&[Effects]) -> Vec<Box<dyn Job>>,
+    begin: impl Fn() -> Tx<'t>,
 ) -> Result<Vec<Effects>> {
-    let pass = in_transaction(statements, |statements| plain_pass(statements, jobs, &now))?;
+    let pass = in_transaction(statements, |statements| {
+        two_passes(jobs, &mut join, |jobs| plain_pass(statements, jobs, &begin))
+    })?;
     match pass {
         Pass::Clean(effects) => Ok(effects),
         // Alone in its group, the failed job was undone by the rollback.
         Pass::Dirty if jobs.len() == 1 => Ok(Vec::new()),
         Pass::Dirty => match in_transaction(statements, |statements| {
-            savepoint_pass(statements, jobs, &now)
+            two_passes(jobs, &mut join, |jobs| {
+                savepoint_pass(statements, jobs, &begin)
+            })
         })? {
             Pass::Clean(effects) => Ok(effects),
             Pass::Dirty => Err(SqliteError::Database {
@@ -39,6 +45,28 @@ pub(crate) fn run(
             }),
         },
     }
+}
+
+fn two_passes(
+    jobs: &mut Vec<Box<dyn Job>>,
+    join: &mut impl FnMut(&[Effects]) -> Vec<Box<dyn Job>>,
+    pass: impl Fn(&mut [Box<dyn Job>]) -> Result<Pass>,
+) -> Result<Pass> {
+    let mut effects = match pass(jobs)? {
+        Pass::Clean(effects) => effects,
+        Pass::Dirty => return Ok(Pass::Dirty),
+    };
+    let mut joining = join(&effects);
+    let joined = pass(&mut joining);
+    // Whatever became of them, they are answered with the others.
+    jobs.append(&mut joining);
+    Ok(match joined? {
+        Pass::Clean(more) => {
+            effects.extend(more);
+            Pass::Clean(effects)
+        }
+        Pass::Dirty => Pass::Dirty,
+    })
 }
 
 fn in_transaction(
@@ -64,15 +92,15 @@ fn in_transaction(
     done
 }
 
-fn plain_pass(
+fn plain_pass<'t>(
     statements: &Statements<'_>,
     jobs: &mut [Box<dyn Job>],
-    now: &impl Fn() -> i64,
+    begin: &impl Fn() -> Tx<'t>,
 ) -> Result<Pass> {
     let mut effects = Vec::with_capacity(jobs.len());
     for job in jobs {
         let before = statements.connection().total_changes();
-        let mut tx = Tx::new(statements, now());
+        let mut tx = begin();
         match job.run(&mut tx) {
             Ok(()) => effects.push(tx.effects),
             Err(error) if statements.connection().is_autocommit() => return Err(error),
@@ -84,15 +112,15 @@ fn plain_pass(
     Ok(Pass::Clean(effects))
 }
 
-fn savepoint_pass(
+fn savepoint_pass<'t>(
     statements: &Statements<'_>,
     jobs: &mut [Box<dyn Job>],
-    now: &impl Fn() -> i64,
+    begin: &impl Fn() -> Tx<'t>,
 ) -> Result<Pass> {
     let mut effects = Vec::with_capacity(jobs.len());
     for job in jobs {
         statements.run("SAVEPOINT job")?;
-        let mut tx = Tx::new(statements, now());
+        let mut tx = begin();
         match job.run(&mut tx) {
             Ok(()) => effects.push(tx.effects),
             Err(error) if statements.connection().is_autocommit() => return Err(error),

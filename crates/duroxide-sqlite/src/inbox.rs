@@ -4,6 +4,7 @@
 //! woken twenty times a second while idle, and takes hundreds of requests at once while busy, wants neither.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use crate::tx::Result;
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     state: Mutex<State<T>>,
+    /// Whether something is queued, for a thread that lingers.
+    any: AtomicBool,
     arrived: Condvar,
 }
 
@@ -41,6 +44,7 @@ impl<T> Inbox<T> {
                 sleepers: 0,
                 closed: false,
             }),
+            any: AtomicBool::new(false),
             arrived: Condvar::new(),
         }
     }
@@ -51,6 +55,7 @@ impl<T> Inbox<T> {
             return Err(SqliteError::Closed);
         }
         state.queue.push_back(request);
+        self.any.store(true, Ordering::Release);
         let somebody_sleeps = state.sleepers > 0;
         drop(state);
         if somebody_sleeps {
@@ -77,12 +82,24 @@ impl<T> Inbox<T> {
         }
         let count = max.min(state.queue.len());
         taken.extend(state.queue.drain(..count));
+        self.any.store(!state.queue.is_empty(), Ordering::Release);
         Took::Some
+    }
+
+    /// Looks out for a request for a short time without falling asleep. Waking a thread that sleeps costs more than a
+    /// short request, on virtual machines several times more.
+    pub(crate) fn linger(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while !self.any.load(Ordering::Acquire) && Instant::now() < until {
+            // Whoever needs the processor gets it.
+            std::thread::yield_now();
+        }
     }
 
     /// What is queued is still handed out; nothing more is accepted.
     pub(crate) fn close(&self) {
         self.state().closed = true;
+        self.any.store(true, Ordering::Release);
         self.arrived.notify_all();
     }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
+use crate::lobby::Wait;
 use crate::tx::{Result, Tx};
 
 /// A request whose answer is held back until the transaction is committed.
@@ -13,8 +14,14 @@ pub(crate) trait Job: Send {
     /// Runs the request and keeps its answer. May be called again after the transaction was rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
 
-    /// The transaction is committed: hand out the answer kept by [`run`](Self::run).
-    fn answer(self: Box<Self>);
+    /// For a request that would rather wait than be answered with nothing.
+    fn wait(&self) -> Option<Wait> {
+        None
+    }
+
+    /// The transaction is committed: hand out the answer kept by [`run`](Self::run). If nobody is left to take it,
+    /// returns what must be done to undo the request.
+    fn answer(self: Box<Self>) -> Option<Box<dyn Job>>;
 
     /// The transaction never happened.
     fn fail(self: Box<Self>, error: SqliteError);
@@ -47,32 +54,40 @@ where
     T: Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
-        // The caller went away before anything began: a lease taken for nobody would keep others waiting until it
-        // lapses, and a write nobody waits for would surprise whoever looks next.
+        // The caller went away before anything began: a write nobody waits for would surprise whoever looks next.
         if self.reply.is_closed() {
             return Ok(());
         }
-        // A claim calls back into code of its caller. A panic there must cost the caller its request, not everybody
-        // the thread.
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)))
-            .unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        let verdict = match &outcome {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.clone()),
-        };
+        let outcome = guarded(|| (self.work)(tx));
+        let verdict = verdict(&outcome);
         self.outcome = Some(outcome);
         verdict
     }
 
-    fn answer(self: Box<Self>) {
-        // Nobody listens when the caller was dropped; a lease it took lapses by itself.
+    fn answer(self: Box<Self>) -> Option<Box<dyn Job>> {
+        // Nobody listens when the caller was dropped.
         let _ = self
             .reply
             .send(self.outcome.unwrap_or(Err(SqliteError::Closed)));
+        None
     }
 
     fn fail(self: Box<Self>, error: SqliteError) {
         let _ = self.reply.send(Err(error));
+    }
+}
+
+/// Runs code that may call back into its caller's. A panic there must cost the caller its request, not everybody the
+/// thread.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+/// What the transaction has to know about an outcome that is kept.
+pub(crate) fn verdict<T>(outcome: &Result<T>) -> Result<()> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.clone()),
     }
 }
 

@@ -32,12 +32,14 @@
 //! ```
 
 mod admin;
+mod claim;
 mod codec;
 mod error;
 mod group;
 mod inbox;
 mod job;
 mod kill;
+mod lobby;
 mod migrate;
 mod open;
 mod ops;

@@ -13,6 +13,7 @@ use duroxide_core::provider::{
     ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
     WorkItem,
 };
+use tokio::time::Instant;
 
 use crate::codec;
 use crate::error::SqliteError;
@@ -22,7 +23,6 @@ use crate::store::Store;
 use crate::tables::orchestrator_queue::Due;
 use crate::tables::{instances, kv, worker_queue};
 use crate::tx::Tx;
-use crate::wake::Queue;
 
 type Answer<T> = Result<T, ProviderError>;
 
@@ -297,7 +297,8 @@ impl Provider for SqliteProvider {
         last_seen_version: u64,
     ) -> Answer<Option<(Option<String>, u64)>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| instances::custom_status(tx, &id, last_seen_version);
+        let seen = Some(last_seen_version);
+        let step = move |tx: &mut Tx<'_>| instances::custom_status(tx, &id, seen);
         self.store.read("get_custom_status", step).await
     }
 
@@ -402,24 +403,26 @@ impl SqliteProvider {
             claim,
             store.unknown_instance_grace,
         ));
-        let attempt = || ops::fetch_turn::attempt(store, &ask);
-        store
-            .poll(Queue::Turns, claim.poll_timeout, attempt)
+        ops::fetch_turn::run(store, &ask, deadline(claim.poll_timeout))
             .await
             .map_err(|error| error.into_provider_error(operation))
     }
 
     async fn poll_work(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        let store = &self.store;
-        let poll_timeout = claim.poll_timeout;
+        let deadline = deadline(claim.poll_timeout);
         let ask = Arc::new(ops::fetch_work::Ask::new(claim));
         if ask.wants_nothing() {
             return Ok(Vec::new());
         }
-        let attempt = || ops::fetch_work::attempt(store, &ask);
-        store
-            .poll(Queue::Work, poll_timeout, attempt)
+        ops::fetch_work::run(&self.store, &ask, deadline)
             .await
             .map_err(|error| error.into_provider_error(operation))
     }
+}
+
+/// Until when a claim waits; `None` if it does not wait at all.
+fn deadline(poll_timeout: Duration) -> Option<Instant> {
+    /// Stands in for "for ever" where adding to an instant could overflow.
+    const VERY_LONG: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+    (!poll_timeout.is_zero()).then(|| Instant::now() + poll_timeout.min(VERY_LONG))
 }

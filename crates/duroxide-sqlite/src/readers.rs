@@ -62,7 +62,8 @@ impl Reader {
         let mut next = Some(first);
         while let Some(mut job) = next {
             match self.read(statements, job.as_mut()) {
-                Ok(()) => job.answer(),
+                // A read leaves nothing to undo.
+                Ok(()) => drop(job.answer()),
                 Err(error) => {
                     let spoilt = error.spoils_connection();
                     job.fail(error);

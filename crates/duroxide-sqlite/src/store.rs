@@ -5,36 +5,27 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use duroxide_core::clock::ClockRef;
 use duroxide_core::provider::ProviderError;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use crate::claim::{self, Overdue, Tried};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
 use crate::job::{Job, job};
+use crate::lobby::Queue;
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Result, Tx};
 use crate::url::{self, Place};
-use crate::wake::{Queue, Wake, Watch};
+use crate::wake::{Wake, Watch};
 use crate::writer::{Message, Source, Writer};
 
-/// How long a waiter sleeps at most when it follows the system clock: bounds the harm of a clock that is set.
+/// How long a claim rests at most when it follows the system clock: bounds the harm of a clock that is set.
 const RECHECK: Duration = Duration::from_secs(5);
 /// The same with a clock of the user's own, which may jump at any moment.
 const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
-/// Stands in for "for ever" where adding to an instant could overflow.
-const VERY_LONG: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-
-/// What one try to claim something brought.
-#[derive(Debug)]
-pub(crate) struct Tried<T> {
-    pub(crate) found: Vec<T>,
-    /// If nothing was found: when something becomes claimable unless somebody writes.
-    pub(crate) due: Option<i64>,
-}
 
 pub(crate) struct Store {
     to_writer: Arc<Inbox<Message>>,
@@ -42,8 +33,6 @@ pub(crate) struct Store {
     to_readers: Option<Arc<Inbox<Box<dyn Job>>>>,
     threads: Vec<JoinHandle<()>>,
     wake: Arc<Wake>,
-    clock: ClockRef,
-    recheck: Duration,
     pub(crate) unknown_instance_grace: Duration,
 }
 
@@ -72,13 +61,18 @@ impl Store {
             detail: format!("cannot start a thread: {error}"),
         };
         let clock = Arc::clone(&options.clock);
-        let wake = Arc::new(Wake::new());
+        let wake = Arc::new(Wake::default());
         let to_writer = Arc::new(Inbox::new());
         let writer = Writer {
             source,
             inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
             clock: Arc::clone(&clock),
+            recheck: if options.follows_system_clock() {
+                RECHECK
+            } else {
+                RECHECK_OWN_CLOCK
+            },
         };
         let writer = thread::Builder::new()
             .name("duroxide-write".to_owned())
@@ -104,12 +98,6 @@ impl Store {
             to_readers,
             threads,
             wake,
-            clock,
-            recheck: if options.follows_system_clock() {
-                RECHECK
-            } else {
-                RECHECK_OWN_CLOCK
-            },
             unknown_instance_grace: options.unknown_instance_grace,
         })
     }
@@ -158,38 +146,35 @@ impl Store {
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
 
-    /// Tries until something is found or `poll_timeout` has passed. Sleeps between tries until a commit rings, or
-    /// until the time at which the last try said something becomes due.
-    pub(crate) async fn poll<T, F>(
+    /// Claims something, or waits for it until the deadline. `undo` gives back what was claimed for a caller that
+    /// went away meanwhile.
+    pub(crate) async fn claim<T: Send + 'static>(
         &self,
         queue: Queue,
-        poll_timeout: Duration,
-        mut attempt: impl FnMut() -> F,
-    ) -> Result<Vec<T>>
-    where
-        F: Future<Output = Result<Tried<T>>>,
-    {
-        if poll_timeout.is_zero() {
-            return Ok(attempt().await?.found);
-        }
-        let deadline = Instant::now() + poll_timeout.min(VERY_LONG);
-        let mut waiter = self.wake.wait_on(queue);
-        loop {
-            waiter.listen();
-            let tried = attempt().await?;
-            let now = Instant::now();
-            if !tried.found.is_empty() || now >= deadline {
-                return Ok(tried.found);
+        deadline: Option<Instant>,
+        work: impl FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
+        undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + 'static,
+    ) -> Result<Vec<T>> {
+        let overdue = match deadline {
+            Some(_) => Overdue::default(),
+            None => Overdue::at_once(),
+        };
+        let (job, mut answer) = claim::claim(queue, overdue.clone(), work, undo);
+        self.to_writer.push(Message::Job(job))?;
+        let in_time = match deadline {
+            Some(deadline) => timeout_at(deadline, &mut answer).await.ok(),
+            None => None,
+        };
+        let answered = match in_time {
+            Some(answered) => answered,
+            None => {
+                // The writer answers, it is not hung up on: it may be claiming at this moment.
+                overdue.tell();
+                self.to_writer.push(Message::Nudge)?;
+                answer.await
             }
-            let nap = self.until(tried.due).min(self.recheck);
-            let wake_at = deadline.min(now + nap);
-            if tokio::time::timeout_at(wake_at, waiter.rung())
-                .await
-                .is_err()
-            {
-                // Not rung: something is due, or it is time to give up; the next round finds out.
-            }
-        }
+        };
+        Ok(answered.unwrap_or(Err(SqliteError::Closed))?.found)
     }
 
     /// Folds the write-ahead log into the database file.
@@ -203,18 +188,8 @@ impl Store {
     pub(crate) fn watch(&self, instance: &str) -> Watch {
         let watch = self.wake.watch(instance);
         // If the store is closed there is nothing left to notice.
-        let _ = self.to_writer.push(Message::SomebodyWaits);
+        let _ = self.to_writer.push(Message::Nudge);
         watch
-    }
-
-    fn until(&self, due: Option<i64>) -> Duration {
-        match due {
-            // At least a millisecond: a due time in the past was not claimable for another reason.
-            Some(due) => {
-                Duration::from_millis(shown_ms(due).saturating_sub(self.clock.now_ms()).max(1))
-            }
-            None => VERY_LONG,
-        }
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use duroxide_core::provider::InstanceOutcome;
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::error::SqliteError;
 use crate::statements::Prepared;
+use crate::wake::Wake;
 
 pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
 
@@ -18,6 +20,7 @@ pub(crate) struct Tx<'c> {
     /// begins before it is granted.
     pub(crate) now: i64,
     pub(crate) effects: Effects,
+    followers: Option<&'c Wake>,
 }
 
 /// What a committed request means to those who wait.
@@ -27,11 +30,20 @@ pub(crate) struct Effects {
     turns_at: Option<i64>,
     /// Earliest time at which an activity may have become claimable.
     work_at: Option<i64>,
-    /// Instances whose visible state changed.
-    changed: Vec<String>,
-    /// What an empty claim told its waiter: nothing becomes claimable before this time unless somebody writes.
-    turns_due: Option<i64>,
-    work_due: Option<i64>,
+    /// Instances that changed, and how.
+    changes: Vec<(String, News)>,
+}
+
+/// What a request did to an instance.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It is to begin, and was not there before.
+    Started,
+    /// It went on, and has not ended.
+    Moved,
+    /// Whoever cares must look.
+    Unknown,
+    Ended(InstanceOutcome),
 }
 
 impl Effects {
@@ -43,16 +55,8 @@ impl Effects {
         self.work_at = Some(self.work_at.map_or(at, |known| known.min(at)));
     }
 
-    pub(crate) fn instance_changed(&mut self, instance: &str) {
-        self.changed.push(instance.to_owned());
-    }
-
-    pub(crate) fn told_turns_due(&mut self, due: Option<i64>) {
-        self.turns_due = Some(due.unwrap_or(i64::MAX));
-    }
-
-    pub(crate) fn told_work_due(&mut self, due: Option<i64>) {
-        self.work_due = Some(due.unwrap_or(i64::MAX));
+    pub(crate) fn instance_changed(&mut self, instance: &str, news: News) {
+        self.changes.push((instance.to_owned(), news));
     }
 
     pub(crate) fn turns_at(&self) -> Option<i64> {
@@ -63,16 +67,8 @@ impl Effects {
         self.work_at
     }
 
-    pub(crate) fn changed(&self) -> &[String] {
-        &self.changed
-    }
-
-    pub(crate) fn turns_due(&self) -> Option<i64> {
-        self.turns_due
-    }
-
-    pub(crate) fn work_due(&self) -> Option<i64> {
-        self.work_due
+    pub(crate) fn take_changes(&mut self) -> Vec<(String, News)> {
+        std::mem::take(&mut self.changes)
     }
 }
 
@@ -82,7 +78,20 @@ impl<'c> Tx<'c> {
             statements,
             now,
             effects: Effects::default(),
+            followers: None,
         }
+    }
+
+    /// A transaction that can tell who is followed.
+    pub(crate) fn followed_by(mut self, wake: &'c Wake) -> Self {
+        self.followers = Some(wake);
+        self
+    }
+
+    /// Whether somebody waits for news of this instance.
+    pub(crate) fn is_followed(&self, instance: &str) -> bool {
+        self.followers
+            .is_some_and(|followers| followers.is_followed(instance))
     }
 
     /// Runs one statement; returns how many rows it changed.

@@ -1,119 +1,108 @@
-//! Who waits, and how they are told. In: effects of committed requests, changes by other processes. Out: wake-ups.
+//! Who follows an instance, and how they are told. In: effects of committed requests, changes by other processes. Out:
+//! notices, and with the last one how the instance ended.
 //!
-//! A waiter registers first, then tries, then waits: a commit after its try always finds it registered, so no wake-up
-//! can fall between. Waking is a hint and never a hand-out; every woken waiter tries again through the writer.
+//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice
+//! can fall between.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use duroxide_core::provider::InstanceWatch;
+use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
 use tokio::sync::watch;
 
-use crate::tx::Effects;
+use crate::tx::{Effects, News};
 
-/// One of the two queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queue {
-    Turns,
-    Work,
-}
-
-/// The waiting room of one store.
-#[derive(Debug)]
+/// The followers of one store.
+#[derive(Debug, Default)]
 pub(crate) struct Wake {
-    turns: Bell,
-    work: Bell,
-    /// How many wait for anything at all; while nobody does, other processes are not looked at.
+    /// How many follow anything at all; while nobody does, other processes are not looked at.
     waiting: AtomicUsize,
-    instances: Mutex<HashMap<String, watch::Sender<()>>>,
+    instances: Mutex<HashMap<String, watch::Sender<Feed>>>,
+    /// Instances that were started here and have not ended since, as many as fit. Whoever begins to wait for one of
+    /// them need not look first.
+    running: Mutex<HashSet<String>>,
 }
 
-#[derive(Debug)]
-struct Bell {
-    ring: watch::Sender<u64>,
-    /// Until when the waiters were told to sleep. Only the writer thread touches it, between its requests.
-    told_due: AtomicI64,
-}
+/// How many running instances are remembered.
+const RUNNING_MAX: usize = 16_384;
 
-impl Bell {
-    fn new() -> Self {
-        Self {
-            ring: watch::Sender::new(0),
-            told_due: AtomicI64::new(i64::MAX),
-        }
-    }
-
-    fn ring(&self) {
-        self.ring
-            .send_modify(|count| *count = count.wrapping_add(1));
-    }
-
-    /// Something becomes claimable at `at`: ring if that is now, or sooner than the waiters think.
-    fn claimable_at(&self, at: i64, now: i64) {
-        if at <= now || at < self.told_due.load(Ordering::Relaxed) {
-            self.ring();
-        }
-    }
+/// What happened to an instance since somebody began to follow it.
+#[derive(Debug, Clone, Default)]
+struct Feed {
+    /// Counts changes of which nothing is known but that they happened.
+    looks: u64,
+    /// How it ended.
+    ended: Option<Arc<InstanceOutcome>>,
 }
 
 impl Wake {
-    pub(crate) fn new() -> Self {
-        Self {
-            turns: Bell::new(),
-            work: Bell::new(),
-            waiting: AtomicUsize::new(0),
-            instances: Mutex::new(HashMap::new()),
-        }
-    }
-
-    /// Registers somebody who is about to try, and to wait if the try finds nothing.
-    pub(crate) fn wait_on(self: &Arc<Self>, queue: Queue) -> Waiter {
-        Waiter {
-            ring: self.bell(queue).ring.subscribe(),
-            _counted: Counted::new(self),
-        }
-    }
-
     /// Registers somebody who follows one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mut instances = self.instances();
-        let changes = match instances.get(instance) {
+        let news = match instances.get(instance) {
             Some(sender) => sender.subscribe(),
             None => {
-                let (sender, changes) = watch::channel(());
+                let (sender, news) = watch::channel(Feed::default());
                 instances.insert(instance.to_owned(), sender);
-                changes
+                news
             }
         };
         drop(instances);
+        let seen = news.borrow().looks;
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Asked after the registration: an end between the two is told.
+        let is_running = self.running().contains(instance);
         Watch {
+            is_running,
             instance: instance.to_owned(),
-            changes: Some(changes),
-            counted: Counted::new(self),
+            wake: Arc::clone(self),
+            news: Some(news),
+            seen,
         }
     }
 
-    /// Tells those concerned what a committed request did. Called by the writer only.
-    pub(crate) fn announce(&self, effects: &Effects, now: i64) {
-        if let Some(due) = effects.turns_due() {
-            self.turns.told_due.store(due, Ordering::Relaxed);
+    /// Whether anybody follows this instance.
+    pub(crate) fn is_followed(&self, instance: &str) -> bool {
+        self.anybody_waits() && self.instances().contains_key(instance)
+    }
+
+    /// Tells those concerned what a committed request did.
+    pub(crate) fn announce(&self, effects: &mut Effects) {
+        let changes = effects.take_changes();
+        self.remember(&changes);
+        if changes.is_empty() || !self.anybody_waits() {
+            return;
         }
-        if let Some(due) = effects.work_due() {
-            self.work.told_due.store(due, Ordering::Relaxed);
+        let instances = self.instances();
+        for (instance, news) in changes {
+            let Some(sender) = instances.get(&instance) else {
+                continue;
+            };
+            sender.send_modify(|feed| match news {
+                News::Started | News::Moved => {}
+                News::Unknown => feed.looks = feed.looks.wrapping_add(1),
+                News::Ended(outcome) => feed.ended = Some(Arc::new(outcome)),
+            });
         }
-        if let Some(at) = effects.turns_at() {
-            self.turns.claimable_at(at, now);
+    }
+
+    /// Keeps track of who runs. Before anybody is told: an end must not be forgotten by one who asks now.
+    fn remember(&self, changes: &[(String, News)]) {
+        let matters = |news: &News| !matches!(news, News::Moved);
+        if !changes.iter().any(|(_, news)| matters(news)) {
+            return;
         }
-        if let Some(at) = effects.work_at() {
-            self.work.claimable_at(at, now);
-        }
-        if !effects.changed().is_empty() {
-            let instances = self.instances();
-            for instance in effects.changed() {
-                if let Some(sender) = instances.get(instance) {
-                    sender.send_replace(());
+        let mut running = self.running();
+        for (instance, news) in changes {
+            match news {
+                News::Started if running.len() < RUNNING_MAX => {
+                    running.insert(instance.clone());
+                }
+                News::Started | News::Moved => {}
+                News::Unknown | News::Ended(_) => {
+                    running.remove(instance);
                 }
             }
         }
@@ -121,10 +110,9 @@ impl Wake {
 
     /// Another process committed something, nobody knows what.
     pub(crate) fn ring_all(&self) {
-        self.turns.ring();
-        self.work.ring();
+        self.running().clear();
         for sender in self.instances().values() {
-            sender.send_replace(());
+            sender.send_modify(|feed| feed.looks = feed.looks.wrapping_add(1));
         }
     }
 
@@ -132,14 +120,11 @@ impl Wake {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    fn bell(&self, queue: Queue) -> &Bell {
-        match queue {
-            Queue::Turns => &self.turns,
-            Queue::Work => &self.work,
-        }
+    fn running(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
+    fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Feed>>> {
         // The map is whole at every point where a panic could leave it.
         self.instances
             .lock()
@@ -147,114 +132,130 @@ impl Wake {
     }
 }
 
-/// Counts one waiter for as long as it lives.
-#[derive(Debug)]
-struct Counted(Arc<Wake>);
-
-impl Counted {
-    fn new(wake: &Arc<Wake>) -> Self {
-        wake.waiting.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(wake))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// Somebody who waits for a queue.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    ring: watch::Receiver<u64>,
-    _counted: Counted,
-}
-
-impl Waiter {
-    /// Call before each try: rings from here on count.
-    pub(crate) fn listen(&mut self) {
-        self.ring.mark_unchanged();
-    }
-
-    /// Resolves when the queue may have changed since [`listen`](Self::listen).
-    pub(crate) async fn rung(&mut self) {
-        if self.ring.changed().await.is_err() {
-            // The store is closed; the next try says so.
-        }
-    }
-}
-
 /// Somebody who follows one instance.
 #[derive(Debug)]
 pub(crate) struct Watch {
     instance: String,
-    changes: Option<watch::Receiver<()>>,
-    counted: Counted,
+    wake: Arc<Wake>,
+    /// `None` only while it is being dropped.
+    news: Option<watch::Receiver<Feed>>,
+    seen: u64,
+    is_running: bool,
 }
 
 #[async_trait]
 impl InstanceWatch for Watch {
     async fn changed(&mut self) {
-        if let Some(changes) = &mut self.changes
-            && changes.changed().await.is_err()
+        if let Some(news) = &mut self.news
+            && news.changed().await.is_err()
         {
             // The registry entry lives as long as a receiver does, so this cannot be reached; a spurious notice is
             // within the contract in any case.
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    async fn ended(&mut self) -> Option<InstanceOutcome> {
+        loop {
+            self.changed().await;
+            let news = self.news.as_mut()?.borrow_and_update().clone();
+            if let Some(outcome) = news.ended {
+                return Some(Arc::unwrap_or_clone(outcome));
+            }
+            if self.seen != news.looks {
+                self.seen = news.looks;
+                return None;
+            }
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut instances = self.counted.0.instances();
-        self.changes = None;
+        let mut instances = self.wake.instances();
+        self.news = None;
         if let Some(sender) = instances.get(&self.instance)
             && sender.receiver_count() == 0
         {
             instances.remove(&self.instance);
         }
+        drop(instances);
+        self.wake.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use duroxide_core::provider::OutcomeStatus;
+
     use super::*;
 
-    #[tokio::test]
-    async fn a_ring_between_listening_and_waiting_is_not_lost() {
-        let wake = Arc::new(Wake::new());
-        let mut waiter = wake.wait_on(Queue::Turns);
-        waiter.listen();
+    fn outcome() -> InstanceOutcome {
+        InstanceOutcome {
+            execution_id: 1,
+            status: OutcomeStatus::Completed {
+                output: "done".to_owned(),
+            },
+            custom_status: None,
+            custom_status_version: 0,
+        }
+    }
+
+    fn announce(wake: &Wake, instance: &str, news: News) {
         let mut effects = Effects::default();
-        effects.turn_claimable_at(5);
-        wake.announce(&effects, 5);
-        waiter.rung().await;
+        effects.instance_changed(instance, news);
+        wake.announce(&mut effects);
     }
 
     #[tokio::test]
-    async fn a_later_due_time_than_the_one_told_rings_nobody() {
-        let wake = Arc::new(Wake::new());
-        let mut waiter = wake.wait_on(Queue::Work);
-        waiter.listen();
-        let mut told = Effects::default();
-        told.told_work_due(Some(100));
-        wake.announce(&told, 5);
+    async fn a_change_before_the_wait_is_not_missed() {
+        let wake = Arc::new(Wake::default());
+        let mut watch = wake.watch("a");
+        announce(&wake, "a", News::Moved);
+        watch.changed().await;
+    }
 
-        let mut later = Effects::default();
-        later.work_claimable_at(200);
-        wake.announce(&later, 5);
-        assert!(!waiter.ring.has_changed().unwrap());
+    #[tokio::test]
+    async fn the_end_is_told_with_its_outcome_and_steps_before_it_are_not() {
+        let wake = Arc::new(Wake::default());
+        let mut watch = wake.watch("a");
+        announce(&wake, "a", News::Moved);
+        assert!(
+            futures::poll!(std::pin::pin!(watch.ended())).is_pending(),
+            "a step that does not end it is no news"
+        );
+        announce(&wake, "a", News::Ended(outcome()));
+        assert_eq!(watch.ended().await, Some(outcome()));
+    }
 
-        let mut sooner = Effects::default();
-        sooner.work_claimable_at(50);
-        wake.announce(&sooner, 5);
-        waiter.rung().await;
+    #[tokio::test]
+    async fn whoever_waits_for_the_end_looks_again_when_something_unknown_happened() {
+        let wake = Arc::new(Wake::default());
+        let mut watch = wake.watch("a");
+        wake.ring_all();
+        announce(&wake, "a", News::Moved);
+        assert_eq!(watch.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_instance_started_here_is_known_to_run_until_it_ends_or_another_process_writes() {
+        let wake = Arc::new(Wake::default());
+        assert!(!wake.watch("a").is_running());
+        announce(&wake, "a", News::Started);
+        assert!(wake.watch("a").is_running());
+        announce(&wake, "a", News::Ended(outcome()));
+        assert!(!wake.watch("a").is_running());
+        announce(&wake, "b", News::Started);
+        wake.ring_all();
+        assert!(!wake.watch("b").is_running());
     }
 
     #[tokio::test]
     async fn a_dropped_watch_leaves_nothing_behind() {
-        let wake = Arc::new(Wake::new());
+        let wake = Arc::new(Wake::default());
         let first = wake.watch("a");
         let second = wake.watch("a");
         drop(first);

@@ -16,20 +16,23 @@ use crate::group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
 use crate::kill;
+use crate::lobby::Lobby;
 use crate::open::{Database, FileIdentity};
 use crate::statements::{Prepared, Statements};
-use crate::tx::{Result, stored_ms};
+use crate::tx::{Effects, Result, Tx, stored_ms};
 use crate::wake::Wake;
 
 /// How many jobs share one commit at most; bounds what one failed commit takes with it.
 const GROUP_MAX: usize = 256;
+/// How long the writer looks out for the next request before it sleeps: about as long as a short turn takes.
+const LINGER: Duration = Duration::from_micros(100);
 /// How soon a commit of another process is noticed.
 const FOREIGN_LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) enum Message {
     Job(Box<dyn Job>),
-    /// Somebody began to wait: look at other processes from now on.
-    SomebodyWaits,
+    /// Look around: somebody began to wait, or no longer does.
+    Nudge,
     /// Fold the log into the database file.
     Checkpoint(oneshot::Sender<Result<()>>),
 }
@@ -129,6 +132,8 @@ pub(crate) struct Writer {
     pub(crate) inbox: Arc<Inbox<Message>>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) clock: ClockRef,
+    /// How long a claim rests at most.
+    pub(crate) recheck: Duration,
 }
 
 /// Why a connection is no longer served.
@@ -143,11 +148,12 @@ impl Writer {
     /// Works until the store is dropped, then closes the connection.
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
+        let mut lobby = Lobby::new(self.recheck);
         loop {
             match self.source.connect() {
                 Ok(conn) => {
                     let statements = Statements::new(&conn);
-                    match self.serve(&statements, &mut batch) {
+                    match self.serve(&statements, &mut batch, &mut lobby) {
                         End::Closed => return,
                         End::Spoilt => {
                             tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
@@ -157,62 +163,100 @@ impl Writer {
                 Err(error) => batch.fail(&error),
             }
             // Opened again for the next request, not in a loop.
-            if !self.gather(&mut batch) {
+            if self.gather(None, &mut batch, &mut lobby) == Took::Closed {
                 return;
             }
         }
     }
 
-    fn serve(&self, statements: &Statements<'_>, batch: &mut Batch) -> End {
+    fn serve(&self, statements: &Statements<'_>, batch: &mut Batch, lobby: &mut Lobby) -> End {
         let mut foreign = ForeignCommits::default();
+        let mut took = Took::Some;
         loop {
-            if !batch.is_empty()
-                && let Err(error) = self.work_off(statements, batch)
+            if (!batch.is_empty() || lobby.is_anybody_called(Instant::now()))
+                && let Err(error) = self.work_off(statements, batch, lobby)
             {
                 let spoilt = error.spoils_connection();
                 batch.fail(&error);
+                // What the failed transaction held is unclaimed again.
+                lobby.ring_all();
                 if spoilt && self.source.is_shared() {
                     return End::Spoilt;
                 }
             }
-            if self.source.is_shared() && self.wake.anybody_waits() && foreign.is_time_to_look() {
-                self.look(statements, &mut foreign);
+            if self.source.is_shared() && self.anybody_waits(lobby) && foreign.is_time_to_look() {
+                self.look(statements, &mut foreign, lobby);
             }
-            if !self.gather(batch) {
+            let rest = self.rest(batch, lobby);
+            if took == Took::Some && rest != Some(Duration::ZERO) {
+                // One request rarely comes alone.
+                self.inbox.linger(LINGER);
+            }
+            took = self.gather(rest, batch, lobby);
+            if took == Took::Closed && batch.is_empty() {
                 return End::Closed;
             }
         }
     }
 
-    /// Adds what has queued up; adds nothing when it is time to look around. `false` at the end.
-    fn gather(&self, batch: &mut Batch) -> bool {
-        let wait = self.wake.anybody_waits().then_some(FOREIGN_LOOK);
+    fn anybody_waits(&self, lobby: &Lobby) -> bool {
+        !lobby.is_empty() || self.wake.anybody_waits()
+    }
+
+    /// Adds what has queued up; adds nothing when it is time to look around.
+    fn gather(&self, wait: Option<Duration>, batch: &mut Batch, lobby: &mut Lobby) -> Took {
         let took = self.inbox.take(GROUP_MAX, wait, &mut batch.messages);
+        let now = Instant::now();
         for message in batch.messages.drain(..) {
             match message {
-                Message::Job(job) => batch.jobs.push(job),
-                Message::SomebodyWaits => {}
+                Message::Job(job) => match job.wait() {
+                    None => batch.jobs.push(job),
+                    Some(wait) => lobby.admit(job, &wait, now),
+                },
+                Message::Nudge => {}
                 Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
         }
-        took != Took::Closed
+        took
+    }
+
+    /// How long there is nothing to do if nothing comes.
+    fn rest(&self, batch: &Batch, lobby: &Lobby) -> Option<Duration> {
+        let now = Instant::now();
+        if !batch.is_empty() || lobby.is_anybody_called(now) {
+            return Some(Duration::ZERO);
+        }
+        let look = (self.source.is_shared() && self.anybody_waits(lobby)).then_some(FOREIGN_LOOK);
+        let call = lobby
+            .next_call()
+            .map(|at| at.saturating_duration_since(now));
+        look.into_iter().chain(call).min()
     }
 
     /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet.
-    fn work_off(&self, statements: &Statements<'_>, batch: &mut Batch) -> Result<()> {
+    fn work_off(
+        &self,
+        statements: &Statements<'_>,
+        batch: &mut Batch,
+        lobby: &mut Lobby,
+    ) -> Result<()> {
         self.source.check()?;
-        if !batch.jobs.is_empty() {
-            let now = || stored_ms(self.clock.now_ms());
-            let effects = group::run(statements, &mut batch.jobs, now)?;
-            let now = now();
-            kill::point("before_answer");
-            // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
-            for job in batch.jobs.drain(..) {
-                job.answer();
-            }
-            for effects in &effects {
-                self.wake.announce(effects, now);
-            }
+        let now_ms = || stored_ms(self.clock.now_ms());
+        let call = |effects: &[Effects]| lobby.call(effects, Instant::now(), now_ms());
+        let begin = || Tx::new(statements, now_ms()).followed_by(&self.wake);
+        let mut effects = group::run(statements, &mut batch.jobs, call, begin)?;
+        kill::point("before_answer");
+        let (now, now_ms) = (Instant::now(), now_ms());
+        // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
+        for job in std::mem::take(&mut batch.jobs) {
+            let answered = match job.wait() {
+                None => Some(job),
+                Some(wait) => lobby.settle(job, &wait, now, now_ms),
+            };
+            batch.jobs.extend(answered.and_then(Job::answer));
+        }
+        for effects in &mut effects {
+            self.wake.announce(effects);
         }
         for reply in batch.checkpoints.drain(..) {
             let _ = reply.send(checkpoint(statements.connection()));
@@ -220,9 +264,10 @@ impl Writer {
         Ok(())
     }
 
-    fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits) {
+    fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {
         let moved = self.source.log().is_none_or(|log| foreign.log_moved(log));
         if moved && foreign.have_happened(statements) {
+            lobby.ring_all();
             self.wake.ring_all();
         }
     }

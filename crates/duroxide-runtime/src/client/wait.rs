@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duroxide_core::codec;
-use duroxide_core::provider::InstanceWatch;
+use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -40,11 +40,24 @@ impl Client {
         instance: &str,
         timeout: Duration,
     ) -> Result<OrchestrationStatus, ClientError> {
-        self.wait_until(instance, timeout, LONGEST_PAUSE, || async move {
-            let status = self.get_orchestration_status(instance).await?;
-            Ok(status.is_terminal().then_some(status))
-        })
-        .await
+        let deadline = saturating_deadline(timeout);
+        let mut waiting = Waiting::new(self, instance, deadline, LONGEST_PAUSE);
+        if waiting.is_running()
+            && let Some(ended) = waiting.for_the_end().await?
+        {
+            return Ok(OrchestrationStatus::of(Some(ended)));
+        }
+        loop {
+            let look = self.get_orchestration_status(instance);
+            if let Some(status) = waiting.look(look).await?
+                && status.is_terminal()
+            {
+                return Ok(status);
+            }
+            if let Some(ended) = waiting.for_the_end().await? {
+                return Ok(OrchestrationStatus::of(Some(ended)));
+            }
+        }
     }
 
     /// Waits until an instance has ended and decodes its output; the inner `Err` is the failure's text.
@@ -101,39 +114,101 @@ impl Client {
         Fut: Future<Output = Result<Option<T>, ClientError>>,
     {
         let deadline = saturating_deadline(timeout);
-        // The watch is taken before the first look, so that no change falls between the two.
-        let mut watch = self.store.watch_instance(instance);
-        let mut pause = FIRST_PAUSE;
+        let mut waiting = Waiting::new(self, instance, deadline, longest_pause);
         loop {
-            match timeout_at(deadline, look()).await {
-                Err(_) => return Err(ClientError::Timeout),
-                Ok(Ok(Some(found))) => return Ok(found),
-                Ok(Ok(None)) => pause_until_news(&mut watch, pause, deadline).await,
-                Ok(Err(error)) if error.is_retryable() => {
-                    sleep_until(deadline.min(Instant::now() + pause)).await;
-                }
-                Ok(Err(error)) => return Err(error),
+            if let Some(Some(found)) = waiting.look(look()).await? {
+                return Ok(found);
             }
-            if Instant::now() >= deadline {
-                return Err(ClientError::Timeout);
-            }
-            pause = (pause * 2).min(longest_pause.max(FIRST_PAUSE));
+            waiting.for_news().await?;
         }
     }
 }
 
-async fn pause_until_news(
-    watch: &mut Option<Box<dyn InstanceWatch>>,
-    pause: Duration,
+/// A wait for one instance.
+struct Waiting {
+    watch: Option<Box<dyn InstanceWatch>>,
     deadline: Instant,
-) {
-    match watch {
-        Some(watch) => {
-            let recheck = deadline.min(Instant::now() + WATCH_RECHECK);
-            // Elapsed means the same as a notice: look again.
-            let _elapsed = timeout_at(recheck, watch.changed()).await;
+    /// How long to pause where the store cannot wake; grows.
+    pause: Duration,
+    longest_pause: Duration,
+    /// The last look failed; its store is given a pause.
+    failed: bool,
+}
+
+impl Waiting {
+    /// The watch is taken before the first look, so that no change falls between the two.
+    fn new(client: &Client, instance: &str, deadline: Instant, longest_pause: Duration) -> Self {
+        Self {
+            watch: client.store.watch_instance(instance),
+            deadline,
+            pause: FIRST_PAUSE,
+            longest_pause: longest_pause.max(FIRST_PAUSE),
+            failed: false,
         }
-        None => sleep_until(deadline.min(Instant::now() + pause)).await,
+    }
+
+    /// Whether the end is known to be still to come.
+    fn is_running(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.is_running())
+    }
+
+    /// One look; `None` if the store said "later".
+    async fn look<T>(
+        &mut self,
+        look: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<Option<T>, ClientError> {
+        let looked = timeout_at(self.deadline, look)
+            .await
+            .map_err(|_| ClientError::Timeout)?;
+        self.failed = looked.is_err();
+        match looked {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_retryable() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until a look may bring something new.
+    async fn for_news(&mut self) -> Result<(), ClientError> {
+        match &mut self.watch {
+            Some(watch) if !self.failed => {
+                let recheck = self.deadline.min(Instant::now() + WATCH_RECHECK);
+                // Elapsed means the same as a notice: look again.
+                let _elapsed = timeout_at(recheck, watch.changed()).await;
+            }
+            _ => self.rest().await,
+        }
+        self.in_time()
+    }
+
+    /// Waits until the instance may have ended; with how, if the store told.
+    async fn for_the_end(&mut self) -> Result<Option<InstanceOutcome>, ClientError> {
+        let ended = match &mut self.watch {
+            Some(watch) if !self.failed => {
+                let recheck = self.deadline.min(Instant::now() + WATCH_RECHECK);
+                timeout_at(recheck, watch.ended()).await.unwrap_or(None)
+            }
+            _ => {
+                self.rest().await;
+                None
+            }
+        };
+        if ended.is_none() {
+            self.in_time()?;
+        }
+        Ok(ended)
+    }
+
+    async fn rest(&mut self) {
+        sleep_until(self.deadline.min(Instant::now() + self.pause)).await;
+        self.pause = (self.pause * 2).min(self.longest_pause);
+    }
+
+    fn in_time(&self) -> Result<(), ClientError> {
+        if Instant::now() >= self.deadline {
+            return Err(ClientError::Timeout);
+        }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::turn;
 use crate::engine::{Engine, fetch_backoff};
+use crate::executor::Lane;
 
 /// Claims and starts turns until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
@@ -86,16 +87,16 @@ async fn start(engine: &Arc<Engine>, slots: &Slots, first: Slot, claimed: Vec<Cl
             None => slots.wait().await,
         };
         let task = Arc::clone(engine);
-        // Boxed: a task's future is moved several times, and this one is large.
-        engine.tasks.spawn(Box::pin(async move {
+        engine.executor.spawn(Lane::Engine, async move {
             let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
             let abort = task.abort.clone();
             tokio::select! {
+                biased;
                 () = abort.cancelled() => {}
                 () = turn::run(&task, turn, &worker_id) => {}
             }
             drop(slot);
-        }));
+        });
     }
 }
 

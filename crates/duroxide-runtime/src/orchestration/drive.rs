@@ -1,4 +1,4 @@
-//! Running the author's code for one turn, off the async threads, so that code that blocks holds up nobody else.
+//! Running the author's code for one turn.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,43 +56,32 @@ pub(super) async fn drive(
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
-    let begin = move || match seed {
-        Seed::Kept(execution) => Ok(*execution),
+    let mut execution = match seed {
+        Seed::Kept(execution) => *execution,
         Seed::Recorded {
             history,
             handler,
             kv,
-        } => Execution::load(&history, handler, kv),
-        Seed::New { start, handler, kv } => Ok(Execution::begin(start, handler, kv, now_ms)),
+        } => Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?,
+        Seed::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
     };
-    let mut step = off_thread(engine, move |limits| {
-        let mut execution = begin()?;
-        execution.start_turn(now_ms, messages);
-        let progress = execution.advance(limits, true);
-        Ok((execution, progress))
-    })
-    .await?;
+    execution.start_turn(now_ms, messages);
+    let mut progress = execution.advance(&engine.limits, true);
     for round in 1.. {
-        let (mut execution, progress) = step;
         let calls = match progress {
             Progress::Done(turn) => return finish(engine, execution, *turn).await,
             Progress::NeedsHost(calls) => calls,
         };
         let asking = Asking::of(&execution);
         let answers = answer_all(engine, &asking, &calls).await?;
-        step = off_thread(engine, move |limits| {
-            for (call, answer) in &answers {
-                execution.answer_host(call, answer.clone());
-            }
-            let progress = execution.advance(limits, round < HOST_ROUNDS_MAX);
-            Ok((execution, progress))
-        })
-        .await?;
+        for (call, answer) in answers {
+            execution.answer_host(&call, answer);
+        }
+        progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX);
     }
     Err(NotDriven::Gone)
 }
 
-type Step = (Execution, Progress);
 type Answered = (HostCall, Result<String, String>);
 
 /// Who asks. Suspended code is not shared between threads, so it is not borrowed while waiting.
@@ -150,20 +139,4 @@ async fn finish(engine: &Engine, execution: Execution, turn: Turn) -> Result<Dri
         turn,
         late_answers,
     })
-}
-
-/// Runs the author's code on a thread that may block.
-async fn off_thread(
-    engine: &Arc<Engine>,
-    code: impl FnOnce(&duroxide_core::replay::TurnLimits) -> Result<Step, Divergence> + Send + 'static,
-) -> Result<Step, NotDriven> {
-    let limits = engine.limits.clone();
-    // The author's log lines go where this thread's go, also to a subscriber that only this thread has.
-    let subscriber = tracing::dispatcher::get_default(Clone::clone);
-    let code = move || tracing::dispatcher::with_default(&subscriber, || code(&limits));
-    match engine.turns.run(code).await {
-        Some(Ok(step)) => Ok(step),
-        Some(Err(divergence)) => Err(NotDriven::Diverged(divergence)),
-        None => Err(NotDriven::Gone),
-    }
 }

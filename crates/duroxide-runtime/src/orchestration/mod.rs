@@ -8,11 +8,9 @@ mod facts;
 mod host;
 mod plan;
 mod poison;
-mod pool;
 mod refused;
 mod sticky;
 mod turn;
 
 pub(crate) use dispatcher::{Slot, Slots, dispatch};
-pub(crate) use pool::TurnPool;
 pub(crate) use sticky::StickyCache;

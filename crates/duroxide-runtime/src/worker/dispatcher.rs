@@ -10,6 +10,7 @@ use super::execute::Claimed;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Engine, fetch_backoff};
+use crate::executor::Lane;
 use crate::orchestration::{Slot, Slots};
 
 /// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
@@ -138,15 +139,15 @@ async fn start(
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: Claimed, place: Option<Place>) {
     let task = Arc::clone(engine);
-    // Boxed: a task's future is moved several times, and this one is large.
-    engine.tasks.spawn(Box::pin(async move {
+    engine.executor.spawn(Lane::Work, async move {
         let abort = task.abort.clone();
         tokio::select! {
+            biased;
             () = abort.cancelled() => {}
             () = work_through(&task, slot.number, claimed, place) => {}
         }
         drop(slot);
-    }));
+    });
 }
 
 /// Runs an activity and, if it holds its session's place, those that wait behind it.

@@ -1,7 +1,11 @@
 //! One claimed activity from claim to completion.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier};
@@ -9,7 +13,7 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{isolation, stray};
+use super::stray;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased};
@@ -188,7 +192,7 @@ impl Work {
         ActivityContext::new(identity, cancelled, shutdown, Arc::clone(&engine.store))
     }
 
-    /// Runs the handler elsewhere, so that a panic stays there, and a deaf one is dropped when its time is up.
+    /// Runs the handler. A panic stays there, and a deaf one is dropped when its time is up.
     async fn invoke(
         &self,
         engine: &Engine,
@@ -197,8 +201,13 @@ impl Work {
         cancelled: &CancellationToken,
     ) -> Ended {
         let input = self.input.clone();
-        let activity = async move { handler.invoke(ctx, input).await };
-        let mut task = Box::pin(isolation::run(engine, activity));
+        let mut activity = pin!(async move { handler.invoke(ctx, input).await });
+        let mut task = poll_fn(move |cx| {
+            match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
+                Ok(polled) => polled.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        });
         tokio::select! {
             biased;
             done = &mut task => {

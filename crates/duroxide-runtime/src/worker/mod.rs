@@ -3,7 +3,6 @@
 mod cancellation;
 mod dispatcher;
 mod execute;
-mod isolation;
 mod names;
 mod sessions;
 mod stray;

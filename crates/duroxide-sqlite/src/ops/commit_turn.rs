@@ -2,7 +2,9 @@
 //! nothing changed and the lease as it was. Existing history is never read or rewritten.
 
 use duroxide_core::event::{Event, EventKind};
-use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
+use duroxide_core::provider::{
+    ExecutionMetadata, InstanceOutcome, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+};
 
 use crate::codec;
 use crate::error::SqliteError;
@@ -15,7 +17,7 @@ use crate::tables::{
     executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
 use crate::token::{self, Turn};
-use crate::tx::{Result, Tx};
+use crate::tx::{News, Result, Tx};
 
 /// Everything one turn writes.
 pub(crate) struct Commit {
@@ -30,6 +32,8 @@ pub(crate) struct Commit {
     custom_status: Option<Option<String>>,
     kv: Vec<kv::Change>,
     cancelled: Vec<ScheduledActivityIdentifier>,
+    /// How the instance ends with this turn, if it does.
+    ended: Option<OutcomeStatus>,
 }
 
 impl Commit {
@@ -44,6 +48,7 @@ impl Commit {
     ) -> Result<Self> {
         let instance = token::turn(token)?.instance;
         Ok(Self {
+            ended: ended(history_delta, metadata.status.as_deref()),
             token: token.to_owned(),
             execution_id,
             events: codec::events(instance, history_delta)?,
@@ -116,8 +121,33 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
-    tx.effects.instance_changed(instance);
+    let news = news(tx, instance, commit)?;
+    tx.effects.instance_changed(instance, news);
     Ok(())
+}
+
+/// What the turn means to whoever follows the instance.
+fn news(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<News> {
+    let Some(ended) = &commit.ended else {
+        return Ok(match commit.execution.status.as_deref() {
+            None | Some("Running" | "ContinuedAsNew") => News::Moved,
+            Some(_) => News::Unknown,
+        });
+    };
+    // Somebody who begins to follow it from here on has to look.
+    if !tx.is_followed(instance) {
+        return Ok(News::Unknown);
+    }
+    Ok(match instances::custom_status(tx, instance, None)? {
+        Some((custom_status, custom_status_version)) => News::Ended(InstanceOutcome {
+            execution_id: commit.execution_id,
+            status: ended.clone(),
+            custom_status,
+            custom_status_version,
+        }),
+        // A history without a row; reading it is left to whoever wants it.
+        None => News::Unknown,
+    })
 }
 
 fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
@@ -151,6 +181,22 @@ pub(crate) fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<S
     } else {
         SqliteError::InvalidToken
     })
+}
+
+fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
+    match (status, &events.last()?.kind) {
+        (Some("Completed"), EventKind::OrchestrationCompleted { output }) => {
+            Some(OutcomeStatus::Completed {
+                output: output.clone(),
+            })
+        }
+        (Some("Failed"), EventKind::OrchestrationFailed { details }) => {
+            Some(OutcomeStatus::Failed {
+                details: details.clone(),
+            })
+        }
+        _ => None,
+    }
 }
 
 fn last_custom_status(events: &[Event]) -> Option<Option<String>> {

@@ -10,7 +10,7 @@ use crate::ops::inspect::descend;
 use crate::tables::{
     executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
-use crate::tx::{Result, Tx, stored_ms};
+use crate::tx::{News, Result, Tx, stored_ms};
 
 /// How many instances a bulk operation takes when the filter does not say.
 pub(crate) const BULK_LIMIT: u32 = 1000;
@@ -102,7 +102,7 @@ fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
                 instances_deleted: u64::from(instances::delete(tx, id)?),
             },
         );
-        tx.effects.instance_changed(id);
+        tx.effects.instance_changed(id, News::Unknown);
     }
     Ok(total)
 }

@@ -3,10 +3,15 @@
 use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::worker_queue::NewWork;
-use crate::tables::{history, orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx};
+use crate::tables::{history, instances, orchestrator_queue, worker_queue};
+use crate::tx::{News, Result, Tx};
 
 pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
+    let instance = &message.instance;
+    // A second start of an instance that is there already begins nothing.
+    if message.is_start() && instances::current_execution(tx, instance)?.is_none() {
+        tx.effects.instance_changed(instance, News::Started);
+    }
     orchestrator_queue::push(tx, message)
 }
 
@@ -26,6 +31,6 @@ pub(crate) fn events(
     }
     orchestrator_queue::end_wait_for_start(tx, instance)?;
     tx.effects.turn_claimable_at(tx.now);
-    tx.effects.instance_changed(instance);
+    tx.effects.instance_changed(instance, News::Unknown);
     Ok(())
 }

@@ -14,11 +14,14 @@ use duroxide_core::provider::{
     OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
 use semver::Version;
+use tokio::time::Instant;
 
+use crate::claim::Tried;
 use crate::codec;
+use crate::lobby::Queue;
 use crate::ops::orphans::{self, Orphan, Unnamed};
-use crate::ops::set_aside;
-use crate::store::{Store, Tried};
+use crate::ops::{abandon_turn, set_aside};
+use crate::store::Store;
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::Message;
 use crate::tables::{executions, history, instance_locks, instances, kv, orchestrator_queue};
@@ -91,14 +94,20 @@ enum RawHistory {
     },
 }
 
-/// One try: claims, decodes, sets aside what does not decode.
-pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedTurn>> {
+/// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
+pub(crate) async fn run(
+    store: &Store,
+    ask: &Arc<Ask>,
+    deadline: Option<Instant>,
+) -> Result<Vec<ClaimedTurn>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
-        let nothing_there = tried.found.is_empty();
-        let mut found = Vec::with_capacity(tried.found.len());
-        for raw in tried.found {
+        let step = move |tx: &mut Tx<'_>| claim(tx, &step);
+        let undo = |tx: &mut Tx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
+        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
+        let nothing_there = raw.is_empty();
+        let mut found = Vec::with_capacity(raw.len());
+        for raw in raw {
             let (turn, broken) = decode(raw);
             if !broken.is_empty() {
                 let token = turn.lock_token.clone();
@@ -112,20 +121,14 @@ pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<Claim
         }
         // A claim of which nothing was left says nothing about the instances behind it.
         if !found.is_empty() || nothing_there {
-            return Ok(Tried {
-                found,
-                due: tried.due,
-            });
+            return Ok(found);
         }
     }
 }
 
 fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
     if ask.wants_nothing() {
-        return Ok(Tried {
-            found: Vec::new(),
-            due: None,
-        });
+        return Ok(Tried::nothing());
     }
     let (candidates, strays) = choose(tx, ask)?;
     for stray in strays {
@@ -141,9 +144,12 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
             .into_iter()
             .chain(instance_locks::next_expiry(tx)?)
             .min();
-        tx.effects.told_turns_due(due);
     }
-    Ok(Tried { found, due })
+    Ok(Tried {
+        leaves_more: found.len() >= ask.max,
+        found,
+        due,
+    })
 }
 
 /// Walks over instances with visible messages and no valid lease until enough are found. Only reads: rows must not

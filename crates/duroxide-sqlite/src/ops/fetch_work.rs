@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedWork, SessionFetchConfig, TagFilter, WorkClaim};
+use tokio::time::Instant;
 
+use crate::claim::Tried;
 use crate::codec;
-use crate::ops::set_aside;
-use crate::store::{Store, Tried};
+use crate::lobby::Queue;
+use crate::ops::{abandon_work, set_aside};
+use crate::store::Store;
 use crate::tables::worker_queue::Free;
 use crate::tables::{sessions, worker_queue};
 use crate::token;
@@ -49,18 +52,24 @@ struct RawWork {
     attempts: u32,
 }
 
-/// One try: claims, decodes, sets aside what does not decode.
-pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<ClaimedWork>> {
+/// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
+pub(crate) async fn run(
+    store: &Store,
+    ask: &Arc<Ask>,
+    deadline: Option<Instant>,
+) -> Result<Vec<ClaimedWork>> {
     loop {
         let step = Arc::clone(ask);
-        let tried = store.write_step(move |tx| claim(tx, &step)).await?;
-        let nothing_there = tried.found.is_empty();
-        let mut found = Vec::with_capacity(tried.found.len());
+        let step = move |tx: &mut Tx<'_>| claim(tx, &step);
+        let undo = |tx: &mut Tx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
+        let raw = store.claim(Queue::Work, deadline, step, undo).await?;
+        let nothing_there = raw.is_empty();
+        let mut found = Vec::with_capacity(raw.len());
         for RawWork {
             token,
             json,
             attempts,
-        } in tried.found
+        } in raw
         {
             match codec::decode_work_item(&json) {
                 Ok(item) => found.push(ClaimedWork {
@@ -76,10 +85,7 @@ pub(crate) async fn attempt(store: &Store, ask: &Arc<Ask>) -> Result<Tried<Claim
             }
         }
         if !found.is_empty() || nothing_there {
-            return Ok(Tried {
-                found,
-                due: tried.due,
-            });
+            return Ok(found);
         }
     }
 }
@@ -107,9 +113,12 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
             .into_iter()
             .chain(sessions_free_at)
             .min();
-        tx.effects.told_work_due(due);
     }
-    Ok(Tried { found, due })
+    Ok(Tried {
+        leaves_more: found.len() >= ask.max,
+        found,
+        due,
+    })
 }
 
 /// The oldest free items the caller may take, and when the first session that somebody else holds becomes free.

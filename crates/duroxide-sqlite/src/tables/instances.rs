@@ -75,15 +75,17 @@ pub(crate) fn set_custom_status(tx: &Tx<'_>, instance: &str, status: Option<&str
     Ok(())
 }
 
+/// The custom status and its version, if it is newer than what was seen.
 pub(crate) fn custom_status(
     tx: &Tx<'_>,
     instance: &str,
-    last_seen: u64,
+    last_seen: Option<u64>,
 ) -> Result<Option<(Option<String>, u64)>> {
+    let last_seen = last_seen.map_or(-1, |seen| i64::try_from(seen).unwrap_or(i64::MAX));
     tx.first(
         "SELECT custom_status, custom_status_version FROM instances
          WHERE instance_id = ?1 AND custom_status_version > ?2",
-        (instance, i64::try_from(last_seen).unwrap_or(i64::MAX)),
+        (instance, last_seen),
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
 }

@@ -17,6 +17,13 @@ pub(crate) struct NewMessage {
     pub(crate) due: Due,
 }
 
+impl NewMessage {
+    /// Whether it begins an instance.
+    pub(crate) fn is_start(&self) -> bool {
+        self.kind == "StartOrchestration"
+    }
+}
+
 /// When a message becomes visible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Due {

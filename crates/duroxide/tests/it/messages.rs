@@ -1,6 +1,6 @@
 //! Messages without effect are counted once each, and so are the ends of children.
 
-use duroxide::providers::{Provider, WorkItem};
+use duroxide::providers::WorkItem;
 use duroxide::{OrchestrationContext, RuntimeOptions};
 
 use crate::samples::Samples;
@@ -54,18 +54,10 @@ async fn raise(world: &World, instance: &str, name: &str) {
         .unwrap();
 }
 
-async fn everything_is_claimed(store: &dyn Provider) {
-    let admin = store.as_management_capability().unwrap();
-    until("everything is claimed", async || {
-        admin.get_queue_depths().await.unwrap().orchestrator_queue == 0
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn each_message_without_effect_is_counted_once_with_its_reason() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     let early = completion("i", 1);
     send(&world, early).await;
@@ -80,7 +72,10 @@ async fn each_message_without_effect_is_counted_once_with_its_reason() {
     raise(&world, "i", "go").await;
     world.outcome("i").await;
     raise(&world, "i", "too late").await;
-    everything_is_claimed(&*world.store).await;
+    until("the last one is consumed", async || {
+        samples.total(DROPPED, &[("reason", "ended")]) > 0.0
+    })
+    .await;
     let snapshot = world.stopped().await;
     for reason in [
         "never_scheduled",
@@ -114,7 +109,7 @@ async fn what_has_its_effect_is_not_counted_as_dropped() {
 #[tokio::test]
 async fn the_life_of_each_child_is_measured_once() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     world
         .client

@@ -65,7 +65,7 @@ async fn world() -> World {
 #[tokio::test]
 async fn every_fact_is_counted_once_under_its_published_name() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     world.run("i", "works", "").await;
     world.run("again", "again", "1").await;
@@ -251,7 +251,7 @@ async fn every_fact_is_counted_once_under_its_published_name() {
 #[tokio::test]
 async fn durations_and_turns_describe_the_whole_orchestration() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     world.run("i", "works", "").await;
     world.stop().await;
@@ -273,7 +273,7 @@ async fn durations_and_turns_describe_the_whole_orchestration() {
 #[tokio::test]
 async fn a_name_always_has_the_same_labels_and_none_of_them_grows_without_bound() {
     let samples = Samples::default();
-    let _guard = metrics::set_default_local_recorder(&samples);
+    samples.install();
     let world = world().await;
     for (n, name) in ["works", "fails", "again", "stuck", "poisons", "unknown"]
         .iter()

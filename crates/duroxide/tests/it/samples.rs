@@ -21,6 +21,12 @@ pub(crate) struct Sample {
 pub(crate) struct Samples(pub(crate) Arc<Mutex<Vec<Sample>>>);
 
 impl Samples {
+    /// Records for the whole process, since the engine works on threads of its own; the test runner gives every test a
+    /// process.
+    pub(crate) fn install(&self) {
+        metrics::set_global_recorder(self.clone()).expect("the first recorder of this process");
+    }
+
     pub(crate) fn of(&self, name: &str) -> Vec<Sample> {
         self.0
             .lock()

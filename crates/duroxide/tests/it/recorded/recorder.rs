@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::memory::{MemoryProvider, TokioClock};
-use duroxide::providers::{Provider, ProviderError, TagFilter};
+use duroxide::providers::{Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::{Client, Event, Runtime, RuntimeOptions};
@@ -57,6 +57,9 @@ pub(super) async fn record(case: &Case) -> Recording {
     let clock = TokioClock::starting_at(BEGINNING_MS);
     let store: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(clock));
     let (client, clock): (_, ClockRef) = (Client::new(store.clone()), Arc::new(clock));
+    // Everything is sent before the engine runs, to be seen at its time: what is due together is claimed together.
+    begin(&client, case).await;
+    let ends = send(&*store, case).await;
     let runtime = Runtime::builder()
         .with_provider(Arc::new(Layered::around(store, SlowCommits)))
         .with_activities(activities())
@@ -66,16 +69,12 @@ pub(super) async fn record(case: &Case) -> Recording {
         .build()
         .await
         .unwrap();
-    begin(&client, case).await;
-    for step in case.steps {
-        take(&client, case.name, *step).await;
-    }
     if !case.stays_open {
         let ended = client.wait_for_orchestration(case.name, AGES).await;
         ended.unwrap_or_else(|error| panic!("{}: {error}", case.name));
     }
     // Children and detached orchestrations may still be at work.
-    tokio::time::sleep(SECOND).await;
+    tokio::time::sleep(ends + SECOND).await;
     runtime.shutdown(None).await;
     read_all(&client).await
 }
@@ -96,17 +95,35 @@ async fn begin(client: &Client, case: &Case) {
     started.unwrap();
 }
 
-async fn take(client: &Client, instance: &str, step: Step) {
-    let taken = match step {
-        Step::Pass(time) => {
-            tokio::time::sleep(time).await;
-            Ok(())
-        }
-        Step::Raise(name, data) => client.raise_event(instance, name, data).await,
-        Step::Post(queue, data) => client.enqueue_event(instance, queue, data).await,
-        Step::Cancel(reason) => client.cancel_instance(instance, reason).await,
-    };
-    taken.unwrap();
+/// Sends what happens to the instance, each with its delay; returns when the last one is due.
+async fn send(store: &dyn Provider, case: &Case) -> Duration {
+    let mut due = Duration::ZERO;
+    for step in case.steps {
+        let instance = case.name.to_owned();
+        let message = match *step {
+            Step::Pass(time) => {
+                due += time;
+                continue;
+            }
+            Step::Raise(name, data) => WorkItem::ExternalRaised {
+                instance,
+                name: name.to_owned(),
+                data: data.to_owned(),
+            },
+            Step::Post(queue, data) => WorkItem::QueueMessage {
+                instance,
+                name: queue.to_owned(),
+                data: data.to_owned(),
+            },
+            Step::Cancel(reason) => WorkItem::CancelInstance {
+                instance,
+                reason: reason.to_owned(),
+            },
+        };
+        let sent = store.enqueue_for_orchestrator(message, Some(due)).await;
+        sent.unwrap();
+    }
+    due
 }
 
 async fn read_all(client: &Client) -> Recording {

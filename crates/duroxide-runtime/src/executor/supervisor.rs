@@ -1,0 +1,106 @@
+//! Looks after the drainers while there is work: relieves stuck ones, complains about slow ones, and closes the executor
+//! when the async runtime ends. Sleeps while nothing happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::STUCK;
+use super::{Lane, Shared};
+
+/// A task that is polled longer than this is named in a warning.
+const SLOW: Duration = Duration::from_secs(1);
+/// After this many rounds without any task the supervisor sleeps.
+const QUIET_ROUNDS: u32 = 100;
+
+/// How tasks wake the supervisor. Nearly always it is awake, and that costs them two atomic operations.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    activity: AtomicU64,
+    awake: AtomicBool,
+    first: Notify,
+}
+
+impl Call {
+    pub(super) fn note_activity(&self) {
+        self.activity.fetch_add(1, Ordering::Relaxed);
+        if !self.awake.load(Ordering::Acquire) && !self.awake.swap(true, Ordering::AcqRel) {
+            self.first.notify_one();
+        }
+    }
+}
+
+pub(super) struct Supervisor {
+    shared: Arc<Shared>,
+    abort: CancellationToken,
+}
+
+impl Supervisor {
+    pub(super) fn new(shared: Arc<Shared>, abort: CancellationToken) -> Self {
+        Self { shared, abort }
+    }
+
+    pub(super) async fn watch(self) {
+        let abort = self.abort.clone();
+        tokio::select! {
+            () = abort.cancelled() => {}
+            () = self.rounds() => {}
+        }
+    }
+
+    async fn rounds(&self) {
+        let call = &self.shared.supervisor;
+        loop {
+            call.first.notified().await;
+            let mut quiet = 0;
+            let mut seen = call.activity.load(Ordering::Relaxed);
+            while quiet < QUIET_ROUNDS {
+                tokio::time::sleep(STUCK).await;
+                let now = call.activity.load(Ordering::Relaxed);
+                let is_quiet = self.nobody_works() && now == seen;
+                quiet = if is_quiet { quiet + 1 } else { 0 };
+                seen = now;
+            }
+            call.awake.store(false, Ordering::Release);
+            // A task that came just before saw the supervisor awake.
+            if call.activity.load(Ordering::Acquire) != seen {
+                call.awake.store(true, Ordering::Release);
+                call.first.notify_one();
+            }
+        }
+    }
+
+    /// One round; whether there is no drainer to look after.
+    fn nobody_works(&self) -> bool {
+        self.shared.call_help();
+        let drainers = self.shared.queue().drainers().to_vec();
+        for lane in drainers.iter().filter_map(|drainer| drainer.overdue(SLOW)) {
+            complain(lane);
+        }
+        drainers.is_empty()
+    }
+}
+
+fn complain(lane: Lane) {
+    let complaint = match lane {
+        Lane::Engine => {
+            "a turn has been running for long: orchestration code must not block; do slow work in activities"
+        }
+        Lane::Work => {
+            "an activity has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
+        }
+    };
+    tracing::warn!(target: "duroxide::runtime", "{complaint}");
+}
+
+impl Drop for Supervisor {
+    /// Reached when the engine is shut down, and when the async runtime is dropped under it. Nothing can be polled
+    /// then; every future is dropped, and with the last one the engine and its store.
+    fn drop(&mut self) {
+        self.shared.close();
+        self.abort.cancel();
+    }
+}
