@@ -225,12 +225,3 @@ async fn renew(store: &dyn Provider, lease: &Lease) -> Result<(), ProviderError>
         .await
         .unwrap_or_else(|_| Err(ProviderError::retryable("renew", "no answer in time")))
 }
-
-/// The contract gives a lost lease no type of its own, only words.
-pub(crate) fn is_lease_lost(error: &ProviderError) -> bool {
-    let text = error.message.to_lowercase();
-    !error.is_retryable()
-        && ["lock token", "lock_token", "lock expired", "lease"]
-            .iter()
-            .any(|words| text.contains(words))
-}

@@ -114,6 +114,8 @@ pub struct RuntimeOptions {
     pub payload_bytes_max: usize,
     /// Longest history of one execution, in events; `None` for no limit.
     pub history_events_max: Option<u64>,
+    /// How often a turn whose orchestration panics is run again, after `unregistered_backoff`, before the panic counts.
+    pub orchestration_panic_retries: u32,
 }
 
 impl Default for RuntimeOptions {
@@ -144,6 +146,7 @@ impl Default for RuntimeOptions {
             activity_cancellation_check_interval: Duration::from_secs(1),
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
             history_events_max: None,
+            orchestration_panic_retries: 0,
         }
     }
 }

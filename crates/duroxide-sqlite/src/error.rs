@@ -230,6 +230,9 @@ impl SqliteError {
             | Self::CannotOpen { .. }
             | Self::MissingFile { .. }
             | Self::MissingFolder { .. } => ProviderError::retryable(operation, message),
+            Self::InvalidToken | Self::LockExpired { .. } | Self::WorkLockExpired => {
+                ProviderError::lease_lost(operation, message)
+            }
             Self::Url { .. }
             | Self::NotADatabase { .. }
             | Self::ForeignDatabase { .. }
@@ -241,9 +244,6 @@ impl SqliteError {
             | Self::Closed
             | Self::Panicked { .. }
             | Self::Database { .. }
-            | Self::InvalidToken
-            | Self::LockExpired { .. }
-            | Self::WorkLockExpired
             | Self::DuplicateEvent { .. }
             | Self::EventWithoutId { .. }
             | Self::WrongKind { .. }

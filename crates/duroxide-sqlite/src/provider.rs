@@ -362,6 +362,13 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+        let (token, reason) = (token.to_owned(), reason.to_owned());
+        let step = move |tx: &mut Tx<'_>| ops::set_aside::work(tx, &token, &reason);
+        self.store.write("set_aside_work_item", step).await?;
+        Ok(true)
+    }
+
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::outcome::run(tx, &id);

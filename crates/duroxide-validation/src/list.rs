@@ -328,6 +328,7 @@ macro_rules! for_each_case {
                 a_renewal_counts_from_now;
                 an_unknown_turn_cannot_be_renewed;
                 tokens_are_good_for_their_own_queue_only;
+                a_lost_lease_is_told_as_such;
             }
             claims {
                 a_batch_of_turns_keeps_its_limit;
@@ -447,6 +448,8 @@ macro_rules! for_each_case {
                 a_lost_lease_sets_nothing_aside [DeadLetters, Management];
                 a_letter_is_forgotten_once [DeadLetters, Management];
                 letters_are_listed_oldest_first [DeadLetters, Management];
+                an_activity_set_aside_is_listed [DeadLetters, Management];
+                a_lost_activity_is_not_set_aside [DeadLetters, Management];
             }
             handles {
                 two_handles_share_leases [SecondHandle];

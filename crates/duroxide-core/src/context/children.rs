@@ -201,7 +201,9 @@ impl OrchestrationContext {
             return DurableFuture::known(Err(refusal), kind);
         }
         let operation = OperationKind::Child {
+            name: name.clone(),
             instance: String::new(),
+            scheduled_ms: 0,
         };
         let kind = CommandKind::Child {
             target: Target { name, version },

@@ -255,6 +255,14 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Sets a claimed item of the worker queue aside as a dead letter, under its lease.
+    ///
+    /// Default: `false`, the store keeps no dead letters and nothing changed.
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
+        let _ = (token, reason);
+        Ok(false)
+    }
+
     /// Where an instance stands, without reading its history; `None` if it is unknown.
     ///
     /// Default: derived from [`read`](Self::read) and [`get_custom_status`](Self::get_custom_status).

@@ -4,7 +4,14 @@ use std::fmt;
 
 use crate::event::ErrorDetails;
 
+/// How the contract has always said that a lease is gone.
+const LEASE_LOST: &str = "Invalid lock token";
+
 /// A store call that failed.
+///
+/// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost lease
+/// has no field of its own. It is told by the words of the message, and this file is the only one that knows them: build
+/// such an error with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost).
 ///
 /// ```
 /// use duroxide_core::provider::ProviderError;
@@ -41,6 +48,35 @@ impl ProviderError {
         }
     }
 
+    /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or somebody else took over.
+    /// Whoever holds the lease goes on; the caller drops what it did.
+    ///
+    /// ```
+    /// use duroxide_core::provider::ProviderError;
+    /// let error = ProviderError::lease_lost("ack_work_item", "taken over by another worker");
+    /// assert!(error.is_lease_lost() && !error.is_retryable());
+    /// assert_eq!(error.message, "Invalid lock token: taken over by another worker");
+    /// ```
+    pub fn lease_lost(operation: impl Into<String>, message: impl Into<String>) -> Self {
+        let mut error = Self::permanent(operation, message);
+        if !error.is_lease_lost() {
+            error.message = format!("{LEASE_LOST}: {}", error.message);
+        }
+        error
+    }
+
+    /// Whether the caller lost its lease. Understands the words of the contract and those of published stores.
+    #[must_use]
+    pub fn is_lease_lost(&self) -> bool {
+        let text = self.message.to_lowercase();
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        !self.retryable
+            && (["lock token", "lock_token", "lock expired"]
+                .iter()
+                .any(|phrase| text.contains(phrase))
+                || words.any(|word| word == "lease"))
+    }
+
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -75,5 +111,37 @@ impl From<String> for ProviderError {
 impl From<&str> for ProviderError {
     fn from(message: &str) -> Self {
         Self::retryable("unknown", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_lease_is_told_apart_however_the_store_words_it() {
+        let lost = [
+            ProviderError::lease_lost("op", "gone"),
+            ProviderError::lease_lost("op", "lease 7 is unknown or expired"),
+            ProviderError::permanent("op", "Invalid lock token"),
+            ProviderError::permanent("op", "no row for lock_token abc"),
+            ProviderError::permanent("op", "Lock expired for instance i"),
+            ProviderError::permanent("op", "the lease ran out"),
+        ];
+        for error in lost {
+            assert!(error.is_lease_lost(), "{error}");
+        }
+    }
+
+    #[test]
+    fn other_failures_are_no_lost_lease() {
+        let other = [
+            ProviderError::retryable("op", "the lease table is locked"),
+            ProviderError::permanent("op", "please free some disk space"),
+            ProviderError::permanent("op", "event 3 exists already, release 2"),
+        ];
+        for error in other {
+            assert!(!error.is_lease_lost(), "{error}");
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta.
+//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta, and a
+//! note for each message that has no effect.
 
 use super::execution::Execution;
+use super::notes::Unused;
 use super::operations::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::work_item::WorkItem;
@@ -91,7 +93,9 @@ impl Execution {
                 let requested = self.turn.events.iter().any(|event| {
                     matches!(event.kind, EventKind::OrchestrationCancelRequested { .. })
                 });
-                if !self.is_cancelled() && !requested {
+                if self.is_cancelled() || requested {
+                    self.turn.notes.unused.push(Unused::CancelledAlready);
+                } else {
                     self.arrive(EventKind::OrchestrationCancelRequested { reason }, None);
                 }
             }
@@ -111,7 +115,11 @@ impl Execution {
             kind,
         } = completion;
         if execution_id != self.execution_id() {
-            self.note_ignored(id, "completion of another execution");
+            self.note_ignored(
+                id,
+                Unused::AnotherExecution,
+                "completion of another execution",
+            );
             return;
         }
         let schedule = {
@@ -121,6 +129,11 @@ impl Execution {
                 .map(|operation| (operation.kind.noun(), operation.call.awaits_answer()))
         };
         match schedule {
+            None if self.begins() => self.note_ignored(
+                id,
+                Unused::NeverScheduled,
+                "ignoring a completion that came together with the start: nothing is scheduled yet",
+            ),
             None => self.reject(ErrorDetails::nondeterminism(format!(
                 "no matching schedule for {missing} id={id}"
             ))),
@@ -133,7 +146,7 @@ impl Execution {
                 if awaits && self.turn.answered.insert(id) {
                     self.arrive(kind, Some(id));
                 } else {
-                    self.note_ignored(id, "ignoring duplicate completion");
+                    self.note_ignored(id, Unused::Duplicate, "ignoring duplicate completion");
                 }
             }
         }
@@ -144,7 +157,15 @@ impl Execution {
         self.turn.rejected.get_or_insert((place, details));
     }
 
-    fn note_ignored(&self, id: u64, why: &str) {
+    /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so no
+    /// completion that comes with the start can be of this execution.
+    fn begins(&self) -> bool {
+        let first = self.turn.events.first().map(|event| &event.kind);
+        matches!(first, Some(EventKind::OrchestrationStarted { .. }))
+    }
+
+    fn note_ignored(&mut self, id: u64, unused: Unused, why: &str) {
+        self.turn.notes.unused.push(unused);
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %self.instance_id(),

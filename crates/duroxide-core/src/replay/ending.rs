@@ -4,6 +4,7 @@
 use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
 use super::machines::Call;
+use super::notes::Unused;
 use super::operations::{Operation, OperationKind};
 use super::turn::{ChildCancel, Outcome, Turn};
 use crate::action::Action;
@@ -57,6 +58,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
             state.host_calls
         },
         outcome,
+        notes: state.notes,
     }
 }
 
@@ -153,7 +155,7 @@ impl Ending {
         match &record.kind {
             OperationKind::Activity => self.activities.push(record.id),
             // A child scheduled in the turn that ends the execution is never started, so there is nobody to tell.
-            OperationKind::Child { instance } if !(self.over && record.is_new) => {
+            OperationKind::Child { instance, .. } if !(self.over && record.is_new) => {
                 self.children.push(ChildCancel {
                     instance: instance.clone(),
                     reason: child_reason.to_owned(),
@@ -260,11 +262,12 @@ impl Execution {
 }
 
 /// Only so many unread messages cross into the next execution; the newest beyond that are dropped, aloud.
-fn keep_oldest_letters(execution: &Execution, outcome: &mut Outcome) {
+fn keep_oldest_letters(execution: &mut Execution, outcome: &mut Outcome) {
     let Outcome::ContinuedAsNew { carried, .. } = outcome else {
         return;
     };
     for (queue, data) in carried.iter().skip(MAX_CARRY_FORWARD_EVENTS) {
+        execution.turn.notes.unused.push(Unused::BeyondCarryLimit);
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %execution.instance_id(),

@@ -70,6 +70,7 @@ pub fn fail_without_replay(
         cancelled_children: children,
         unanswered: Vec::new(),
         outcome: Outcome::Failed { details },
+        notes: super::notes::Notes::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::command::{Command, CommandKind};
 use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
 use super::machines::{Call, Resolution};
+use super::notes::{ChildEnded, Unused};
 use super::operations::OperationKind;
 use crate::event::{ErrorDetails, Event, EventKind};
 
@@ -51,11 +52,13 @@ impl Execution {
             EventKind::SubOrchestrationCompleted { result } => {
                 let with = Resolution::Outcome(Ok(result.clone()));
                 self.answer(event, &child(), with, origin)?;
+                self.note_child(event, None, origin);
             }
             EventKind::SubOrchestrationFailed { details } => {
                 self.abort_on_system_failure(event, details);
                 let with = Resolution::Outcome(Err(details.display_message()));
                 self.answer(event, &child(), with, origin)?;
+                self.note_child(event, Some(details), origin);
             }
             EventKind::ExternalEvent { name, data } => {
                 if self.shared.cell().operations.signal(name, data) {
@@ -116,7 +119,8 @@ impl Execution {
             .expect("the place was found in this queue");
         if let Some(slot) = command.operation {
             if let EventKind::SubOrchestrationScheduled { instance, .. } = &event.kind {
-                cell.operations.name_child(slot, instance);
+                cell.operations
+                    .child_recorded(slot, instance, event.timestamp_ms);
             }
             cell.operations.recorded(slot, event.event_id);
         }
@@ -189,8 +193,21 @@ impl Execution {
         Ok(())
     }
 
-    fn note_lost_signal(&self, name: &str, origin: Origin) {
+    fn note_child(&mut self, event: &Event, failure: Option<&ErrorDetails>, origin: Origin) {
         if origin == Origin::New {
+            let cell = self.shared.cell();
+            let source = event.source_event_id.unwrap_or_default();
+            let ended = cell
+                .operations
+                .by_event(source)
+                .and_then(|operation| ChildEnded::of(&operation.kind, failure, event.timestamp_ms));
+            self.turn.notes.children_ended.extend(ended);
+        }
+    }
+
+    fn note_lost_signal(&mut self, name: &str, origin: Origin) {
+        if origin == Origin::New {
+            self.turn.notes.unused.push(Unused::NobodyWaits);
             tracing::warn!(
                 target: "duroxide::runtime",
                 instance_id = %self.shared.identity.instance_id,
@@ -204,7 +221,9 @@ impl Execution {
 
 fn child() -> OperationKind {
     OperationKind::Child {
+        name: String::new(),
         instance: String::new(),
+        scheduled_ms: 0,
     }
 }
 

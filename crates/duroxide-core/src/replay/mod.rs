@@ -16,6 +16,7 @@ mod host;
 mod journal;
 mod limits;
 mod machines;
+mod notes;
 mod operations;
 mod turn;
 
@@ -27,6 +28,7 @@ pub use host::{
     SYSCALL_PREFIX, SYSCALL_UTC_NOW_MS,
 };
 pub use limits::TurnLimits;
+pub use notes::{ChildEnded, Notes, Unused};
 pub use turn::{ChildCancel, Outcome, Progress, Turn};
 
 pub(crate) use cell::{Cell, Identity, NextExecution, Shared};

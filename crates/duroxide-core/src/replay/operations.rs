@@ -19,9 +19,12 @@ pub(crate) enum OperationKind {
     Dequeue {
         name: String,
     },
-    /// The recorded, short id of the child; empty until it is recorded.
     Child {
+        name: String,
+        /// Its recorded, short id; empty until it is recorded.
         instance: String,
+        /// When it was recorded.
+        scheduled_ms: u64,
     },
     /// A request to cancel this execution. Nothing is scheduled for it; the recorded request answers it.
     Cancellation,
@@ -158,10 +161,16 @@ impl Operations {
         }
     }
 
-    /// The recorded id of a child became known.
-    pub(crate) fn name_child(&mut self, slot: usize, recorded: &str) {
-        if let OperationKind::Child { instance } = &mut self.slots[slot].kind {
+    /// A child was recorded; its id and time became known.
+    pub(crate) fn child_recorded(&mut self, slot: usize, recorded: &str, at_ms: u64) {
+        if let OperationKind::Child {
+            instance,
+            scheduled_ms,
+            ..
+        } = &mut self.slots[slot].kind
+        {
             recorded.clone_into(instance);
+            *scheduled_ms = at_ms;
         }
     }
 

@@ -5,6 +5,7 @@ use super::execution::{Execution, Origin};
 use super::handler_future::HandlerFuture;
 use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
+use super::notes::{Notes, Unused};
 use crate::action::Action;
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::WorkItem;
@@ -30,6 +31,7 @@ pub(super) struct TurnState {
     pub(super) rejected: Option<(usize, ErrorDetails)>,
     /// Completions of this batch, so that a second one is recognised.
     pub(super) answered: std::collections::HashSet<u64>,
+    pub(super) notes: Notes,
 }
 
 /// How far a turn got.
@@ -56,10 +58,12 @@ pub struct Turn {
     pub unanswered: Vec<HostCall>,
     /// Where the execution stands.
     pub outcome: Outcome,
+    /// What is worth saying about it, once it is committed.
+    pub notes: Notes,
 }
 
 impl Turn {
-    fn nothing() -> Self {
+    fn nothing(notes: Notes) -> Self {
         Self {
             events: Vec::new(),
             actions: Vec::new(),
@@ -67,6 +71,7 @@ impl Turn {
             cancelled_children: Vec::new(),
             unanswered: Vec::new(),
             outcome: Outcome::Waiting,
+            notes,
         }
     }
 }
@@ -113,6 +118,7 @@ impl Execution {
     /// of them when it has ended.
     pub fn start_turn(&mut self, now_ms: u64, messages: Vec<WorkItem>) {
         if self.ended {
+            self.turn.notes.unused = vec![Unused::Ended; messages.len()];
             return;
         }
         self.turns += 1;
@@ -131,7 +137,8 @@ impl Execution {
     /// that has ended decides nothing.
     pub fn advance(&mut self, limits: &TurnLimits, ask_host: bool) -> Progress {
         if self.ended {
-            return Progress::Done(Box::new(Turn::nothing()));
+            let notes = std::mem::take(&mut self.turn.notes);
+            return Progress::Done(Box::new(Turn::nothing(notes)));
         }
         if let Err(divergence) = self.run() {
             self.turn.abort = Some(divergence.to_details());

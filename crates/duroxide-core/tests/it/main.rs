@@ -21,4 +21,5 @@ mod mutations;
 mod recut;
 mod retries;
 mod stored_format;
+mod unused;
 mod values;

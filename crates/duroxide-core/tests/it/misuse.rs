@@ -119,6 +119,19 @@ fn waiting_for_a_wait_beside_something_that_is_not_durable_is_no_error() {
 }
 
 #[test]
+fn something_that_is_not_durable_is_diagnosed_as_soon_as_nothing_else_is_open() {
+    let mut world = World::of(|ctx, _| async move {
+        let foreign = std::future::pending::<()>();
+        let durable = ctx.schedule_wait("s");
+        ctx.join2(foreign, durable).await;
+        Ok(String::new())
+    });
+    assert_eq!(world.turn(vec![]).outcome, Outcome::Waiting);
+    let turn = world.turn(vec![signal("s", "")]);
+    assert!(failure(&turn).contains("not durable"));
+}
+
+#[test]
 fn code_that_spins_is_stopped() {
     let mut world = World::of(|_, _| async {
         poll_fn::<(), _>(|cx| {

@@ -293,6 +293,11 @@ impl<L: Layer> Provider for Layered<L> {
         self.layer.around("set_aside_messages", call).await
     }
 
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
+        let call = self.inner.set_aside_work_item(token, reason);
+        self.layer.around("set_aside_work_item", call).await
+    }
+
     async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>, ProviderError> {
         let call = self.inner.read_outcome(instance);
         self.layer.around("read_outcome", call).await

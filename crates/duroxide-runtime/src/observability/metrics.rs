@@ -31,6 +31,8 @@ pub struct MetricsSnapshot {
     pub sticky_hits: u64,
     pub sticky_misses: u64,
     pub sticky_evictions: u64,
+    pub dropped_messages: u64,
+    pub set_aside_messages: u64,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ struct Counts {
     sticky_hits: AtomicU64,
     sticky_misses: AtomicU64,
     sticky_evictions: AtomicU64,
+    dropped: AtomicU64,
+    set_aside: AtomicU64,
 }
 
 /// Records what a runtime does, for the `metrics` facade and for [`MetricsSnapshot`].
@@ -227,6 +231,34 @@ impl MetricsProvider {
         .increment(1);
     }
 
+    /// The result of a child reached its parent: `success`, `failed`, `cancelled` or `poison`. The time is from the event
+    /// that scheduled it to that result.
+    pub fn record_suborchestration_duration(
+        &self,
+        parent: &str,
+        child: &str,
+        outcome: &'static str,
+        seconds: f64,
+    ) {
+        histogram!("duroxide_suborchestration_duration_seconds",
+            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned(),
+            "outcome" => outcome)
+        .record(seconds);
+    }
+
+    /// A message was consumed without effect. The reason is one of few words: `ended`, `unknown_instance`, or what
+    /// `duroxide_core::replay::Unused` says.
+    pub fn record_dropped_message(&self, reason: &'static str) {
+        bump(&self.counts.dropped);
+        counter!("duroxide_dropped_messages_total", "reason" => reason).increment(1);
+    }
+
+    /// A message became a dead letter because of what this runtime saw: `poison` or `wrong_kind`.
+    pub fn record_set_aside_message(&self, reason: &'static str) {
+        bump(&self.counts.set_aside);
+        counter!("duroxide_set_aside_messages_total", "reason" => reason).increment(1);
+    }
+
     /// A store call ended: `success` or `error`.
     pub fn record_provider_operation(
         &self,
@@ -359,6 +391,8 @@ impl MetricsProvider {
             sticky_hits: read(&c.sticky_hits),
             sticky_misses: read(&c.sticky_misses),
             sticky_evictions: read(&c.sticky_evictions),
+            dropped_messages: read(&c.dropped),
+            set_aside_messages: read(&c.set_aside),
         }
     }
 }

@@ -6,7 +6,6 @@ use duroxide_core::provider::ProviderError;
 
 use super::plan::TurnCommit;
 use crate::engine::Engine;
-use crate::leases::is_lease_lost;
 
 /// Pauses between tries of one commit while the store says "later".
 const RETRY_PAUSES_MS: [u64; 5] = [10, 20, 40, 80, 160];
@@ -36,7 +35,7 @@ pub(super) async fn commit(engine: &Engine, lock_token: &str, commit: TurnCommit
             }
             Err(error) => error,
         };
-        if is_lease_lost(&error) {
+        if error.is_lease_lost() {
             tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
             return Committed::LeaseLost;
         }

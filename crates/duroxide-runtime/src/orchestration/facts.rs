@@ -1,6 +1,6 @@
 //! What is said about a committed turn: log lines and metrics, one per fact.
 
-use duroxide_core::replay::Outcome;
+use duroxide_core::replay::{Notes, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, WorkItem};
 
 use super::plan::{Author, TurnCommit};
@@ -17,6 +17,21 @@ pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
         _ => None,
     };
     commit.to_orchestrators.iter().filter_map(child).collect()
+}
+
+/// Counts what a committed turn noticed besides its decisions.
+pub(super) fn note_asides(engine: &Engine, author: &Author, notes: &Notes) {
+    for unused in &notes.unused {
+        engine.metrics.record_dropped_message(unused.as_str());
+    }
+    for child in &notes.children_ended {
+        engine.metrics.record_suborchestration_duration(
+            &author.name,
+            &child.name,
+            child.outcome,
+            child.lived_ms as f64 / 1_000.0,
+        );
+    }
 }
 
 /// What is known about an execution that has just begun.

@@ -50,6 +50,7 @@ pub(super) async fn isolate(engine: &Engine, claimed: &mut ClaimedTurn) -> bool 
     }
     for place in over.into_iter().rev() {
         let message = claimed.item.messages.remove(place);
+        engine.metrics.record_set_aside_message("poison");
         tracing::error!(
             target: "duroxide::runtime",
             instance_id = %claimed.item.instance,

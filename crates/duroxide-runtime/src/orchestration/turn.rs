@@ -7,14 +7,14 @@ use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{
     Divergence, ExecutionStart, Outcome, ParentLink, count_turns, fail_without_replay,
 };
-use duroxide_core::{ErrorDetails, Event, OrchestrationHandler, WorkItem};
+use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
 use semver::Version;
 use tokio::time::Instant;
 
 use super::batch::{Batch, Beginning, Standing};
 use super::commit::{Committed, commit, release};
 use super::drive::{Driven, NotDriven, Seed, drive};
-use super::facts::{Facts, FirstTurn, started_children};
+use super::facts::{Facts, FirstTurn, note_asides, started_children};
 use super::plan::{Author, plan};
 use super::poison;
 use super::refused::{Known, Refused};
@@ -116,12 +116,13 @@ impl Claimed<'_> {
         let parent = poison::recorded_parent(&item.history);
         let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
         match standing {
-            Standing::Ended => self.acknowledge(engine, &item, batch.refusals).await,
+            Standing::Ended => self.acknowledge(engine, &item, batch, "ended").await,
             Standing::Running => self.replay(engine, item, batch, parent).await,
             Standing::Unborn | Standing::BetweenExecutions => match batch.beginning.take() {
                 Some(beginning) => self.begin(engine, item, batch, beginning).await,
                 None if standing == Standing::Unborn => {
-                    self.acknowledge(engine, &item, batch.refusals).await;
+                    self.acknowledge(engine, &item, batch, "unknown_instance")
+                        .await;
                 }
                 None => {
                     let delay = engine.options.unregistered_backoff.delay(self.attempt);
@@ -137,7 +138,13 @@ impl Claimed<'_> {
     }
 
     /// Consumes messages that can have no effect, and answers starts that came too late.
-    async fn acknowledge(self, engine: &Engine, item: &OrchestrationItem, refusals: Vec<WorkItem>) {
+    async fn acknowledge(
+        self,
+        engine: &Engine,
+        item: &OrchestrationItem,
+        batch: Batch,
+        reason: &'static str,
+    ) {
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %item.instance,
@@ -147,11 +154,15 @@ impl Claimed<'_> {
             execution_id: item.execution_id,
             history: Vec::new(),
             to_workers: Vec::new(),
-            to_orchestrators: refusals,
+            to_orchestrators: batch.refusals,
             metadata: duroxide_core::provider::ExecutionMetadata::default(),
             cancelled: Vec::new(),
         };
-        commit(engine, &self.lock_token, nothing).await;
+        if commit(engine, &self.lock_token, nothing).await == Committed::Yes {
+            for _ in &batch.messages {
+                engine.metrics.record_dropped_message(reason);
+            }
+        }
     }
 
     async fn begin(
@@ -270,7 +281,7 @@ impl Claimed<'_> {
     ) {
         let Driven {
             execution,
-            turn,
+            mut turn,
             late_answers,
         } = driven;
         if let Outcome::Failed { details } = &turn.outcome
@@ -280,7 +291,15 @@ impl Claimed<'_> {
             self.block(engine, &author, details.display_message()).await;
             return;
         }
+        if let Outcome::Failed { details } = &turn.outcome
+            && is_panic(details)
+            && self.attempt <= engine.options.orchestration_panic_retries
+        {
+            self.try_after_panic(engine, &author, details).await;
+            return;
+        }
         let outcome = turn.outcome.clone();
+        let asides = std::mem::take(&mut turn.notes);
         let mut writes = plan(&author, turn);
         writes.to_orchestrators.extend(refusals);
         writes.to_orchestrators.extend(late_answers);
@@ -306,6 +325,7 @@ impl Claimed<'_> {
             Committed::Yes => {
                 engine.unblock(&author.instance);
                 facts.note(engine, &author, first.as_ref(), &outcome);
+                note_asides(engine, &author, &asides);
                 for child in children {
                     engine
                         .metrics
@@ -364,6 +384,20 @@ impl Claimed<'_> {
         }
     }
 
+    /// Gives a turn back whose code panicked: what made it panic may pass. Nothing of the turn is kept.
+    async fn try_after_panic(self, engine: &Engine, author: &Author, details: &ErrorDetails) {
+        let delay = engine.options.unregistered_backoff.delay(self.attempt);
+        tracing::warn!(
+            target: "duroxide::runtime",
+            instance_id = %author.instance,
+            execution_id = author.execution_id,
+            orchestration_name = %author.name,
+            attempt = self.attempt,
+            "{}, the turn runs again in {delay:?}", details.display_message()
+        );
+        release(engine, &self.lock_token, Some(delay), false).await;
+    }
+
     /// Leaves an instance as it is until code that fits is deployed.
     async fn block(self, engine: &Engine, author: &Author, report: String) {
         tracing::error!(
@@ -409,6 +443,13 @@ pub(super) fn exact(
         .orchestrations
         .resolve_handler_exact(name, &version)?;
     Some((version, handler))
+}
+
+fn is_panic(details: &ErrorDetails) -> bool {
+    let ErrorDetails::Application { kind, .. } = details else {
+        return false;
+    };
+    *kind == AppErrorKind::Panicked
 }
 
 fn is_nondeterminism(details: &ErrorDetails) -> bool {

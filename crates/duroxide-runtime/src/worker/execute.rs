@@ -13,9 +13,10 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::stray;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::engine::Engine;
-use crate::leases::{Held, Leased, is_lease_lost};
+use crate::leases::{Held, Leased};
 use crate::options::renewal_interval;
 
 /// Pauses between tries of one acknowledgement while the store says "later".
@@ -100,7 +101,7 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
 }
 
 impl Work {
-    /// Takes the claim apart. Something that is not an activity has no business here: it is reported and removed.
+    /// Takes the claim apart. Something that is not an activity has no business here: it is set aside.
     async fn of(claimed: ClaimedWork, engine: &Engine) -> Option<Self> {
         match claimed.item {
             WorkItem::ActivityExecute {
@@ -125,11 +126,7 @@ impl Work {
                 attempt: claimed.attempt_count,
             }),
             other => {
-                let text = serde_json::to_string(&other).unwrap_or_default();
-                tracing::error!(target: "duroxide::runtime::worker", item = %text, "removing an item from the worker queue that is not an activity");
-                if let Err(error) = engine.store.ack_work_item(&claimed.lock_token, None).await {
-                    tracing::warn!(target: "duroxide::runtime::worker", %error, "removing it failed");
-                }
+                stray::set_aside(engine, &claimed.lock_token, &other).await;
                 None
             }
         }
@@ -335,7 +332,7 @@ impl Work {
                 Some(ms) if error.is_retryable() => {
                     tokio::time::sleep(Duration::from_millis(*ms)).await;
                 }
-                _ if !is_lease_lost(&error) => {
+                _ if !error.is_lease_lost() => {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
                     engine.metrics.record_activity_infra_error(&self.name);
                     self.abandon(engine, RETRY_DELAY, false).await;

@@ -5,6 +5,7 @@ mod dispatcher;
 mod execute;
 mod names;
 mod sessions;
+mod stray;
 mod syscalls;
 
 pub(crate) use cancellation::RunningActivities;

@@ -1,5 +1,6 @@
 //! Sets claimed messages aside as dead letters, under the lease they were claimed with.
 
+use super::ack_work::why_not_held;
 use crate::error::SqliteError;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
@@ -55,6 +56,15 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
         }
     }
     Ok(())
+}
+
+/// A claimed item that its worker can do nothing with.
+pub(crate) fn work(tx: &Tx<'_>, token: &str, reason: &str) -> Result<()> {
+    let id = token::work(token)?.id;
+    if !worker_queue::is_held(tx, id, token)? {
+        return Err(why_not_held(tx, id, token)?);
+    }
+    undecodable_work(tx, token, reason)
 }
 
 /// An activity that did not decode.

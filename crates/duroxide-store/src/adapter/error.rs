@@ -39,23 +39,19 @@ pub(super) enum Error {
 impl Error {
     /// The published form: tells the caller whether to try again.
     pub(super) fn at(self, operation: &str) -> ProviderError {
-        let message = match &self {
-            Self::Store(StoreError::LeaseLost(token)) => {
-                format!("Invalid lock token: lease {token} is unknown or expired")
-            }
-            other => other.to_string(),
-        };
+        let message = self.to_string();
         match self {
             Self::Store(StoreError::Retryable(_)) | Self::Contended(_) => {
                 ProviderError::retryable(operation, message)
             }
+            Self::Store(StoreError::LeaseLost(_)) => {
+                let words = format!("Invalid lock token: {message}");
+                ProviderError::lease_lost(operation, words)
+            }
+            Self::InvalidToken(_) => ProviderError::lease_lost(operation, message),
             Self::Store(
-                StoreError::Permanent(_)
-                | StoreError::Conflict(_)
-                | StoreError::LeaseLost(_)
-                | StoreError::Corrupt(_),
+                StoreError::Permanent(_) | StoreError::Conflict(_) | StoreError::Corrupt(_),
             )
-            | Self::InvalidToken(_)
             | Self::WrongKind { .. }
             | Self::ZeroEventId
             | Self::Undecodable { .. }

@@ -302,6 +302,11 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("set_aside_messages", aside).map(|()| true)
     }
 
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+        let aside = work::set_aside_claimed(&*self.store, token, reason).await;
+        at("set_aside_work_item", aside).map(|()| true)
+    }
+
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
         let outcome = read::outcome(&*self.store, instance).await;
         at("read_outcome", outcome)

@@ -60,6 +60,35 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
     Ok(work)
 }
 
+/// Keeps a claimed item as a dead letter, because its worker can do nothing with it.
+pub(super) async fn set_aside_claimed<S: EventStore>(
+    store: &S,
+    token: &str,
+    reason: &str,
+) -> Result<()> {
+    let lease = LeaseToken::new(token);
+    let lost = || Error::InvalidToken(format!("lease {lease} is lost"));
+    let held = store.lease(&lease).await?;
+    let held = held.filter(|held| held.valid).ok_or_else(lost)?;
+    let of_instance = Query::Messages {
+        queue: WORK,
+        group: Some(held.group),
+        after: 0,
+        limit: usize::MAX,
+    };
+    let messages = store.query_one(of_instance).await?.into_messages()?;
+    let mut operations = vec![Operation::Complete {
+        lease: lease.clone(),
+    }];
+    for message in messages.iter().filter(|m| held.claimed.contains(&m.id)) {
+        operations.push(dead_letters::keep(&WORK, message, reason)?);
+    }
+    store
+        .commit(Batch::of(operations).guarded_by(Guard::Lease(lease)))
+        .await?;
+    Ok(())
+}
+
 /// Keeps a message as a dead letter. The release fences the batch, see `turn::claim`.
 async fn set_aside<S: EventStore>(
     store: &S,

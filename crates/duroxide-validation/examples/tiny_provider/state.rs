@@ -149,5 +149,5 @@ pub(crate) fn ms(duration: std::time::Duration) -> u64 {
 }
 
 pub(crate) fn lost(operation: &str) -> ProviderError {
-    ProviderError::permanent(operation, "Invalid lock token")
+    ProviderError::lease_lost(operation, "nobody holds it")
 }

@@ -117,3 +117,40 @@ pub async fn letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factor
     assert!(two[1].payload.contains("second"), "{}", two[1].payload);
     assert_eq!(letters(&bench, 10).await.len(), 3);
 }
+
+/// An activity is set aside under its lease, listed, and does not come back.
+pub async fn an_activity_set_aside_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("poisoned").await;
+    for id in [2, 3] {
+        bench.schedule(items::activity("poisoned", id)).await;
+    }
+    let work = bench.work().await;
+    let aside = bench.store.set_aside_work_item(&work.token, "no use").await;
+    assert_eq!(aside, Ok(true));
+    assert!(bench.try_finish(&work, None).await.is_err(), "it is gone");
+    assert_eq!(bench.work().await.id(), 3, "the next one is not touched");
+    bench.outlive(bench.lock).await;
+    assert_eq!(bench.work().await.id(), 3, "only the other one comes back");
+    let listed = letters(&bench, 10).await;
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].queue, "worker");
+    assert_eq!(listed[0].instance_id.as_deref(), Some("poisoned"));
+    assert!(listed[0].reason.contains("no use"), "{}", listed[0].reason);
+    assert!(!listed[0].payload.is_empty());
+}
+
+/// Who lost the lease of an activity does not set it aside.
+pub async fn a_lost_activity_is_not_set_aside<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("poisoned").await;
+    bench.schedule(items::activity("poisoned", 2)).await;
+    let old = bench.work().await;
+    bench.outlive(bench.lock).await;
+    for token in [old.token.as_str(), "made-up"] {
+        let late = bench.store.set_aside_work_item(token, "late").await;
+        assert!(late.expect_err("the lease is over").is_lease_lost());
+    }
+    assert_eq!(letters(&bench, 10).await, []);
+    assert_eq!(bench.work().await.id(), 2, "it is still there");
+}

@@ -101,6 +101,12 @@ fn either_types_keep_their_methods() {
 #[test]
 fn errors_keep_their_words() {
     let error = ProviderError::permanent("op", "words");
+    let literal = ProviderError {
+        operation: "op".to_owned(),
+        message: "words".to_owned(),
+        retryable: false,
+    };
+    assert_eq!(error, literal);
     assert_eq!(error.to_string(), "op: words");
     assert!(
         ProviderError::from("x").is_retryable()

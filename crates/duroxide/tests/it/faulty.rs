@@ -315,6 +315,11 @@ impl Provider for Faulty {
         self.inner.activity_claimed(activity).await
     }
 
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
+        self.gate("set_aside_work_item").await?;
+        self.inner.set_aside_work_item(token, reason).await
+    }
+
     async fn set_aside_messages(
         &self,
         lock_token: &str,

@@ -2,6 +2,7 @@
 //! history is reproduced by today's engine.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duroxide::providers::{KvEntry, WorkItem};
@@ -14,8 +15,8 @@ use serde_json::value::RawValue;
 use crate::recorded_handlers::registries;
 
 #[derive(Deserialize)]
-struct Case {
-    case: String,
+pub(crate) struct Case {
+    pub(crate) case: String,
     executions: Vec<Recorded>,
     #[serde(default)]
     children: HashMap<String, Vec<Recorded>>,
@@ -35,8 +36,36 @@ impl Recorded {
     }
 }
 
-fn cases() -> Vec<Case> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/histories");
+impl Case {
+    /// Every instance of the case, as its list of executions.
+    pub(crate) fn instances(&self) -> Vec<(String, Vec<Vec<Event>>)> {
+        let all = |runs: &[Recorded]| runs.iter().map(Recorded::events).collect();
+        let mut instances = vec![(self.case.clone(), all(&self.executions))];
+        for (child, executions) in &self.children {
+            instances.push((child.clone(), all(executions)));
+        }
+        instances
+    }
+
+    pub(crate) fn assert_texts_are_kept(&self) {
+        let recorded = self
+            .executions
+            .iter()
+            .chain(self.children.values().flatten());
+        for raw in recorded.flat_map(|execution| &execution.events) {
+            let event: Event = serde_json::from_str(raw.get()).unwrap();
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(text, raw.get().trim(), "{}", self.case);
+        }
+    }
+}
+
+/// Where recorded histories are kept: those of the published crate here, our own in a folder per version.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../duroxide-core/tests/histories")
+}
+
+pub(crate) fn cases(folder: &Path) -> Vec<Case> {
     let mut cases: Vec<Case> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -48,39 +77,10 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Every instance of every case, as its list of executions.
-fn instances() -> Vec<(String, Vec<Vec<Event>>)> {
-    let mut all = Vec::new();
-    for case in cases() {
-        let executions = case.executions.iter().map(Recorded::events).collect();
-        all.push((case.case.clone(), executions));
-        for (child, executions) in &case.children {
-            let executions = executions.iter().map(Recorded::events).collect();
-            all.push((format!("{} / {child}", case.case), executions));
-        }
-    }
-    all
-}
-
 #[test]
 fn every_recorded_event_keeps_its_text() {
-    for case in cases() {
-        for recorded in case
-            .executions
-            .iter()
-            .chain(case.children.values().flatten())
-        {
-            for raw in &recorded.events {
-                let event: Event = serde_json::from_str(raw.get()).unwrap();
-                let compact: String = raw.get().trim().to_owned();
-                assert_eq!(
-                    serde_json::to_string(&event).unwrap(),
-                    compact,
-                    "{}",
-                    case.case
-                );
-            }
-        }
+    for case in cases(&folder()) {
+        case.assert_texts_are_kept();
     }
 }
 
@@ -120,7 +120,7 @@ fn essence(event: &Event) -> String {
     format!("{kind:?}")
 }
 
-fn handler_of(
+pub(crate) fn handler_of(
     registry: &OrchestrationRegistry,
     history: &[Event],
 ) -> Arc<dyn OrchestrationHandler> {
@@ -132,7 +132,10 @@ fn handler_of(
 }
 
 /// Key-values at the end of an execution, given those at its beginning.
-fn fold_kv(mut kv: HashMap<String, KvEntry>, history: &[Event]) -> HashMap<String, KvEntry> {
+pub(crate) fn fold_kv(
+    mut kv: HashMap<String, KvEntry>,
+    history: &[Event],
+) -> HashMap<String, KvEntry> {
     for event in history {
         match &event.kind {
             EventKind::KeyValueSet {
@@ -171,7 +174,12 @@ fn decide(execution: &mut Execution, now_ms: u64) -> Turn {
 #[test]
 fn every_prefix_of_every_recorded_history_is_reproduced() {
     let (_, registry) = registries();
-    for (case, executions) in instances() {
+    let instances = cases(&folder()).into_iter().flat_map(|case| {
+        let name = case.case.clone();
+        let named = move |(id, runs)| (format!("{name} / {id}"), runs);
+        case.instances().into_iter().map(named)
+    });
+    for (case, executions) in instances {
         let mut kv = HashMap::new();
         for history in &executions {
             let handler = handler_of(&registry, history);

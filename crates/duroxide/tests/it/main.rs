@@ -6,11 +6,13 @@
 
 mod faulty;
 mod histories;
+mod recorded;
 #[allow(
     unreachable_pub,
     reason = "the file is shared with other crates as it is"
 )]
 mod recorded_handlers;
+mod samples;
 mod support;
 
 mod bad_input;
@@ -20,9 +22,11 @@ mod client;
 mod config;
 mod continue_as_new;
 mod cooperative;
+mod defects;
 mod detached;
 mod events;
 mod logs;
+mod messages;
 mod metrics;
 mod outage;
 mod poison;

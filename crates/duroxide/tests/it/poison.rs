@@ -353,16 +353,26 @@ async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
     )
     .await;
     assert_eq!(output(&world.run("i", "o", "").await), "fine");
-    let letters = world.client.list_dead_letters(10).await.unwrap();
-    assert!(
-        letters.iter().any(|l| l.payload.contains("garbage")),
-        "{letters:?}"
-    );
-    until("the queue is empty", async || {
-        world.client.get_queue_depths().await.unwrap().worker_queue == 0
+    let client = world.client.clone();
+    until("both are set aside", async || {
+        client.list_dead_letters(10).await.unwrap().len() == 2
     })
     .await;
-    world.stop().await;
+    let letters = client.list_dead_letters(10).await.unwrap();
+    for (said, reason) in [
+        ("garbage", "does not decode"),
+        ("TimerFired", "not an activity"),
+    ] {
+        let letter = letters.iter().find(|l| l.payload.contains(said)).unwrap();
+        assert_eq!(letter.queue, "worker");
+        assert!(letter.reason.contains(reason), "{letter:?}");
+    }
+    assert_eq!(client.get_queue_depths().await.unwrap().worker_queue, 0);
+    assert_eq!(
+        world.stopped().await.set_aside_messages,
+        1,
+        "by the runtime"
+    );
 }
 
 #[tokio::test]

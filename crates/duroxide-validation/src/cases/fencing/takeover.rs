@@ -175,3 +175,29 @@ pub async fn tokens_are_good_for_their_own_queue_only<F: ProviderFactory + ?Size
     bench.commit(&turn, Commit::first()).await;
     bench.finish(&work).await;
 }
+
+/// Every call under a lost lease says that the lease is lost, so that nobody takes it for a failure of the store.
+pub async fn a_lost_lease_is_told_as_such<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, old, _new) = instance_taken_over(factory).await;
+    let store = &bench.store;
+    let turn = [
+        bench.try_commit(&old, Commit::to(1)).await,
+        store
+            .renew_orchestration_item_lock(&old.token, bench.lock)
+            .await,
+        store
+            .abandon_orchestration_item(&old.token, None, false)
+            .await,
+    ];
+    let (bench, old, _new) = activity_taken_over(factory).await;
+    let store = &bench.store;
+    let work = [
+        bench.try_finish(&old, None).await,
+        store.renew_work_item_lock(&old.token, bench.lock).await,
+        store.abandon_work_item(&old.token, None, false).await,
+    ];
+    for answer in turn.into_iter().chain(work) {
+        let error = answer.expect_err("it was taken over");
+        assert!(error.is_lease_lost(), "not told as a lost lease: {error}");
+    }
+}

@@ -52,7 +52,8 @@ fn two_messages() -> Vec<WorkItem> {
     ]
 }
 
-/// Seven kinds of input arrive before the successor's start: none is lost, doubled or out of order.
+/// Seven kinds of input arrive before the successor's start: none is lost, doubled or out of order, none fails the
+/// instance.
 pub async fn test_continue_as_new_transition_delivery<F: ProviderFactory + ?Sized>(
     factory: &F,
     stamp: &str,
@@ -61,7 +62,7 @@ pub async fn test_continue_as_new_transition_delivery<F: ProviderFactory + ?Size
     stale_results_disturb_nothing(factory, stamp).await;
     a_signal_is_on_record_once(factory, stamp).await;
     a_cancel_reaches_the_successor(factory, stamp).await;
-    a_result_from_the_future_is_used_at_most_once(factory, stamp).await;
+    a_result_from_the_future_is_harmless(factory, stamp).await;
 }
 
 async fn messages_are_read_in_order<F: ProviderFactory + ?Sized>(factory: &F, stamp: &str) {
@@ -91,7 +92,7 @@ async fn stale_results_disturb_nothing<F: ProviderFactory + ?Sized>(factory: &F,
 }
 
 /// A signal that is claimed together with the start comes before its wait and is only recorded; claimed after it, it is
-/// delivered. Either way it is on record once.
+/// delivered. It is on record once, and the record decides which signal the code got.
 async fn a_signal_is_on_record_once<F: ProviderFactory + ?Sized>(factory: &F, stamp: &str) {
     let is_early = |kind: &EventKind| matches!(kind, EventKind::ExternalEvent { data, .. } if data == "signal data");
     let early = vec![items::signal("moving", "go")];
@@ -101,11 +102,16 @@ async fn a_signal_is_on_record_once<F: ProviderFactory + ?Sized>(factory: &F, st
     engine.until("moving", "its wait", waits_for("go")).await;
     engine.signal("moving", "go", "in time").await;
     let output = engine.output("moving").await;
-    assert!(
-        ["signal data", "in time"].contains(&output.as_str()),
-        "{output}"
-    );
-    assert_eq!(count(&second_execution(&engine).await, is_early), 1);
+    let history = second_execution(&engine).await;
+    assert_eq!(count(&history, is_early), 1);
+    let place = |wanted: &dyn Fn(&EventKind) -> bool| history.iter().position(|e| wanted(&e.kind));
+    let wait = place(&|kind| matches!(kind, EventKind::ExternalSubscribed { .. }));
+    let expected = if place(&is_early) < wait {
+        "in time"
+    } else {
+        "signal data"
+    };
+    assert_eq!(output, expected, "{history:?}");
     engine.stop().await;
 }
 
@@ -124,9 +130,10 @@ async fn a_cancel_reaches_the_successor<F: ProviderFactory + ?Sized>(factory: &F
     engine.stop().await;
 }
 
-/// Such a result belongs to nobody yet: it is used once, or the instance says that it is what failed it. It never
-/// disappears, and it is never used twice.
-async fn a_result_from_the_future_is_used_at_most_once<F: ProviderFactory + ?Sized>(
+/// Schedules and their work are committed together, so a result that comes before its schedule belongs to nobody.
+/// Claimed together with the start it is dropped and the activity gives its own result; claimed after the schedule it is
+/// the result. It never fails the instance, and exactly one result is on record.
+async fn a_result_from_the_future_is_harmless<F: ProviderFactory + ?Sized>(
     factory: &F,
     stamp: &str,
 ) {
@@ -137,20 +144,8 @@ async fn a_result_from_the_future_is_used_at_most_once<F: ProviderFactory + ?Siz
         result: "real".into(),
     };
     let engine = between(factory, stamp, "future-completion", vec![future]).await;
+    assert_eq!(engine.output("moving").await, "real");
     let result = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
-    match engine.outcome("moving").await {
-        OrchestrationStatus::Completed { output, .. } => {
-            assert_eq!(output, "real");
-            assert_eq!(count(&second_execution(&engine).await, result), 1);
-        }
-        OrchestrationStatus::Failed { details, .. } => {
-            let text = details.display_message();
-            assert!(
-                text.contains("completion id=2"),
-                "the reason is named: {text}"
-            );
-        }
-        other => panic!("it ended: {other:?}"),
-    }
+    assert_eq!(count(&second_execution(&engine).await, result), 1);
     engine.stop().await;
 }

@@ -88,6 +88,7 @@ flaws! {
     AttemptsNotKept: "every claim is reported as the first attempt";
     RenewalRevives: "a renewal of a lost instance lease succeeds";
     RenewalIsLostOnTurns: "a renewal of an instance lease changes nothing";
+    LostLeaseUnnamed: "a commit under a lost lease fails without saying why";
     IgnoresFilter: "the capability filter is ignored";
     FirstRangeOnly: "only the first range of a filter is used";
     RangesAreOne: "the ranges of a filter admit what lies between them";

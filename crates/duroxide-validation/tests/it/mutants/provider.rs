@@ -208,6 +208,15 @@ impl Provider for Mutant {
             .await
     }
 
+    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool> {
+        if self.has(Flaw::SetAsideDoesNothing) {
+            return Ok(true);
+        }
+        self.inner
+            .set_aside_work_item(&self.real_token(token), reason)
+            .await
+    }
+
     async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>> {
         self.outcome(instance).await
     }

@@ -302,6 +302,12 @@ impl Mutant {
                 turn.cancelled,
             )
             .await
+            .map_err(|error| match self.flaw {
+                Flaw::LostLeaseUnnamed => {
+                    ProviderError::permanent(error.operation, "cannot commit")
+                }
+                _ => error,
+            })
     }
 
     async fn append_anyway(&self, token: &str, execution: u64, events: Vec<Event>) -> Result<()> {

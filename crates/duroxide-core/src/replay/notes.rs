@@ -1,0 +1,88 @@
+//! What a turn noticed besides its decisions: facts for logs and metrics. Never part of a history, never acted upon.
+
+use super::operations::OperationKind;
+use crate::event::ErrorDetails;
+
+/// What a turn noticed. Worth saying only once its turn is committed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Messages that had no effect.
+    pub unused: Vec<Unused>,
+    /// Children whose result came in.
+    pub children_ended: Vec<ChildEnded>,
+}
+
+/// Why a message had no effect on the execution it was claimed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unused {
+    /// A completion for another execution of the instance, usually the one before.
+    AnotherExecution,
+    /// A completion of something that is completed already.
+    Duplicate,
+    /// A completion that came together with the start. Schedules and their work are committed together, so it cannot
+    /// belong to this execution: it was sent to an earlier instance of the same id, or by hand.
+    NeverScheduled,
+    /// A signal that nobody waits for. It is recorded, and the code never sees it.
+    NobodyWaits,
+    /// A request to cancel after the one that counts.
+    CancelledAlready,
+    /// A queue message beyond what is carried into the next execution.
+    BeyondCarryLimit,
+    /// A message for an execution that has ended.
+    Ended,
+}
+
+impl Unused {
+    /// One word, for a label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AnotherExecution => "another_execution",
+            Self::Duplicate => "duplicate",
+            Self::NeverScheduled => "never_scheduled",
+            Self::NobodyWaits => "nobody_waits",
+            Self::CancelledAlready => "cancelled_already",
+            Self::BeyondCarryLimit => "beyond_carry_limit",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// A child whose result came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildEnded {
+    /// Registered name of the child.
+    pub name: String,
+    /// `success`, `failed`, `cancelled` or `poison`.
+    pub outcome: &'static str,
+    /// From the event that scheduled it to its result.
+    pub lived_ms: u64,
+}
+
+impl ChildEnded {
+    /// The note for a child, or `None` if the operation is not one.
+    pub(super) fn of(
+        operation: &OperationKind,
+        failure: Option<&ErrorDetails>,
+        now_ms: u64,
+    ) -> Option<Self> {
+        let OperationKind::Child {
+            name, scheduled_ms, ..
+        } = operation
+        else {
+            return None;
+        };
+        let outcome = match failure {
+            None => "success",
+            Some(ErrorDetails::Poison { .. }) => "poison",
+            Some(details) if details.is_cancelled() => "cancelled",
+            Some(_) => "failed",
+        };
+        Some(Self {
+            name: name.clone(),
+            outcome,
+            lived_ms: now_ms.saturating_sub(*scheduled_ms),
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! Items on the worker queue that are no activities. They become dead letters; a store without dead letters removes them,
+//! with all they say in the log.
+
+use duroxide_core::WorkItem;
+
+use crate::engine::Engine;
+
+pub(super) async fn set_aside(engine: &Engine, lock_token: &str, item: &WorkItem) {
+    let kind = item.kind_name();
+    let reason = format!("a {kind} on the worker queue is not an activity");
+    let kept = engine.store.set_aside_work_item(lock_token, &reason).await;
+    match kept {
+        Ok(true) => {
+            engine.metrics.record_set_aside_message("wrong_kind");
+            tracing::error!(target: "duroxide::runtime::worker", %kind, "an item of the worker queue that is not an activity was set aside as a dead letter");
+        }
+        Ok(false) => remove(engine, lock_token, item).await,
+        Err(error) => {
+            tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "setting aside an item that is not an activity failed, it will come back");
+        }
+    }
+}
+
+async fn remove(engine: &Engine, lock_token: &str, item: &WorkItem) {
+    let text = serde_json::to_string(item).unwrap_or_default();
+    tracing::error!(target: "duroxide::runtime::worker", item = %text, "removing an item from the worker queue that is not an activity");
+    match engine.store.ack_work_item(lock_token, None).await {
+        Ok(()) => engine.metrics.record_dropped_message("wrong_kind"),
+        Err(error) => {
+            tracing::warn!(target: "duroxide::runtime::worker", %error, "removing it failed");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Handlers that panic.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use duroxide::{ActivityContext, EventKind, OrchestrationContext, RuntimeOptions};
+
+use crate::support::{World, activities, failure, orchestrations, output, quick};
+
+#[tokio::test]
+async fn panics_stay_where_they_happen_and_are_told_in_words() {
+    let world = World::start(
+        activities()
+            .register("panics", |_: ActivityContext, how: String| async move {
+                if how == "odd" {
+                    std::panic::panic_any(7_u32);
+                }
+                panic!("activity {how}")
+            })
+            .build(),
+        orchestrations()
+            .register(
+                "panics",
+                |ctx: OrchestrationContext, how: String| async move {
+                    match how.as_str() {
+                        "odd" => std::panic::panic_any(7_u32),
+                        "later" => {
+                            ctx.schedule_timer(Duration::from_millis(1)).await;
+                            panic!("later");
+                        }
+                        _ => panic!("orchestration {how}"),
+                    }
+                },
+            )
+            .register("building", |_: OrchestrationContext, how: String| {
+                assert!(how.is_empty(), "while building the future");
+                async { Ok(String::new()) }
+            })
+            .register(
+                "catches",
+                |ctx: OrchestrationContext, how: String| async move {
+                    Ok(ctx.schedule_activity("panics", how).await.unwrap_err())
+                },
+            )
+            .register("on drop", |ctx: OrchestrationContext, _| async move {
+                struct Bomb;
+                impl Drop for Bomb {
+                    fn drop(&mut self) {
+                        if !std::thread::panicking() {
+                            panic!("while dropped");
+                        }
+                    }
+                }
+                let _bomb = Bomb;
+                ctx.schedule_wait("go").await;
+                Ok(String::new())
+            })
+            .register(
+                "fine",
+                |_: OrchestrationContext, input: String| async move { Ok(input) },
+            )
+            .build(),
+    )
+    .await;
+    for (id, name, how, words) in [
+        (
+            "a",
+            "panics",
+            "boom",
+            "orchestration panicked: orchestration boom",
+        ),
+        (
+            "b",
+            "panics",
+            "odd",
+            "orchestration panicked: orchestration panicked",
+        ),
+        ("c", "panics", "later", "orchestration panicked: later"),
+        (
+            "d",
+            "building",
+            "x",
+            "orchestration panicked: while building the future",
+        ),
+    ] {
+        assert_eq!(failure(&world.run(id, name, how).await), words);
+    }
+    assert_eq!(
+        output(&world.run("e", "catches", "boom").await),
+        "activity panicked: activity boom"
+    );
+    assert_eq!(
+        output(&world.run("f", "catches", "odd").await),
+        "activity panicked"
+    );
+    world
+        .client
+        .start_orchestration("g", "on drop", "")
+        .await
+        .unwrap();
+    world.waits_for("g", "go").await;
+    world.client.cancel_instance("g", "enough").await.unwrap();
+    assert_eq!(failure(&world.outcome("g").await), "canceled: enough");
+    assert_eq!(output(&world.run("h", "fine", "alive").await), "alive");
+    world.stop().await;
+}
+
+/// A world whose orchestration panics in its second turn, so many times; and how often it ran.
+async fn panicking(times: u32, retries: u32) -> (World, Arc<AtomicU32>) {
+    let tries = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&tries);
+    let registry = orchestrations()
+        .register("shaky", move |ctx: OrchestrationContext, _| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let answer = ctx.schedule_activity("echo", "fine").await?;
+                let before = seen.fetch_add(1, Ordering::SeqCst);
+                assert!(before >= times, "not yet");
+                Ok(answer)
+            }
+        })
+        .build();
+    let activities = activities()
+        .register("echo", |_, input| async move { Ok(input) })
+        .build();
+    let options = RuntimeOptions {
+        orchestration_panic_retries: retries,
+        ..quick()
+    };
+    let world = World::with_options(activities, registry, options).await;
+    (world, tries)
+}
+
+#[tokio::test]
+async fn a_panic_that_passes_is_outlived_if_further_tries_are_allowed() {
+    let (world, tries) = panicking(2, 2).await;
+    assert_eq!(output(&world.run("i", "shaky", "").await), "fine");
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+    let completions = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
+    let history = world.history("i").await;
+    let recorded = history.iter().filter(|e| completions(&e.kind)).count();
+    assert_eq!(recorded, 1, "nothing of the failed tries is recorded");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_panic_counts_when_its_tries_are_used_up_and_at_once_by_default() {
+    for retries in [0, 2] {
+        let (world, tries) = panicking(u32::MAX, retries).await;
+        let text = failure(&world.run("i", "shaky", "").await);
+        assert_eq!(text, "orchestration panicked: not yet");
+        assert_eq!(tries.load(Ordering::SeqCst), retries + 1);
+        world.stop().await;
+    }
+}
