@@ -1,29 +1,65 @@
-//! Gauges read from the store from time to time.
+//! Gauges read from the store from time to time. Where that takes long, no more than a thousandth of the time is spent on
+//! it: counting millions of instances is work.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::engine::Engine;
+
+/// How many times longer than a reading the pause after it is at least.
+const PAUSE_FACTOR: u32 = 1_000;
 
 /// Reads the gauges at start and after every interval, until the runtime stops.
 pub(crate) async fn poll(engine: Arc<Engine>) {
     loop {
-        if let Some(admin) = engine.store.as_management_capability() {
-            if let Ok(depths) = admin.get_queue_depths().await {
-                engine.metrics.update_queue_depths(
-                    depths.orchestrator_queue as u64,
-                    depths.worker_queue as u64,
-                );
-            }
-            if let Ok(totals) = admin.get_system_metrics().await {
-                let running = i64::try_from(totals.running_instances).unwrap_or(i64::MAX);
-                engine.metrics.set_active_orchestrations(running);
-            }
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
+            () = read(&engine) => {}
         }
-        if !engine
-            .pause(engine.options.observability.gauge_poll_interval)
-            .await
-        {
+        let interval = engine.options.observability.gauge_poll_interval;
+        if !engine.pause(pause_after(began.elapsed(), interval)).await {
             return;
         }
+    }
+}
+
+async fn read(engine: &Engine) {
+    let Some(admin) = engine.store.as_management_capability() else {
+        return;
+    };
+    if let Ok(depths) = admin.get_queue_depths().await {
+        engine
+            .metrics
+            .update_queue_depths(depths.orchestrator_queue as u64, depths.worker_queue as u64);
+    }
+    if let Ok(totals) = admin.get_system_metrics().await {
+        let running = i64::try_from(totals.running_instances).unwrap_or(i64::MAX);
+        engine.metrics.set_active_orchestrations(running);
+    }
+}
+
+fn pause_after(reading: Duration, interval: Duration) -> Duration {
+    // A short one disturbs nobody, whatever interval was chosen.
+    if reading < Duration::from_millis(50) {
+        return interval;
+    }
+    interval.max(reading.saturating_mul(PAUSE_FACTOR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_takes_long_to_count_is_asked_less_often() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(pause_after(Duration::from_millis(5), minute), minute);
+        assert_eq!(pause_after(Duration::from_millis(55), minute), minute);
+        let pause = pause_after(Duration::from_secs(1), minute);
+        assert_eq!(pause, Duration::from_secs(1_000));
     }
 }

@@ -67,6 +67,10 @@ impl Effects {
         self.work_at
     }
 
+    pub(crate) fn changes(&self) -> &[(String, News)] {
+        &self.changes
+    }
+
     pub(crate) fn take_changes(&mut self) -> Vec<(String, News)> {
         std::mem::take(&mut self.changes)
     }

@@ -71,7 +71,6 @@ impl Wake {
     /// Tells those concerned what a committed request did.
     pub(crate) fn announce(&self, effects: &mut Effects) {
         let changes = effects.take_changes();
-        self.remember(&changes);
         if changes.is_empty() || !self.anybody_waits() {
             return;
         }
@@ -80,16 +79,22 @@ impl Wake {
             let Some(sender) = instances.get(&instance) else {
                 continue;
             };
-            sender.send_modify(|feed| match news {
-                News::Started | News::Moved => {}
-                News::Unknown => feed.looks = feed.looks.wrapping_add(1),
-                News::Ended(outcome) => feed.ended = Some(Arc::new(outcome)),
+            sender.send_if_modified(|feed| {
+                match news {
+                    News::Started => return false,
+                    News::Moved => {}
+                    News::Unknown => feed.looks = feed.looks.wrapping_add(1),
+                    News::Ended(outcome) => feed.ended = Some(Arc::new(outcome)),
+                }
+                true
             });
         }
     }
 
-    /// Keeps track of who runs. Before anybody is told: an end must not be forgotten by one who asks now.
-    fn remember(&self, changes: &[(String, News)]) {
+    /// Keeps track of who runs. Called before a committed request is answered: whoever knows of an end must not be told
+    /// that the instance runs.
+    pub(crate) fn remember(&self, effects: &Effects) {
+        let changes = effects.changes();
         let matters = |news: &News| !matches!(news, News::Moved);
         if !changes.iter().any(|(_, news)| matters(news)) {
             return;
@@ -207,6 +212,7 @@ mod tests {
     fn announce(wake: &Wake, instance: &str, news: News) {
         let mut effects = Effects::default();
         effects.instance_changed(instance, news);
+        wake.remember(&effects);
         wake.announce(&mut effects);
     }
 

@@ -247,6 +247,9 @@ impl Writer {
         let mut effects = group::run(statements, &mut batch.jobs, call, begin)?;
         kill::point("before_answer");
         let (now, now_ms) = (Instant::now(), now_ms());
+        for effects in &effects {
+            self.wake.remember(effects);
+        }
         // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
         for job in std::mem::take(&mut batch.jobs) {
             let answered = match job.wait() {

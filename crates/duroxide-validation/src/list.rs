@@ -431,6 +431,8 @@ macro_rules! for_each_case {
                 a_commit_wakes_a_watching_client [Watch];
                 a_watch_misses_no_commit [Watch];
                 a_watch_may_come_before_its_instance [Watch];
+                the_end_told_by_a_watch_is_the_one_that_is_read [Watch];
+                an_ended_instance_is_never_called_running [Watch];
             }
             outcome {
                 a_stranger_has_no_outcome;

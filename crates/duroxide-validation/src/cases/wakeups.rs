@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items, session};
+use crate::fixture::{Bench, Commit, items, kinds, session};
 
 /// How long a fetch may wait: far longer than any wake-up takes.
 const POLL: Duration = Duration::from_secs(4);
@@ -328,4 +328,46 @@ pub async fn a_watch_may_come_before_its_instance<F: ProviderFactory + ?Sized>(f
     bench.create("unborn").await;
     let seen = tokio::time::timeout(PROMPT, watch.changed()).await;
     seen.expect("the first commit is a change");
+}
+
+/// A watch that tells how an instance ended tells what a reader finds.
+pub async fn the_end_told_by_a_watch_is_the_one_that_is_read<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("watched").await;
+    let mut watch = bench
+        .store
+        .watch_instance("watched")
+        .expect("the case requires it");
+    bench.nudge("watched", ended()).await;
+    let told = tokio::time::timeout(PROMPT, watch.ended()).await;
+    let told = told.expect("the end is told");
+    let read = bench.store.read_outcome("watched").await;
+    let read = read.expect("the outcome can be read");
+    // `None` means "look for yourself", which is always allowed.
+    assert!(
+        told.is_none() || told == read,
+        "told {told:?}, read {read:?}"
+    );
+}
+
+/// A watch calls an instance running only if its end is still to come, also when a second start follows its end.
+pub async fn an_ended_instance_is_never_called_running<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let is_running = || {
+        let watch = bench.store.watch_instance("ended");
+        watch.expect("the case requires it").is_running()
+    };
+    bench.create("ended").await;
+    bench.nudge("ended", ended()).await;
+    assert!(!is_running());
+    bench.send(items::start("ended")).await;
+    assert!(!is_running(), "the second start begins nothing");
+}
+
+fn ended() -> Commit {
+    Commit::to(1)
+        .event(2, kinds::completed("done"))
+        .status("Completed", Some("done"))
 }

@@ -130,6 +130,8 @@ flaws! {
     NeverWaits: "a fetch never waits for work";
     SleepsThroughWork: "a waiting fetch is not woken";
     WatchNeverWakes: "a watching client is not woken";
+    WatchTellsAnotherEnd: "a watch tells an end that is not the one stored";
+    WatchCallsAllRunning: "a watch calls every instance running";
     TrustsCache: "a history in the caller's memory is confirmed unseen";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";

@@ -233,6 +233,14 @@ impl Provider for Mutant {
         if self.has(Flaw::WatchNeverWakes) {
             return Some(Box::new(super::reads::Asleep));
         }
+        if self.has(Flaw::WatchTellsAnotherEnd) || self.has(Flaw::WatchCallsAllRunning) {
+            let inner = self.inner.watch_instance(instance)?;
+            let calls_all_running = self.has(Flaw::WatchCallsAllRunning);
+            return Some(Box::new(super::reads::Deluded {
+                inner,
+                calls_all_running,
+            }));
+        }
         self.inner.watch_instance(instance)
     }
 }

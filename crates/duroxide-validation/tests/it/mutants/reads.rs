@@ -18,6 +18,37 @@ impl InstanceWatch for Asleep {
     }
 }
 
+/// A watch that is wrong about ends.
+pub(super) struct Deluded {
+    pub(super) inner: Box<dyn InstanceWatch>,
+    pub(super) calls_all_running: bool,
+}
+
+#[async_trait]
+impl InstanceWatch for Deluded {
+    async fn changed(&mut self) {
+        self.inner.changed().await;
+    }
+
+    fn is_running(&self) -> bool {
+        self.calls_all_running || self.inner.is_running()
+    }
+
+    async fn ended(&mut self) -> Option<InstanceOutcome> {
+        let told = self.inner.ended().await;
+        if self.calls_all_running {
+            return told;
+        }
+        let output = "another end".to_owned();
+        Some(InstanceOutcome {
+            execution_id: 1,
+            status: OutcomeStatus::Completed { output },
+            custom_status: None,
+            custom_status_version: 0,
+        })
+    }
+}
+
 impl Mutant {
     pub(super) fn as_read(
         &self,
