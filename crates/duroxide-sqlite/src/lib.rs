@@ -35,6 +35,7 @@ mod admin;
 mod claim;
 mod codec;
 mod error;
+mod folder;
 mod group;
 mod inbox;
 mod job;

@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::SqliteError;
+use crate::folder;
 use crate::migrate;
 use crate::options::Durability;
 use crate::tx::Result;
@@ -51,14 +52,19 @@ impl Database {
         migrate::check(&conn, &self.path)?;
         if self.access != Access::ReadOnly {
             self.set_durability(&conn)?;
-            // 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page
-            // written by a hundred commits is copied into the database once.
-            conn.pragma_update(None, "wal_autocheckpoint", 4000)?;
+            folder::measure_log(&conn);
         }
         // The working set of the queues and of the upper levels of the big trees.
         conn.pragma_update(None, "cache_size", -16_000)?;
         // Savepoints keep their undo pages in memory instead of in a temporary file.
         conn.pragma_update(None, "temp_store", "MEMORY")?;
+        Ok(conn)
+    }
+
+    /// A connection that folds the log into the database file.
+    pub(crate) fn open_folder(&self) -> Result<Connection> {
+        let conn = self.connect(self.access)?;
+        self.set_durability(&conn)?;
         Ok(conn)
     }
 

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
+use crate::folder::Folder;
 use crate::group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
@@ -122,6 +123,10 @@ impl Source {
         Some(log.into())
     }
 
+    fn database(&self) -> Option<&Database> {
+        self.file.as_ref().map(|(database, _)| database)
+    }
+
     fn is_shared(&self) -> bool {
         self.file.is_some()
     }
@@ -149,11 +154,12 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
         let mut lobby = Lobby::new(self.recheck);
+        let mut folder = Folder::new(self.source.database().cloned());
         loop {
             match self.source.connect() {
                 Ok(conn) => {
                     let statements = Statements::new(&conn);
-                    match self.serve(&statements, &mut batch, &mut lobby) {
+                    match self.serve(&statements, &mut batch, &mut lobby, &mut folder) {
                         End::Closed => return,
                         End::Spoilt => {
                             tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
@@ -169,7 +175,13 @@ impl Writer {
         }
     }
 
-    fn serve(&self, statements: &Statements<'_>, batch: &mut Batch, lobby: &mut Lobby) -> End {
+    fn serve(
+        &self,
+        statements: &Statements<'_>,
+        batch: &mut Batch,
+        lobby: &mut Lobby,
+        folder: &mut Folder,
+    ) -> End {
         let mut foreign = ForeignCommits::default();
         let mut took = Took::Some;
         loop {
@@ -184,6 +196,7 @@ impl Writer {
                     return End::Spoilt;
                 }
             }
+            folder.after_commit(statements.connection());
             if self.source.is_shared() && self.anybody_waits(lobby) && foreign.is_time_to_look() {
                 self.look(statements, &mut foreign, lobby);
             }

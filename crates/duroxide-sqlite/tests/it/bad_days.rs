@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use duroxide_core::WorkItem;
 use duroxide_core::provider::Provider;
 use duroxide_sqlite::SqliteProvider;
 
@@ -146,4 +147,24 @@ async fn a_huge_value_round_trips() {
         .unwrap();
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![raised("a", &huge)]);
+}
+
+#[tokio::test]
+async fn the_log_stays_short_under_steady_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    let payload = "x".repeat(64 * 1024);
+    let megabytes = |name: &str| {
+        std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len() >> 20)
+    };
+    for id in 1..=1_800 {
+        let mut item = activity("a", id);
+        if let WorkItem::ActivityExecute { input, .. } = &mut item {
+            input.clone_from(&payload);
+        }
+        store.enqueue_for_worker(item).await.unwrap();
+    }
+    assert!(megabytes("a.db") > 40, "the log was folded meanwhile");
+    assert!(megabytes("a.db-wal") < 90, "and began anew");
 }
