@@ -1,11 +1,11 @@
 //! The one thread that writes. In: jobs, as many as have queued up. Out: one commit for all of them, then their
 //! answers and wake-ups. Never waits for more jobs to come: a lone job commits at once, a burst shares one sync.
 //!
-//! While somebody waits for work, the thread also looks every 50 ms whether another process has committed.
+//! While somebody waits for work, the thread also looks whether another process has committed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
@@ -13,13 +13,14 @@ use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
 use crate::folder::Folder;
+use crate::foreign::ForeignCommits;
 use crate::group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
 use crate::kill;
 use crate::lobby::Lobby;
 use crate::open::{Database, FileIdentity};
-use crate::statements::{Prepared, Statements};
+use crate::statements::Statements;
 use crate::tx::{Effects, Result, Tx, stored_ms};
 use crate::wake::Wake;
 
@@ -27,8 +28,6 @@ use crate::wake::Wake;
 const GROUP_MAX: usize = 256;
 /// How long the writer looks out for the next request before it sleeps: about as long as a short turn takes.
 const LINGER: Duration = Duration::from_micros(100);
-/// How soon a commit of another process is noticed.
-const FOREIGN_LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) enum Message {
     Job(Box<dyn Job>),
@@ -182,25 +181,29 @@ impl Writer {
         lobby: &mut Lobby,
         folder: &mut Folder,
     ) -> End {
-        let mut foreign = ForeignCommits::default();
+        let mut foreign = ForeignCommits::new(self.source.log());
         let mut took = Took::Some;
         loop {
-            if (!batch.is_empty() || lobby.is_anybody_called(Instant::now()))
-                && let Err(error) = self.work_off(statements, batch, lobby)
-            {
-                let spoilt = error.spoils_connection();
-                batch.fail(&error);
-                // What the failed transaction held is unclaimed again.
-                lobby.ring_all();
-                if spoilt && self.source.is_shared() {
-                    return End::Spoilt;
+            if !batch.is_empty() || lobby.is_anybody_called(Instant::now()) {
+                // A claim alone that is tried again usually writes nothing.
+                if !batch.is_empty() {
+                    foreign.note_own_commit();
                 }
+                if let Err(error) = self.work_off(statements, batch, lobby) {
+                    let spoilt = error.spoils_connection();
+                    batch.fail(&error);
+                    // What the failed transaction held is unclaimed again.
+                    lobby.ring_all();
+                    if spoilt && self.source.is_shared() {
+                        return End::Spoilt;
+                    }
+                }
+                folder.after_commit(statements.connection());
             }
-            folder.after_commit(statements.connection());
-            if self.source.is_shared() && self.anybody_waits(lobby) && foreign.is_time_to_look() {
+            if self.anybody_waits(lobby) {
                 self.look(statements, &mut foreign, lobby);
             }
-            let rest = self.rest(batch, lobby);
+            let rest = self.rest(batch, lobby, &foreign);
             if took == Took::Some && rest != Some(Duration::ZERO) {
                 // One request rarely comes alone.
                 self.inbox.linger(LINGER);
@@ -234,12 +237,12 @@ impl Writer {
     }
 
     /// How long there is nothing to do if nothing comes.
-    fn rest(&self, batch: &Batch, lobby: &Lobby) -> Option<Duration> {
+    fn rest(&self, batch: &Batch, lobby: &Lobby, foreign: &ForeignCommits) -> Option<Duration> {
         let now = Instant::now();
         if !batch.is_empty() || lobby.is_anybody_called(now) {
             return Some(Duration::ZERO);
         }
-        let look = (self.source.is_shared() && self.anybody_waits(lobby)).then_some(FOREIGN_LOOK);
+        let look = foreign.next_look().filter(|_| self.anybody_waits(lobby));
         let call = lobby
             .next_call()
             .map(|at| at.saturating_duration_since(now));
@@ -281,8 +284,10 @@ impl Writer {
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {
-        let moved = self.source.log().is_none_or(|log| foreign.log_moved(log));
-        if moved && foreign.have_happened(statements) {
+        let inbox = Arc::clone(&self.inbox);
+        // If the store is closed there is nothing left to notice.
+        let nudge = move || drop(inbox.push(Message::Nudge));
+        if foreign.have_happened(statements, nudge) {
             lobby.ring_all();
             self.wake.ring_all();
         }
@@ -295,58 +300,5 @@ fn checkpoint(conn: &Connection) -> Result<()> {
         Ok(())
     } else {
         Err(SqliteError::Busy)
-    }
-}
-
-/// Notices commits of other connections: `data_version` changes for those, and for those only.
-#[derive(Default)]
-struct ForeignCommits {
-    last_look: Option<Instant>,
-    data_version: Option<i64>,
-    log: Option<(u64, SystemTime)>,
-}
-
-impl ForeignCommits {
-    fn is_time_to_look(&mut self) -> bool {
-        let now = Instant::now();
-        let due = self
-            .last_look
-            .is_none_or(|last| now.duration_since(last) >= FOREIGN_LOOK);
-        if due {
-            self.last_look = Some(now);
-        }
-        due
-    }
-
-    /// Whether the log changed since the last look: asking the file system is many times cheaper than asking SQLite.
-    fn log_moved(&mut self, log: PathBuf) -> bool {
-        // A change this young may be followed by another one with the same time stamp.
-        const YOUNG: Duration = Duration::from_millis(100);
-        let now = std::fs::metadata(log)
-            .and_then(|m| Ok((m.len(), m.modified()?)))
-            .ok();
-        let young = now.is_some_and(|(_, at)| at.elapsed().is_ok_and(|age| age < YOUNG));
-        let moved = young || now.is_none() || now != self.log;
-        self.log = now;
-        moved
-    }
-
-    fn have_happened(&mut self, statements: &Statements<'_>) -> bool {
-        let statements: &dyn Prepared = statements;
-        let version = statements.with("PRAGMA data_version", |statement| {
-            statement.query_row([], |row| row.get(0))
-        });
-        match version {
-            Ok(version) => {
-                // The first look has nothing to compare with, and somebody may have tried just before it.
-                let known = self.data_version.replace(version);
-                known.is_none_or(|known| known != version)
-            }
-            // A database that cannot be read now is reported to the next request; waking nobody is right until then.
-            Err(error) => {
-                tracing::debug!(%error, "could not look for commits of other processes");
-                false
-            }
-        }
     }
 }

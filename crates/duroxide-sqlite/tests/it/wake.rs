@@ -187,6 +187,31 @@ async fn a_watch_resolves_after_the_commit_that_changed_its_instance() {
     assert!(other.is_err(), "another instance is no news");
 }
 
+/// After about a second at rest the system is asked to tell instead of looking; what it tells comes at once.
+#[tokio::test]
+async fn another_store_is_noticed_after_a_long_silence_and_again_after_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let here = Arc::new(file_store(&path).await);
+    let there = file_store(&path).await;
+    for round in ["first", "second"] {
+        let waiting = tokio::spawn({
+            let here = Arc::clone(&here);
+            async move { here.fetch_orchestration_item(LEASE, LONG, None).await }
+        });
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let began = Instant::now();
+        let sent = there.enqueue_for_orchestrator(start(round), None).await;
+        sent.unwrap();
+        let found = waiting.await.unwrap().unwrap();
+        assert_eq!(found.unwrap().0.instance, round);
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "not by a later recheck"
+        );
+    }
+}
+
 #[tokio::test]
 async fn another_store_on_the_same_file_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
