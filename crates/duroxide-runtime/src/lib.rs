@@ -2,6 +2,7 @@
 
 mod activity;
 mod builder;
+mod claiming;
 pub mod client;
 mod engine;
 mod executor;
@@ -12,6 +13,7 @@ mod options;
 mod orchestration;
 pub mod registry;
 mod runtime;
+mod slots;
 mod status;
 #[cfg(feature = "test-hooks")]
 pub mod test_hooks;

@@ -12,5 +12,5 @@ mod refused;
 mod sticky;
 mod turn;
 
-pub(crate) use dispatcher::{Slot, Slots, dispatch};
+pub(crate) use dispatcher::dispatch;
 pub(crate) use sticky::StickyCache;

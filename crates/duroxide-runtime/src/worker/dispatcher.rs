@@ -1,21 +1,28 @@
-//! The claim loop of activities. Asks the store for as many as there are free slots, and starts a task for each.
+//! The dispatcher of activities. Asks the store for as many as there are free slots, and starts a task for each.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim, WorkItem};
-use tokio::time::Instant;
+use tokio::sync::Notify;
 
 use super::execute::Claimed;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
-use crate::engine::{Engine, fetch_backoff};
+use crate::claiming::{self, Claiming};
+use crate::engine::Engine;
 use crate::executor::Lane;
-use crate::orchestration::{Slot, Slots};
+use crate::slots::{Slot, Slots};
 
 /// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
 /// room may be made at any time.
 const SESSION_FULL_DELAY: Duration = Duration::from_millis(100);
+
+struct Activities {
+    engine: Arc<Engine>,
+    sessions: Arc<Sessions>,
+    slots: Slots,
+}
 
 /// Claims and starts activities until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
@@ -27,42 +34,12 @@ pub(crate) async fn dispatch(engine: Arc<Engine>) {
         .keepers
         .spawn(cancellation::watch_leases(Arc::clone(&engine)));
     let slots = Slots::new(engine.options.worker_concurrency);
-    let mut errors = 0;
-    loop {
-        let Some(first) = slots.acquire(&engine).await else {
-            return;
-        };
-        let started = Instant::now();
-        match claim(&engine, &sessions, 1 + slots.free()).await {
-            None => return,
-            Some(Ok(claimed)) if claimed.is_empty() => {
-                errors = 0;
-                drop(first);
-                if !rest(&engine, started).await {
-                    return;
-                }
-            }
-            Some(Ok(claimed)) => {
-                errors = 0;
-                engine.metrics.record_work_claimed(claimed.len() as u64);
-                start(&engine, &sessions, &slots, first, claimed).await;
-            }
-            Some(Err(error)) => {
-                let pause = if error.is_retryable() {
-                    errors += 1;
-                    fetch_backoff(errors)
-                } else {
-                    errors = 0;
-                    Duration::from_millis(100)
-                };
-                tracing::warn!(target: "duroxide::runtime", %error, "claiming activities failed, trying again in {pause:?}");
-                drop(first);
-                if !engine.pause(pause).await {
-                    return;
-                }
-            }
-        }
-    }
+    let activities = Activities {
+        engine,
+        sessions,
+        slots,
+    };
+    claiming::until_stopped(&activities).await;
 }
 
 /// Whether a runtime with these options can ever get an activity.
@@ -70,70 +47,78 @@ pub(crate) fn can_work(engine: &Engine) -> bool {
     engine.options.worker_concurrency > 0 && engine.options.worker_tag_filter != TagFilter::None
 }
 
-/// One claim; `None` if the runtime stops first.
-async fn claim(
-    engine: &Engine,
-    sessions: &Sessions,
-    max: usize,
-) -> Option<Result<Vec<ClaimedWork>, ProviderError>> {
-    let session = sessions.config(engine);
-    let poll_timeout = match session {
-        Some(_) => engine.options.dispatcher_long_poll_timeout,
-        None => SESSION_FULL_DELAY.min(engine.options.dispatcher_long_poll_timeout),
-    };
-    let claim = WorkClaim {
-        max,
-        lock_timeout: engine.options.worker_lock_timeout,
-        poll_timeout,
-        session,
-        tag_filter: engine.options.worker_tag_filter.clone(),
-    };
-    tokio::select! {
-        biased;
-        () = engine.stop.cancelled() => None,
-        claimed = engine.store.claim_work(claim) => Some(claimed),
+impl Claiming for Activities {
+    type Claimed = ClaimedWork;
+
+    const WHAT: &'static str = "activities";
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    fn ready(&self) -> &Notify {
+        &self.engine.work_ready
+    }
+
+    async fn claim(&self, max: usize) -> Result<Vec<ClaimedWork>, ProviderError> {
+        let options = &self.engine.options;
+        let session = self.sessions.config(&self.engine);
+        let poll_timeout = match session {
+            Some(_) => options.dispatcher_long_poll_timeout,
+            None => SESSION_FULL_DELAY.min(options.dispatcher_long_poll_timeout),
+        };
+        let claim = WorkClaim {
+            max,
+            lock_timeout: options.worker_lock_timeout,
+            poll_timeout,
+            session,
+            tag_filter: options.worker_tag_filter.clone(),
+        };
+        self.engine.store.claim_work(claim).await
+    }
+
+    async fn start(&self, first: Slot, claimed: Vec<ClaimedWork>) {
+        let engine = &self.engine;
+        engine.metrics.record_work_claimed(claimed.len() as u64);
+        let mut next = Some(first);
+        // All leases are kept from now on, also of those that wait.
+        let claimed: Vec<_> = claimed
+            .into_iter()
+            .map(|work| Claimed::keep(engine, work))
+            .collect();
+        for claimed in claimed {
+            let Some((claimed, place)) = self.admit(claimed).await else {
+                continue;
+            };
+            let slot = match next.take() {
+                Some(slot) => slot,
+                None => self.slots.wait().await,
+            };
+            spawn(engine, slot, claimed, place);
+        }
     }
 }
 
-/// Waits out the shortest pause between two fetches, unless a commit of this process made work.
-async fn rest(engine: &Engine, started: Instant) -> bool {
-    let until = started + engine.options.dispatcher_min_poll_interval;
-    tokio::select! {
-        () = engine.stop.cancelled() => false,
-        () = engine.work_ready.notified() => true,
-        () = tokio::time::sleep_until(until) => true,
-    }
-}
-
-async fn start(
-    engine: &Arc<Engine>,
-    sessions: &Arc<Sessions>,
-    slots: &Slots,
-    first: Slot,
-    claimed: Vec<ClaimedWork>,
-) {
-    let mut next = Some(first);
-    let claimed: Vec<_> = claimed
-        .into_iter()
-        .map(|work| Claimed::keep(engine, work))
-        .collect();
-    for claimed in claimed {
-        let (claimed, place) = match session_of(&claimed.work.item).map(str::to_owned) {
-            None => (claimed, None),
-            Some(id) => match sessions.admit(engine, &id, claimed) {
-                Admission::Run(claimed, place) => (claimed, Some(place)),
-                Admission::Waits => continue,
-                Admission::Full(claimed) => {
-                    claimed.give_back(engine, Some(SESSION_FULL_DELAY)).await;
-                    continue;
-                }
-            },
+impl Activities {
+    /// Finds an activity its place; `None` if it waits behind others or was given back.
+    async fn admit(&self, claimed: Claimed) -> Option<(Claimed, Option<Place>)> {
+        let Some(id) = session_of(&claimed.work.item).map(str::to_owned) else {
+            return Some((claimed, None));
         };
-        let slot = match next.take() {
-            Some(slot) => slot,
-            None => slots.wait().await,
-        };
-        spawn(engine, slot, claimed, place);
+        match self.sessions.admit(&self.engine, &id, claimed) {
+            Admission::Run(claimed, place) => Some((claimed, Some(place))),
+            Admission::Waits => None,
+            Admission::Full(claimed) => {
+                claimed
+                    .give_back(&self.engine, Some(SESSION_FULL_DELAY))
+                    .await;
+                None
+            }
+        }
     }
 }
 

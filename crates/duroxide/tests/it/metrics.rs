@@ -301,6 +301,8 @@ async fn a_name_always_has_the_same_labels_and_none_of_them_grows_without_bound(
 
 #[tokio::test]
 async fn the_gauge_of_active_orchestrations_rises_and_falls_with_them() {
+    let samples = Samples::default();
+    samples.install();
     let world = world().await;
     let active = || {
         world
@@ -312,7 +314,7 @@ async fn the_gauge_of_active_orchestrations_rises_and_falls_with_them() {
     };
     // The first look at the store must not overtake the starts.
     until("gauges were read", async || {
-        world.client.get_queue_depths().await.is_ok()
+        !samples.of("duroxide_active_orchestrations").is_empty()
     })
     .await;
     for id in ["a", "b"] {
