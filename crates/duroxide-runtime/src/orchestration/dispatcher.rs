@@ -89,12 +89,7 @@ async fn start(engine: &Arc<Engine>, slots: &Slots, first: Slot, claimed: Vec<Cl
         let task = Arc::clone(engine);
         engine.executor.spawn(Lane::Engine, async move {
             let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
-            let abort = task.abort.clone();
-            tokio::select! {
-                biased;
-                () = abort.cancelled() => {}
-                () = turn::run(&task, turn, &worker_id) => {}
-            }
+            turn::run(&task, turn, &worker_id).await;
             drop(slot);
         });
     }

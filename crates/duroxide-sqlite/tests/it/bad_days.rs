@@ -155,9 +155,8 @@ async fn the_log_stays_short_under_steady_load() {
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
     let payload = "x".repeat(64 * 1024);
-    let megabytes = |name: &str| {
-        std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len() >> 20)
-    };
+    let megabytes =
+        |name: &str| std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len() >> 20);
     for id in 1..=1_800 {
         let mut item = activity("a", id);
         if let WorkItem::ActivityExecute { input, .. } = &mut item {
