@@ -138,20 +138,52 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
     });
 }
 
+/// Somebody to be woken, under a lock.
+type Registry = Arc<Mutex<Option<Waker>>>;
+
+/// Waits in the registry, and leaves it when it is dropped.
+struct Registered(Registry);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().take();
+    }
+}
+
+/// Wakes whoever is registered when it is dropped.
+struct Ringer(Registry);
+
+impl Drop for Ringer {
+    fn drop(&mut self) {
+        if let Some(waker) = &*self.0.lock().unwrap() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
 #[test]
 fn futures_are_not_dropped_by_those_who_wake_them() {
     in_time(|| {
         for runtime in runtimes() {
             let world = World::on(&runtime);
+            let registry = Registry::default();
             let (begun, has_begun) = mpsc::channel();
-            // Whoever cancels a token holds its lock while it wakes those that wait for a child of it.
-            let (parent, child) = (world.abort.clone(), world.abort.child_token());
+            let (ringer, rings) = (Ringer(Arc::clone(&registry)), begun.clone());
             world.executor.spawn(Lane::Work, async move {
-                let _ = begun.send(());
-                child.cancelled().await;
+                let _ringer = ringer;
+                let _ = rings.send(());
                 pending::<()>().await;
-                drop(parent);
             });
+            has_begun.recv_timeout(PATIENCE).unwrap();
+            let registered = Registered(registry);
+            world.executor.spawn(
+                Lane::Work,
+                poll_fn(move |cx| {
+                    *registered.0.lock().unwrap() = Some(cx.waker().clone());
+                    let _ = begun.send(());
+                    Poll::Pending
+                }),
+            );
             has_begun.recv_timeout(PATIENCE).unwrap();
             drop(runtime);
             assert!(world.tasks.is_empty());
