@@ -34,6 +34,13 @@ impl World {
         }
     }
 
+    /// Returns when nothing is being polled.
+    fn rest(&self) {
+        while !self.executor.shared.queue().drainers().is_empty() {
+            std::thread::yield_now();
+        }
+    }
+
     async fn shut_down(&self) {
         self.tasks.close();
         self.keepers.close();
@@ -185,6 +192,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
                 }),
             );
             has_begun.recv_timeout(PATIENCE).unwrap();
+            world.rest();
             drop(runtime);
             assert!(world.tasks.is_empty());
         }
