@@ -173,19 +173,32 @@ impl Leases {
     }
 
     fn settle(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
+        let lost = self.note(id, started, result);
+        // Whoever is told may end at once and want the book.
+        if let Some(lost) = lost {
+            lost.cancel();
+        }
+    }
+
+    /// Enters how a renewal ended; returns whom to tell if the lease is lost.
+    fn note(
+        &self,
+        id: u64,
+        started: Instant,
+        result: Result<(), ProviderError>,
+    ) -> Option<CancellationToken> {
         let mut book = self.book();
-        let Some(lease) = book.leases.get_mut(&id) else {
-            return;
-        };
+        let lease = book.leases.get_mut(&id)?;
         let now = Instant::now();
         lease.renewing = false;
         if lease.lost.is_cancelled() {
-            return;
+            return None;
         }
         match result {
             Ok(()) => {
                 lease.valid_until = started + lease.timeout;
                 lease.renew_at = started + lease.interval;
+                None
             }
             Err(error) if error.is_retryable() && now < lease.valid_until => {
                 lease.renew_at = now + (lease.interval / 8).min(Duration::from_secs(1));
@@ -194,6 +207,7 @@ impl Leases {
                     lock_token = %lease.token, %error,
                     "lease renewal failed, trying again while the lease is valid"
                 );
+                None
             }
             Err(error) => {
                 tracing::info!(
@@ -201,8 +215,7 @@ impl Leases {
                     lock_token = %lease.token, %error,
                     "Lock renewal failed, signaling activity cancellation (lock was stolen or expired)"
                 );
-                lease.lost.cancel();
-                book.leases.remove(&id);
+                book.leases.remove(&id).map(|lease| lease.lost)
             }
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
 /// The next task, or `None` when the drainer is off duty.
 fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Lane>> {
     let mut queue = shared.queue();
-    if let Some(task) = queue.pop() {
+    if let Some(task) = queue.pop(Instant::now()) {
         shared.waiting.set(queue.len());
         return Some(task);
     }
@@ -45,7 +45,7 @@ fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Lane>> {
     linger(shared);
     let mut queue = shared.queue();
     queue.end_lingering();
-    let task = queue.pop();
+    let task = queue.pop(Instant::now());
     match &task {
         Some(_) => shared.waiting.set(queue.len()),
         None => queue.dismiss(me),

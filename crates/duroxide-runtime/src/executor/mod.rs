@@ -9,11 +9,15 @@
 //! Drainers are blocking threads of the async runtime the engine was started in: its timers, sockets and tasks work
 //! inside them as everywhere.
 
+mod contained;
 mod drainer;
 mod queue;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use async_task::Runnable;
 use tokio::runtime::Handle;
@@ -22,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
+use contained::Contained;
 use queue::Queue;
 use supervisor::Supervisor;
 
@@ -47,11 +52,12 @@ struct Shared {
     supervisor: supervisor::Call,
     handle: Handle,
     tasks: TaskTracker,
+    abort: CancellationToken,
 }
 
 impl Executor {
-    /// An executor on the current async runtime. What it polls counts as these tasks; `abort` fires when nothing will be
-    /// polled any more, because the async runtime is gone.
+    /// An executor on the current async runtime. What it polls counts as these tasks and ends when `abort` fires. Fires
+    /// it itself when nothing will be polled any more, because the async runtime is gone.
     pub(crate) fn start(
         tasks: TaskTracker,
         keepers: &TaskTracker,
@@ -63,12 +69,13 @@ impl Executor {
             supervisor: supervisor::Call::default(),
             handle: Handle::current(),
             tasks,
+            abort,
         });
-        keepers.spawn(Supervisor::new(Arc::clone(&shared), abort).watch());
+        keepers.spawn(Supervisor::new(Arc::clone(&shared)).watch());
         Self { shared }
     }
 
-    /// Polls a future to its end. The author's log lines in it go where the caller's go, also to a subscriber that
+    /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
     /// only this thread has.
     pub(crate) fn spawn(&self, lane: Lane, future: impl Future<Output = ()> + Send + 'static) {
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
@@ -80,7 +87,15 @@ impl Executor {
     }
 
     fn spawn_tracked(&self, lane: Lane, future: impl Future<Output = ()> + Send + 'static) {
-        let future = self.shared.tasks.track_future(future);
+        let abort = self.shared.abort.clone();
+        let future = Contained::new(future);
+        let future = self.shared.tasks.track_future(async move {
+            tokio::select! {
+                biased;
+                () = abort.cancelled() => {}
+                () = future => {}
+            }
+        });
         let shared = Arc::clone(&self.shared);
         let (runnable, task) = async_task::Builder::new()
             .metadata(lane)
@@ -97,13 +112,16 @@ impl Shared {
 
     fn push(self: &Arc<Self>, runnable: Runnable<Lane>) {
         let mut queue = self.queue();
-        if queue.is_closed() {
-            // Dropped outside the lock: it runs the author's destructors.
+        if queue.is_sealed() {
             drop(queue);
+            // It runs the author's destructors.
             drop(runnable);
             return;
         }
-        queue.push(runnable);
+        queue.push(runnable, Instant::now());
+        if queue.is_closed() {
+            return;
+        }
         self.waiting.set(queue.len());
         let called = queue.needs_drainer();
         if called {
@@ -120,9 +138,17 @@ impl Shared {
             .spawn_blocking_on(move || drainer::drain(&shared, &drainer), &self.handle);
     }
 
-    /// Nothing is polled any more.
+    /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They
+    /// are not dropped by what wakes them: whoever calls a waker may hold a lock that their destructors want.
     fn close(&self) {
-        let left = self.queue().close();
-        drop(left);
+        self.queue().close();
+        self.abort.cancel();
+        loop {
+            let left = self.queue().take_left();
+            if left.is_empty() {
+                return;
+            }
+            drop(left);
+        }
     }
 }

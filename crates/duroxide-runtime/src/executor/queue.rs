@@ -15,6 +15,8 @@ pub(super) const STUCK: Duration = Duration::from_millis(10);
 /// Turns wait this long behind activities. Quick activities in front of a turn are a gain: it takes their completions
 /// with it.
 const PATIENCE: Duration = Duration::from_millis(2);
+/// Activities let turns overtake them for this long.
+const WORK_PATIENCE: Duration = Duration::from_millis(50);
 /// This many waiting tasks call for another drainer at once. A few are quicker done than a thread is woken.
 const BURST: usize = 4;
 
@@ -83,6 +85,12 @@ struct Waiter {
     since: Instant,
 }
 
+impl Waiter {
+    fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+}
+
 /// What waits to be polled, and who polls.
 pub(super) struct Queue {
     engine: VecDeque<Waiter>,
@@ -92,6 +100,8 @@ pub(super) struct Queue {
     /// One drainer has nothing to do and looks out for a moment before it goes home.
     lingers: bool,
     closed: bool,
+    /// Closed, and what was left has been taken.
+    sealed: bool,
     /// Drainers that poll at once, besides stuck ones.
     fresh_max: usize,
 }
@@ -106,6 +116,7 @@ impl Default for Queue {
             drainers: Vec::new(),
             lingers: false,
             closed: false,
+            sealed: false,
             fresh_max: cores.max(2),
         }
     }
@@ -116,15 +127,21 @@ impl Queue {
         self.engine.len() + self.work.len()
     }
 
+    /// Nothing is handed out any more; what comes is kept to be dropped.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Nothing is kept any more either.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed
     }
 
     pub(super) fn drainers(&self) -> &[Arc<Drainer>] {
         &self.drainers
     }
 
-    pub(super) fn push(&mut self, task: Runnable<Lane>) {
+    pub(super) fn push(&mut self, task: Runnable<Lane>, now: Instant) {
         let lane = match *task.metadata() {
             Lane::Engine => &mut self.engine,
             Lane::Work => &mut self.work,
@@ -132,16 +149,21 @@ impl Queue {
         lane.push_back(Waiter {
             task,
             number: self.next,
-            since: Instant::now(),
+            since: now,
         });
         self.next += 1;
     }
 
-    /// The task that came first; but turns that have waited for long go before activities.
-    pub(super) fn pop(&mut self) -> Option<Runnable<Lane>> {
+    /// The task that came first; but turns that have waited for long go before activities, unless these have waited
+    /// much longer: turns that never end must not starve them.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Lane>> {
+        if self.closed {
+            return None;
+        }
         let engine_first = match (self.engine.front(), self.work.front()) {
             (Some(engine), Some(work)) => {
-                engine.number < work.number || engine.since.elapsed() > PATIENCE
+                let overtakes = engine.waited(now) > PATIENCE && work.waited(now) < WORK_PATIENCE;
+                engine.number < work.number || overtakes
             }
             (engine, _) => engine.is_some(),
         };
@@ -195,10 +217,74 @@ impl Queue {
         self.lingers = false;
     }
 
-    /// Accepts nothing more; returns what was waiting, to be dropped.
-    pub(super) fn close(&mut self) -> Vec<Runnable<Lane>> {
+    /// Hands out nothing more.
+    pub(super) fn close(&mut self) {
         self.closed = true;
-        let left = self.engine.drain(..).chain(self.work.drain(..));
-        left.map(|waiter| waiter.task).collect()
+    }
+
+    /// What waits in a closed queue, to be dropped; once nothing does, the queue is sealed.
+    pub(super) fn take_left(&mut self) -> Vec<Runnable<Lane>> {
+        let left: Vec<_> = self.engine.drain(..).chain(self.work.drain(..)).collect();
+        self.sealed = left.is_empty();
+        left.into_iter().map(|waiter| waiter.task).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task that says which one it is.
+    fn task(lane: Lane) -> Runnable<Lane> {
+        let (task, handle) = async_task::Builder::new()
+            .metadata(lane)
+            .spawn(|_| std::future::pending::<()>(), |_| {});
+        handle.detach();
+        task
+    }
+
+    fn popped(queue: &mut Queue, now: Instant) -> Option<Lane> {
+        queue.pop(now).map(|task| *task.metadata())
+    }
+
+    #[test]
+    fn a_turn_that_has_waited_goes_before_activities_and_a_fresh_one_does_not() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        queue.push(task(Lane::Work), now);
+        queue.push(task(Lane::Work), now);
+        queue.push(task(Lane::Engine), now);
+        assert_eq!(popped(&mut queue, now), Some(Lane::Work));
+        let later = now + 2 * PATIENCE;
+        assert_eq!(popped(&mut queue, later), Some(Lane::Engine));
+        assert_eq!(popped(&mut queue, later), Some(Lane::Work));
+        assert_eq!(popped(&mut queue, later), None);
+    }
+
+    #[test]
+    fn turns_without_end_do_not_starve_an_activity() {
+        let (mut queue, mut now) = (Queue::default(), Instant::now());
+        queue.push(task(Lane::Work), now);
+        for _ in 0..1_000 {
+            queue.push(task(Lane::Engine), now);
+            queue.push(task(Lane::Engine), now);
+            now += 2 * PATIENCE;
+            if popped(&mut queue, now) == Some(Lane::Work) {
+                return;
+            }
+        }
+        panic!("the activity is never polled");
+    }
+
+    #[test]
+    fn a_closed_queue_hands_out_nothing_and_is_sealed_once_what_was_left_is_taken() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        queue.push(task(Lane::Work), now);
+        queue.close();
+        assert_eq!(popped(&mut queue, now), None);
+        queue.push(task(Lane::Engine), now);
+        assert_eq!(queue.take_left().len(), 2);
+        assert!(!queue.is_sealed());
+        assert!(queue.take_left().is_empty());
+        assert!(queue.is_sealed());
     }
 }

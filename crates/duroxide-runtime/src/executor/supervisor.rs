@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use super::queue::STUCK;
 use super::{Lane, Shared};
@@ -26,8 +25,9 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn note_activity(&self) {
-        self.activity.fetch_add(1, Ordering::Relaxed);
-        if !self.awake.load(Ordering::Acquire) && !self.awake.swap(true, Ordering::AcqRel) {
+        // One order for all: either the task sees the supervisor asleep, or the supervisor sees the task.
+        self.activity.fetch_add(1, Ordering::SeqCst);
+        if !self.awake.load(Ordering::SeqCst) && !self.awake.swap(true, Ordering::SeqCst) {
             self.first.notify_one();
         }
     }
@@ -35,18 +35,16 @@ impl Call {
 
 pub(super) struct Supervisor {
     shared: Arc<Shared>,
-    abort: CancellationToken,
 }
 
 impl Supervisor {
-    pub(super) fn new(shared: Arc<Shared>, abort: CancellationToken) -> Self {
-        Self { shared, abort }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     pub(super) async fn watch(self) {
-        let abort = self.abort.clone();
         tokio::select! {
-            () = abort.cancelled() => {}
+            () = self.shared.abort.cancelled() => {}
             () = self.rounds() => {}
         }
     }
@@ -64,10 +62,10 @@ impl Supervisor {
                 quiet = if is_quiet { quiet + 1 } else { 0 };
                 seen = now;
             }
-            call.awake.store(false, Ordering::Release);
+            call.awake.store(false, Ordering::SeqCst);
             // A task that came just before saw the supervisor awake.
-            if call.activity.load(Ordering::Acquire) != seen {
-                call.awake.store(true, Ordering::Release);
+            if call.activity.load(Ordering::SeqCst) != seen {
+                call.awake.store(true, Ordering::SeqCst);
                 call.first.notify_one();
             }
         }
@@ -101,6 +99,5 @@ impl Drop for Supervisor {
     /// then; every future is dropped, and with the last one the engine and its store.
     fn drop(&mut self) {
         self.shared.close();
-        self.abort.cancel();
     }
 }

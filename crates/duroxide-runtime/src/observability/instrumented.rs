@@ -1,6 +1,11 @@
-//! A store that is measured: every call is timed and every error counted, then passed on as it is.
+//! A store that is measured: every call is timed and every error counted, then passed on as it is. A panic in the store is
+//! an error like others: it must not end the dispatcher that happened to call.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use duroxide_core::provider::{Provider, ProviderError};
 use tokio::time::Instant;
@@ -35,7 +40,7 @@ impl Layer for Measure {
         };
         let operation = published_name(operation);
         let started = Instant::now();
-        let result = call.await;
+        let result = contained(operation, call).await;
         let status = if result.is_ok() { "success" } else { "error" };
         metrics.record_provider_operation(operation, started.elapsed().as_secs_f64(), status);
         if let Err(error) = &result {
@@ -48,6 +53,21 @@ impl Layer for Measure {
         }
         result
     }
+}
+
+/// Runs a call; a panic in it may pass, as far as anybody can tell.
+async fn contained<T>(
+    operation: &'static str,
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    let mut call = pin!(call);
+    poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
+            let error = ProviderError::retryable(operation, "the store panicked");
+            Poll::Ready(Err(error))
+        })
+    })
+    .await
 }
 
 /// The name under which an operation was always measured, whichever method does it.

@@ -70,12 +70,7 @@ fn spawn(engine: &Arc<Engine>, slot: Slot, turn: ClaimedTurn) {
     let task = Arc::clone(engine);
     engine.executor.spawn(Lane::Engine, async move {
         let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
-        let abort = task.abort.clone();
-        tokio::select! {
-            biased;
-            () = abort.cancelled() => {}
-            () = turn::run(&task, turn, &worker_id) => {}
-        }
+        turn::run(&task, turn, &worker_id).await;
         drop(slot);
     });
 }

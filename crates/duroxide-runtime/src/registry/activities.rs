@@ -32,15 +32,18 @@ impl RegistryBuilder<dyn ActivityHandler> {
         F: Fn(ActivityContext, In) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Out, String>> + Send + 'static,
     {
-        let f = Arc::new(f);
+        let (name, f) = (name.into(), Arc::new(f));
+        let named = name.clone();
         let handler = FnActivity(move |ctx: ActivityContext, input: String| {
             let f = Arc::clone(&f);
+            let decoded = codec::decode(&input)
+                .map_err(|e| format!("the input of activity '{named}' does not decode: {e}"));
             async move {
-                let input = codec::decode(&input)?;
+                let input = decoded?;
                 codec::encode(&f(ctx, input).await?)
             }
         });
-        self.add_activity(&name.into(), Arc::new(handler));
+        self.add_activity(&name, Arc::new(handler));
         self
     }
 

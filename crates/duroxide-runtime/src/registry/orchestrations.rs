@@ -134,7 +134,8 @@ where
         move |ctx: OrchestrationContext, input: String| {
             let f = f.clone();
             async move {
-                let input = codec::decode(&input)?;
+                let input = codec::decode(&input)
+                    .map_err(|e| format!("the input of the orchestration does not decode: {e}"))?;
                 codec::encode(&f(ctx, input).await?)
             }
         },

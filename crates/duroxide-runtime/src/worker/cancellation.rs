@@ -74,8 +74,10 @@ impl RunningActivities {
             activity.execution_id,
             activity.activity_id,
         );
-        if let Some(running) = self.running().get(&key) {
-            running.cancelled.cancel();
+        let cancelled = self.running().get(&key).map(|r| r.cancelled.clone());
+        // Whoever is told may end at once and want the lock.
+        if let Some(cancelled) = cancelled {
+            cancelled.cancel();
         }
     }
 
@@ -88,10 +90,14 @@ impl RunningActivities {
     }
 
     fn cancel_lost(&self, lost: &[String]) {
-        for running in self.running().values() {
-            if lost.contains(&running.lock_token) {
-                running.cancelled.cancel();
-            }
+        let cancelled: Vec<_> = self
+            .running()
+            .values()
+            .filter(|running| lost.contains(&running.lock_token))
+            .map(|running| running.cancelled.clone())
+            .collect();
+        for cancelled in cancelled {
+            cancelled.cancel();
         }
     }
 }

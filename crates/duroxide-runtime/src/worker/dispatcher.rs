@@ -27,12 +27,16 @@ struct Activities {
 /// Claims and starts activities until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
     let sessions = Arc::new(Sessions::new());
+    // A store that does not answer must not keep a runtime from stopping.
+    let until_abort = || engine.abort.clone();
+    let sessions_kept = keep_sessions(Arc::clone(&engine), Arc::clone(&sessions));
     engine
         .tasks
-        .spawn(keep_sessions(Arc::clone(&engine), Arc::clone(&sessions)));
+        .spawn(until_abort().run_until_cancelled_owned(sessions_kept));
+    let leases_watched = cancellation::watch_leases(Arc::clone(&engine));
     engine
         .keepers
-        .spawn(cancellation::watch_leases(Arc::clone(&engine)));
+        .spawn(until_abort().run_until_cancelled_owned(leases_watched));
     let slots = Slots::new(engine.options.worker_concurrency);
     let activities = Activities {
         engine,
@@ -125,12 +129,7 @@ impl Activities {
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: Claimed, place: Option<Place>) {
     let task = Arc::clone(engine);
     engine.executor.spawn(Lane::Work, async move {
-        let abort = task.abort.clone();
-        tokio::select! {
-            biased;
-            () = abort.cancelled() => {}
-            () = work_through(&task, slot.number, claimed, place) => {}
-        }
+        work_through(&task, slot.number, claimed, place).await;
         drop(slot);
     });
 }

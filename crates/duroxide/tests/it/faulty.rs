@@ -26,6 +26,7 @@ struct Fault {
 enum How {
     Fails(ProviderError),
     Hangs,
+    Panics,
 }
 
 #[derive(Default)]
@@ -62,6 +63,11 @@ impl Faulty {
         self.spoil(operation, times, How::Hangs);
     }
 
+    /// The next calls of an operation panic.
+    pub(crate) fn panic(&self, operation: &'static str, times: usize) {
+        self.spoil(operation, times, How::Panics);
+    }
+
     fn spoil(&self, operation: &'static str, left: usize, how: How) {
         self.book().faults.push(Fault {
             operation,
@@ -93,6 +99,7 @@ impl Faulty {
             None => Ok(()),
             Some(How::Fails(error)) => Err(error),
             Some(How::Hangs) => std::future::pending().await,
+            Some(How::Panics) => panic!("{operation} panics"),
         }
     }
 

@@ -319,3 +319,69 @@ async fn dispatchers_outlive_any_number_of_failed_claims() {
     assert!(store.calls("claim_turns") > 100 && store.calls("claim_work") > 100);
     runtime.shutdown(None).await;
 }
+
+#[tokio::test]
+async fn a_store_that_panics_ends_no_dispatcher_and_no_renewal() {
+    let store = faulty().await;
+    for operation in [
+        "claim_turns",
+        "claim_work",
+        "ack_orchestration_item",
+        "ack_work_item",
+        "renew_work_item_lock",
+        "lost_work_items",
+    ] {
+        store.panic(operation, 2);
+    }
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_secs(1),
+        activity_cancellation_check_interval: Duration::from_millis(5),
+        ..quick()
+    };
+    let store_used = Arc::clone(&store);
+    let work = activities()
+        .register("work", move |_: ActivityContext, _| {
+            let store = Arc::clone(&store_used);
+            async move {
+                // Renewed again after the panics.
+                while store.calls("renew_work_item_lock") <= 2 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                Ok("done".to_owned())
+            }
+        })
+        .build();
+    let world = World::on(store.clone(), work, registry(), options).await;
+    assert_eq!(output(&world.run("i", "works", "").await), "done");
+    assert!(store.calls("lost_work_items") > 2);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_never_answers_does_not_keep_a_runtime_from_stopping() {
+    let store = faulty().await;
+    store.hang("lost_work_items", usize::MAX);
+    store.hang("cleanup_orphaned_sessions", usize::MAX);
+    let options = RuntimeOptions {
+        activity_cancellation_check_interval: Duration::from_millis(5),
+        session_cleanup_interval: Duration::from_millis(5),
+        ..quick()
+    };
+    let work = activities()
+        .register("work", |_: ActivityContext, _| {
+            std::future::pending::<Result<String, String>>()
+        })
+        .build();
+    let world = World::on(store.clone(), work, registry(), options).await;
+    let started = world.client.start_orchestration("i", "works", "").await;
+    started.unwrap();
+    until("both hang", async || {
+        store.calls("lost_work_items") == 1 && store.calls("cleanup_orphaned_sessions") == 1
+    })
+    .await;
+    let stopped = tokio::time::timeout(
+        Duration::from_secs(10),
+        world.runtime.clone().shutdown(Some(10)),
+    );
+    assert!(stopped.await.is_ok(), "it waits for the store");
+}
