@@ -146,6 +146,13 @@ impl Lobby {
         self.parked.iter().map(|parked| parked.try_at).min()
     }
 
+    /// Sends everybody away. Nobody knows what the queues hold then.
+    pub(crate) fn dismiss(&mut self) -> Vec<Box<dyn Job>> {
+        self.ring_all();
+        let parked = std::mem::take(&mut self.parked);
+        parked.into_iter().map(|parked| parked.claim).collect()
+    }
+
     /// Both queues may have changed, nobody knows how.
     pub(crate) fn ring_all(&mut self) {
         self.fresh_turns = true;

@@ -31,7 +31,8 @@ pub(crate) struct Store {
     to_writer: Arc<Inbox<Message>>,
     /// `None` for a database in memory: its reads pass through the writer.
     to_readers: Option<Arc<Inbox<Box<dyn Job>>>>,
-    threads: Vec<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     wake: Arc<Wake>,
     pub(crate) unknown_instance_grace: Duration,
 }
@@ -81,22 +82,21 @@ impl Store {
                 writer.run();
             })
             .map_err(no_thread)?;
-        let mut threads = vec![writer];
-        let to_readers = match file {
+        let (to_readers, readers) = match file {
             Some(database) => {
                 let started = readers::start(database, &clock);
                 let readers = started
                     .inspect_err(|_| to_writer.close())
                     .map_err(no_thread)?;
-                threads.extend(readers.threads);
-                Some(readers.inbox)
+                (Some(readers.inbox), readers.threads)
             }
-            None => None,
+            None => (None, Vec::new()),
         };
         Ok(Self {
             to_writer,
             to_readers,
-            threads,
+            writer: Some(writer),
+            readers,
             wake,
             unknown_instance_grace: options.unknown_instance_grace,
         })
@@ -195,15 +195,20 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The last connection to close folds the log into the database file.
-        self.to_writer.close();
+        // The last connection to close folds the log into the database file. Readers cannot, so they go first.
         if let Some(readers) = &self.to_readers {
             readers.close();
         }
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store ended by a panic");
-            }
+        join(self.readers.drain(..));
+        self.to_writer.close();
+        join(self.writer.take());
+    }
+}
+
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store ended by a panic");
         }
     }
 }

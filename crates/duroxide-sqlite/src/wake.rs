@@ -37,6 +37,26 @@ struct Feed {
     ended: Option<Arc<InstanceOutcome>>,
 }
 
+impl Feed {
+    /// Adds news; whether they are worth a notice.
+    fn take(&mut self, news: News) -> bool {
+        match news {
+            // Another instance of the same name: what is known is about the one before.
+            News::Started if self.ended.is_some() => self.forget(),
+            News::Started => return false,
+            News::Moved => {}
+            News::Unknown => self.forget(),
+            News::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        self.ended = None;
+        self.looks = self.looks.wrapping_add(1);
+    }
+}
+
 impl Wake {
     /// Registers somebody who follows one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
@@ -74,20 +94,12 @@ impl Wake {
         if changes.is_empty() || !self.anybody_waits() {
             return;
         }
-        let instances = self.instances();
         for (instance, news) in changes {
-            let Some(sender) = instances.get(&instance) else {
-                continue;
-            };
-            sender.send_if_modified(|feed| {
-                match news {
-                    News::Started => return false,
-                    News::Moved => {}
-                    News::Unknown => feed.looks = feed.looks.wrapping_add(1),
-                    News::Ended(outcome) => feed.ended = Some(Arc::new(outcome)),
-                }
-                true
-            });
+            // Told outside the lock: whoever is woken may drop its watch at once.
+            let sender = self.instances().get(&instance).cloned();
+            if let Some(sender) = sender {
+                sender.send_if_modified(|feed| feed.take(news));
+            }
         }
     }
 
@@ -116,8 +128,9 @@ impl Wake {
     /// Another process committed something, nobody knows what.
     pub(crate) fn ring_all(&self) {
         self.running().clear();
-        for sender in self.instances().values() {
-            sender.send_modify(|feed| feed.looks = feed.looks.wrapping_add(1));
+        let senders: Vec<_> = self.instances().values().cloned().collect();
+        for sender in senders {
+            sender.send_if_modified(|feed| feed.take(News::Unknown));
         }
     }
 
@@ -244,6 +257,18 @@ mod tests {
         wake.ring_all();
         announce(&wake, "a", News::Moved);
         assert_eq!(watch.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_instance_is_not_told_of_the_next_one_with_its_name() {
+        let wake = Arc::new(Wake::default());
+        let _older = wake.watch("a");
+        announce(&wake, "a", News::Ended(outcome()));
+        announce(&wake, "a", News::Unknown);
+        announce(&wake, "a", News::Started);
+        let mut newer = wake.watch("a");
+        announce(&wake, "a", News::Moved);
+        assert!(futures::poll!(std::pin::pin!(newer.ended())).is_pending());
     }
 
     #[tokio::test]

@@ -159,7 +159,11 @@ impl Writer {
                 Ok(conn) => {
                     let statements = Statements::new(&conn);
                     match self.serve(&statements, &mut batch, &mut lobby, &mut folder) {
-                        End::Closed => return,
+                        End::Closed => {
+                            // Its connection must not outlive the writer's, which folds the log at the end.
+                            drop(folder);
+                            return;
+                        }
                         End::Spoilt => {
                             tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
                         }
@@ -191,9 +195,9 @@ impl Writer {
                 }
                 if let Err(error) = self.work_off(statements, batch, lobby) {
                     let spoilt = error.spoils_connection();
+                    // Claims that wait hear of it too: they would be tried, and fail, again and again.
+                    batch.jobs.extend(lobby.dismiss());
                     batch.fail(&error);
-                    // What the failed transaction held is unclaimed again.
-                    lobby.ring_all();
                     if spoilt && self.source.is_shared() {
                         return End::Spoilt;
                     }

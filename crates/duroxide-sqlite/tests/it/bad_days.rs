@@ -167,3 +167,45 @@ async fn the_log_stays_short_under_steady_load() {
     assert!(megabytes("a.db") > 40, "the log was folded meanwhile");
     assert!(megabytes("a.db-wal") < 90, "and began anew");
 }
+
+#[tokio::test]
+async fn a_store_that_is_dropped_leaves_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    for round in 0..5 {
+        let store = file_store(&path).await;
+        let instance = format!("a-{round}");
+        store
+            .enqueue_for_orchestrator(start(&instance), None)
+            .await
+            .unwrap();
+        store.read(&instance).await.unwrap();
+        drop(store);
+        let left: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["a.db"], "the log is folded into it");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_on_a_file_that_is_gone_is_told_with_the_next_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = std::sync::Arc::new(file_store(&path).await);
+    let waiting = tokio::spawn({
+        let store = std::sync::Arc::clone(&store);
+        async move {
+            let long = Duration::from_secs(30);
+            store.fetch_orchestration_item(LEASE, long, None).await
+        }
+    });
+    // Waiting by now, or at least queued before the next request.
+    tokio::task::yield_now().await;
+    std::fs::remove_file(&path).unwrap();
+    let sent = store.enqueue_for_orchestrator(start("a"), None).await;
+    sent.unwrap_err();
+    let told = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    told.expect("told at once").unwrap().unwrap_err();
+}
