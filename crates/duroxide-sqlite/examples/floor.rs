@@ -105,6 +105,7 @@ async fn run_turns(store: Arc<SqliteProvider>) -> Result<(), Failure> {
             poll_timeout: WAIT,
             filter: None,
             cached: Some(Arc::new(Sticky)),
+            ahead: false,
         };
         for turn in store.claim_turns(claim).await? {
             tokio::spawn(run_turn(Arc::clone(&store), turn));

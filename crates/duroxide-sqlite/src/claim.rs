@@ -50,8 +50,18 @@ impl Overdue {
     }
 }
 
+/// When a claim is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handover {
+    /// After the commit.
+    Committed,
+    /// Ahead of it: if the commit fails, the claim was never made.
+    Ahead,
+}
+
 struct Claim<F, T, U> {
     queue: Queue,
+    handover: Handover,
     work: F,
     undo: U,
     tried: Option<Result<Tried<T>>>,
@@ -62,6 +72,7 @@ struct Claim<F, T, U> {
 /// Wraps a closure that claims, and one that gives back what nobody was there to take.
 pub(crate) fn claim<F, T, U>(
     queue: Queue,
+    handover: Handover,
     overdue: Overdue,
     work: F,
     undo: U,
@@ -74,6 +85,7 @@ where
     let (reply, answer) = oneshot::channel();
     let claim = Claim {
         queue,
+        handover,
         work,
         undo,
         tried: None,
@@ -119,6 +131,7 @@ where
             patience,
             is_served: found,
             leaves_more,
+            is_ahead: self.handover == Handover::Ahead,
             due,
         })
     }

@@ -12,122 +12,160 @@ use crate::kill;
 use crate::statements::Statements;
 use crate::tx::{Effects, Result, Tx};
 
-/// How one pass over the group went.
+/// An open transaction and the jobs that ran in it. Dropped without a commit, it never happened.
+pub(crate) struct Group<'g, 'c, B> {
+    statements: &'g Statements<'c>,
+    /// Makes the view of the transaction that one job gets.
+    view: B,
+    jobs: Vec<Box<dyn Job>>,
+    effects: Vec<Effects>,
+    /// How many of the effects were asked for already.
+    heard: usize,
+    guard: Guard,
+}
+
+/// How a job that fails is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    /// With everything else, and then everything else is done again.
+    Group,
+    /// By its own savepoint.
+    Job,
+}
+
+/// How one pass over jobs went.
 enum Pass {
-    /// To be committed; the effects are for those who wait.
-    Clean(Vec<Effects>),
+    Clean,
     /// A job failed after it had written something that only a rollback of everything can undo.
     Dirty,
 }
 
-/// Runs the jobs, each in a transaction as `begin` makes it, then those that `join` adds once it knows what the first ones did.
-pub(crate) fn run<'t>(
-    statements: &Statements<'_>,
-    jobs: &mut Vec<Box<dyn Job>>,
-    mut join: impl FnMut(&[Effects]) -> Vec<Box<dyn Job>>,
-    begin: impl Fn() -> Tx<'t>,
-) -> Result<Vec<Effects>> {
-    let pass = in_transaction(statements, |statements| {
-        two_passes(jobs, &mut join, |jobs| plain_pass(statements, jobs, &begin))
-    })?;
-    match pass {
-        Pass::Clean(effects) => Ok(effects),
-        // Alone in its group, the failed job was undone by the rollback.
-        Pass::Dirty if jobs.len() == 1 => Ok(Vec::new()),
-        Pass::Dirty => match in_transaction(statements, |statements| {
-            two_passes(jobs, &mut join, |jobs| {
-                savepoint_pass(statements, jobs, &begin)
-            })
-        })? {
-            Pass::Clean(effects) => Ok(effects),
+/// What became of the jobs that ran before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    Once,
+    /// The transaction was begun anew and its jobs ran again; what had left the group before is void.
+    Again,
+}
+
+impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
+    pub(crate) fn begin(statements: &'g Statements<'c>, view: B) -> Result<Self> {
+        statements.run("BEGIN IMMEDIATE")?;
+        Ok(Self {
+            statements,
+            view,
+            jobs: Vec::new(),
+            effects: Vec::new(),
+            heard: 0,
+            guard: Guard::Group,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Runs more jobs in the transaction.
+    pub(crate) fn run(&mut self, more: Vec<Box<dyn Job>>) -> Result<Ran> {
+        let from = self.jobs.len();
+        self.jobs.extend(more);
+        match self.pass(from)? {
+            Pass::Clean => Ok(Ran::Once),
+            Pass::Dirty => self.start_over().map(|()| Ran::Again),
+        }
+    }
+
+    /// The jobs from there on leave the group: they are answered before the commit, or run again.
+    pub(crate) fn split_off(&mut self, from: usize) -> Vec<Box<dyn Job>> {
+        self.jobs.split_off(from)
+    }
+
+    /// A job that left stays after all.
+    pub(crate) fn keep(&mut self, job: Box<dyn Job>) {
+        self.jobs.push(job);
+    }
+
+    /// What the jobs did since this was asked the last time.
+    pub(crate) fn news(&mut self) -> &[Effects] {
+        let from = std::mem::replace(&mut self.heard, self.effects.len());
+        &self.effects[from..]
+    }
+
+    pub(crate) fn commit(&self) -> Result<()> {
+        kill::point("before_commit");
+        self.statements.run("COMMIT")?;
+        kill::point("after_commit");
+        Ok(())
+    }
+
+    /// The jobs, to be answered, and what they did.
+    pub(crate) fn into_parts(mut self) -> (Vec<Box<dyn Job>>, Vec<Effects>) {
+        (
+            std::mem::take(&mut self.jobs),
+            std::mem::take(&mut self.effects),
+        )
+    }
+
+    fn start_over(&mut self) -> Result<()> {
+        self.statements.run("ROLLBACK")?;
+        self.statements.run("BEGIN IMMEDIATE")?;
+        self.effects.clear();
+        self.heard = 0;
+        self.guard = Guard::Job;
+        match self.pass(0)? {
+            Pass::Clean => Ok(()),
             Pass::Dirty => Err(SqliteError::Database {
                 detail: "a savepoint could not be undone".to_owned(),
             }),
-        },
+        }
+    }
+
+    fn pass(&mut self, from: usize) -> Result<Pass> {
+        match self.guard {
+            Guard::Group => self.plain_pass(from),
+            Guard::Job => self.savepoint_pass(from),
+        }
+    }
+
+    fn plain_pass(&mut self, from: usize) -> Result<Pass> {
+        let conn = self.statements.connection();
+        for job in &mut self.jobs[from..] {
+            let before = conn.total_changes();
+            let mut tx = (self.view)();
+            match job.run(&mut tx) {
+                Ok(()) => self.effects.push(tx.effects),
+                Err(error) if conn.is_autocommit() => return Err(error),
+                Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
+                Err(error) if error.spoils_connection() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Pass::Clean)
+    }
+
+    fn savepoint_pass(&mut self, from: usize) -> Result<Pass> {
+        for job in &mut self.jobs[from..] {
+            self.statements.run("SAVEPOINT job")?;
+            let mut tx = (self.view)();
+            match job.run(&mut tx) {
+                Ok(()) => self.effects.push(tx.effects),
+                Err(error) if self.statements.connection().is_autocommit() => return Err(error),
+                Err(error) if error.spoils_connection() => return Err(error),
+                Err(_) => self.statements.run("ROLLBACK TO job")?,
+            }
+            self.statements.run("RELEASE job")?;
+        }
+        Ok(Pass::Clean)
     }
 }
 
-fn two_passes(
-    jobs: &mut Vec<Box<dyn Job>>,
-    join: &mut impl FnMut(&[Effects]) -> Vec<Box<dyn Job>>,
-    pass: impl Fn(&mut [Box<dyn Job>]) -> Result<Pass>,
-) -> Result<Pass> {
-    let mut effects = match pass(jobs)? {
-        Pass::Clean(effects) => effects,
-        Pass::Dirty => return Ok(Pass::Dirty),
-    };
-    let mut joining = join(&effects);
-    let joined = pass(&mut joining);
-    // Whatever became of them, they are answered with the others.
-    jobs.append(&mut joining);
-    Ok(match joined? {
-        Pass::Clean(more) => {
-            effects.extend(more);
-            Pass::Clean(effects)
-        }
-        Pass::Dirty => Pass::Dirty,
-    })
-}
-
-fn in_transaction(
-    statements: &Statements<'_>,
-    pass: impl FnOnce(&Statements<'_>) -> Result<Pass>,
-) -> Result<Pass> {
-    statements.run("BEGIN IMMEDIATE")?;
-    let done = pass(statements).and_then(|pass| match pass {
-        Pass::Clean(effects) => {
-            kill::point("before_commit");
-            statements.run("COMMIT")?;
-            kill::point("after_commit");
-            Ok(Pass::Clean(effects))
-        }
-        Pass::Dirty => Ok(Pass::Dirty),
-    });
-    // After a disk failure SQLite may have rolled back by itself.
-    if !statements.connection().is_autocommit()
-        && let Err(error) = statements.run("ROLLBACK")
-    {
-        tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
-    }
-    done
-}
-
-fn plain_pass<'t>(
-    statements: &Statements<'_>,
-    jobs: &mut [Box<dyn Job>],
-    begin: &impl Fn() -> Tx<'t>,
-) -> Result<Pass> {
-    let mut effects = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let before = statements.connection().total_changes();
-        let mut tx = begin();
-        match job.run(&mut tx) {
-            Ok(()) => effects.push(tx.effects),
-            Err(error) if statements.connection().is_autocommit() => return Err(error),
-            Err(_) if statements.connection().total_changes() != before => return Ok(Pass::Dirty),
-            Err(error) if error.spoils_connection() => return Err(error),
-            Err(_) => {}
+impl<B> Drop for Group<'_, '_, B> {
+    fn drop(&mut self) {
+        // After a disk failure SQLite may have rolled back by itself.
+        if !self.statements.connection().is_autocommit()
+            && let Err(error) = self.statements.run("ROLLBACK")
+        {
+            tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
         }
     }
-    Ok(Pass::Clean(effects))
-}
-
-fn savepoint_pass<'t>(
-    statements: &Statements<'_>,
-    jobs: &mut [Box<dyn Job>],
-    begin: &impl Fn() -> Tx<'t>,
-) -> Result<Pass> {
-    let mut effects = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        statements.run("SAVEPOINT job")?;
-        let mut tx = begin();
-        match job.run(&mut tx) {
-            Ok(()) => effects.push(tx.effects),
-            Err(error) if statements.connection().is_autocommit() => return Err(error),
-            Err(error) if error.spoils_connection() => return Err(error),
-            Err(_) => statements.run("ROLLBACK TO job")?,
-        }
-        statements.run("RELEASE job")?;
-    }
-    Ok(Pass::Clean(effects))
 }

@@ -32,6 +32,7 @@
 //! ```
 
 mod admin;
+mod ahead;
 mod claim;
 mod codec;
 mod error;

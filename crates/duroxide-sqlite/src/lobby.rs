@@ -39,6 +39,8 @@ pub(crate) struct Wait {
     pub(crate) is_served: bool,
     /// Its last try did not exhaust the queue.
     pub(crate) leaves_more: bool,
+    /// Its caller takes what is found before the commit.
+    pub(crate) is_ahead: bool,
     /// When something becomes claimable, as its last try found out.
     pub(crate) due: Option<i64>,
 }
@@ -107,32 +109,27 @@ impl Lobby {
         None
     }
 
-    /// The claims to be tried now, given what the requests before them did.
-    pub(crate) fn call(
-        &mut self,
-        effects: &[Effects],
-        now: Instant,
-        now_ms: i64,
-    ) -> Vec<Box<dyn Job>> {
+    /// Requests did this.
+    pub(crate) fn hear(&mut self, effects: &[Effects], now: Instant, now_ms: i64) {
         let turns_at = effects.iter().filter_map(Effects::turns_at).min();
         let work_at = effects.iter().filter_map(Effects::work_at).min();
-        self.hear(Queue::Turns, turns_at, now, now_ms);
-        self.hear(Queue::Work, work_at, now, now_ms);
+        self.note(Queue::Turns, turns_at, now, now_ms);
+        self.note(Queue::Work, work_at, now, now_ms);
+    }
+
+    /// The claims of one queue to be tried now.
+    pub(crate) fn call(&mut self, queue: Queue, now: Instant) -> Vec<Box<dyn Job>> {
         let mut called = Vec::new();
-        let (mut turns_looked_at, mut work_looked_at) = (false, false);
         for parked in std::mem::take(&mut self.parked) {
-            if !self.is_called(&parked, now) {
+            if parked.queue == queue && self.is_called(&parked, now) {
+                called.push(parked.claim);
+            } else {
                 self.parked.push(parked);
-                continue;
             }
-            match parked.queue {
-                Queue::Turns => turns_looked_at = true,
-                Queue::Work => work_looked_at = true,
-            }
-            called.push(parked.claim);
         }
-        self.fresh_turns &= !turns_looked_at;
-        self.fresh_work &= !work_looked_at;
+        if !called.is_empty() {
+            *self.fresh(queue) = false;
+        }
         called
     }
 
@@ -160,7 +157,7 @@ impl Lobby {
     }
 
     /// Something becomes claimable at `at`.
-    fn hear(&mut self, queue: Queue, at: Option<i64>, now: Instant, now_ms: i64) {
+    fn note(&mut self, queue: Queue, at: Option<i64>, now: Instant, now_ms: i64) {
         match at {
             None => {}
             Some(at) if at <= now_ms => *self.fresh(queue) = true,
@@ -213,7 +210,7 @@ impl Parked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Overdue, Tried, claim};
+    use crate::claim::{Handover, Overdue, Tried, claim};
     use crate::tx::{Result, Tx};
 
     const RECHECK: Duration = Duration::from_secs(5);
@@ -222,7 +219,7 @@ mod tests {
     fn fruitless(queue: Queue, overdue: &Overdue) -> (Box<dyn Job>, impl Sized + use<>) {
         let work = |_: &mut Tx<'_>| Ok(Tried::nothing());
         let undo = |_: &mut Tx<'_>, (): &()| -> Result<()> { Ok(()) };
-        claim(queue, overdue.clone(), work, undo)
+        claim(queue, Handover::Committed, overdue.clone(), work, undo)
     }
 
     fn admit(lobby: &mut Lobby, claim: Box<dyn Job>, now: Instant) {
@@ -230,12 +227,25 @@ mod tests {
         lobby.admit(claim, &wait, now);
     }
 
+    /// Tells the lobby what requests did and tries the claims it calls then, of both queues.
+    fn call(
+        lobby: &mut Lobby,
+        effects: &[Effects],
+        now: Instant,
+        now_ms: i64,
+    ) -> Vec<Box<dyn Job>> {
+        lobby.hear(effects, now, now_ms);
+        let mut called = lobby.call(Queue::Turns, now);
+        called.extend(lobby.call(Queue::Work, now));
+        called
+    }
+
     /// A lobby in which both queues were found empty, with one claim that waits.
     fn waiting(queue: Queue, overdue: &Overdue, now: Instant) -> (Lobby, impl Sized + use<>) {
         let mut lobby = Lobby::new(RECHECK);
         let (claim, place) = fruitless(queue, overdue);
         admit(&mut lobby, claim, now);
-        let claim = lobby.call(&[], now, 0).pop().unwrap();
+        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
         let wait = claim.wait().unwrap();
         assert!(lobby.settle(claim, &wait, now, 0).is_none());
         (lobby, place)
@@ -248,7 +258,7 @@ mod tests {
         let now = Instant::now();
         admit(&mut lobby, claim, now);
         assert!(lobby.is_anybody_called(now));
-        assert_eq!(lobby.call(&[], now, 0).len(), 1);
+        assert_eq!(call(&mut lobby, &[], now, 0).len(), 1);
     }
 
     #[test]
@@ -257,8 +267,8 @@ mod tests {
         let (mut lobby, _place) = waiting(Queue::Turns, &patient, now);
         let (second, _second_place) = fruitless(Queue::Turns, &patient);
         admit(&mut lobby, second, now);
-        assert!(lobby.call(&[], now, 0).is_empty());
-        assert_eq!(lobby.call(&[], now + PUT_OFF, 0).len(), 1);
+        assert!(call(&mut lobby, &[], now, 0).is_empty());
+        assert_eq!(call(&mut lobby, &[], now + PUT_OFF, 0).len(), 1);
     }
 
     #[test]
@@ -267,10 +277,10 @@ mod tests {
         let (mut lobby, _place) = waiting(Queue::Turns, &Overdue::default(), now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
-        assert!(lobby.call(&[work], now, 7).is_empty());
+        assert!(call(&mut lobby, &[work], now, 7).is_empty());
         let mut turn = Effects::default();
         turn.turn_claimable_at(7);
-        assert_eq!(lobby.call(&[turn], now, 7).len(), 1);
+        assert_eq!(call(&mut lobby, &[turn], now, 7).len(), 1);
     }
 
     #[test]
@@ -279,10 +289,10 @@ mod tests {
         let (mut lobby, _place) = waiting(Queue::Turns, &patient, now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
-        lobby.call(&[work], now, 7);
+        call(&mut lobby, &[work], now, 7);
         let (claim, _second_place) = fruitless(Queue::Work, &patient);
         admit(&mut lobby, claim, now);
-        assert_eq!(lobby.call(&[], now, 7).len(), 1);
+        assert_eq!(call(&mut lobby, &[], now, 7).len(), 1);
     }
 
     #[test]
@@ -291,11 +301,11 @@ mod tests {
         let (mut lobby, _place) = waiting(Queue::Turns, &Overdue::default(), now);
         let mut later = Effects::default();
         later.turn_claimable_at(60_000);
-        lobby.call(&[later], now, 0);
+        call(&mut lobby, &[later], now, 0);
         assert_eq!(lobby.next_call(), Some(now + RECHECK));
         let mut sooner = Effects::default();
         sooner.turn_claimable_at(50);
-        lobby.call(&[sooner], now, 0);
+        call(&mut lobby, &[sooner], now, 0);
         assert_eq!(lobby.next_call(), Some(now + Duration::from_millis(50)));
     }
 
@@ -305,7 +315,7 @@ mod tests {
         let (mut lobby, _place) = waiting(Queue::Turns, &overdue, now);
         assert!(!lobby.is_anybody_called(now));
         overdue.tell();
-        let claim = lobby.call(&[], now, 0).pop().unwrap();
+        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
         let wait = claim.wait().unwrap();
         assert!(lobby.settle(claim, &wait, now, 0).is_some());
     }
@@ -315,7 +325,7 @@ mod tests {
         let now = Instant::now();
         let (mut lobby, place) = waiting(Queue::Turns, &Overdue::default(), now);
         drop(place);
-        let claim = lobby.call(&[], now, 0).pop().unwrap();
+        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
         let wait = claim.wait().unwrap();
         assert!(lobby.settle(claim, &wait, now, 0).is_some());
         assert!(lobby.is_empty());

@@ -121,6 +121,7 @@ impl Provider for SqliteProvider {
             poll_timeout,
             filter: filter.cloned(),
             cached: None,
+            ahead: false,
         };
         let found = self.poll_turns("fetch_orchestration_item", &claim).await?;
         Ok(found

@@ -9,7 +9,7 @@ use duroxide_core::provider::ProviderError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::claim::{self, Overdue, Tried};
+use crate::claim::{self, Handover, Overdue, Tried};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
 use crate::job::{Job, job};
@@ -151,6 +151,7 @@ impl Store {
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
         queue: Queue,
+        handover: Handover,
         deadline: Option<Instant>,
         work: impl FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
         undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + 'static,
@@ -159,7 +160,7 @@ impl Store {
             Some(_) => Overdue::default(),
             None => Overdue::at_once(),
         };
-        let (job, mut answer) = claim::claim(queue, overdue.clone(), work, undo);
+        let (job, mut answer) = claim::claim(queue, handover, overdue.clone(), work, undo);
         self.to_writer.push(Message::Job(job))?;
         let in_time = match deadline {
             Some(deadline) => timeout_at(deadline, &mut answer).await.ok(),

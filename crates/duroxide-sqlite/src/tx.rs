@@ -7,6 +7,7 @@ use duroxide_core::provider::InstanceOutcome;
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Params, Row};
 
+use crate::ahead::Ahead;
 use crate::error::SqliteError;
 use crate::statements::Prepared;
 use crate::wake::Wake;
@@ -21,6 +22,7 @@ pub(crate) struct Tx<'c> {
     pub(crate) now: i64,
     pub(crate) effects: Effects,
     followers: Option<&'c Wake>,
+    ahead: Option<&'c Ahead>,
 }
 
 /// What a committed request means to those who wait.
@@ -83,7 +85,19 @@ impl<'c> Tx<'c> {
             now,
             effects: Effects::default(),
             followers: None,
+            ahead: None,
         }
+    }
+
+    /// A transaction whose turns may be handed out ahead of its commit.
+    pub(crate) fn with_turns(mut self, ahead: &'c Ahead) -> Self {
+        self.ahead = Some(ahead);
+        self
+    }
+
+    /// The turns that are out, if this is the writer's transaction.
+    pub(crate) fn ahead(&self) -> Option<&'c Ahead> {
+        self.ahead
     }
 
     /// A transaction that can tell who is followed.

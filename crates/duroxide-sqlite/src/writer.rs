@@ -1,9 +1,9 @@
 //! The one thread that writes. In: jobs, as many as have queued up. Out: one commit for all of them, then their
-//! answers and wake-ups. Never waits for more jobs to come: a lone job commits at once, a burst shares one sync.
+//! answers and wake-ups. Never waits for jobs that might come: a lone job commits at once, a burst shares one sync.
+//! Only for turns that it has handed out itself does it wait, a moment (`fill.rs`).
 //!
 //! While somebody waits for work, the thread also looks whether another process has committed.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,23 @@ use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::ahead::Ahead;
 use crate::error::SqliteError;
 use crate::folder::Folder;
 use crate::foreign::ForeignCommits;
-use crate::group;
+use crate::group::Group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
 use crate::kill;
 use crate::lobby::Lobby;
-use crate::open::{Database, FileIdentity};
 use crate::statements::Statements;
-use crate::tx::{Effects, Result, Tx, stored_ms};
+use crate::tx::{Result, Tx, stored_ms};
 use crate::wake::Wake;
+
+mod fill;
+mod source;
+
+pub(crate) use source::Source;
 
 /// How many jobs share one commit at most; bounds what one failed commit takes with it.
 const GROUP_MAX: usize = 256;
@@ -59,75 +64,6 @@ impl Batch {
             // Nobody listens when the caller was dropped.
             let _ = reply.send(Err(error.clone()));
         }
-    }
-}
-
-/// Where the writer's connection comes from.
-pub(crate) struct Source {
-    /// The connection made at the start, until it is used.
-    first: Option<Connection>,
-    /// `None` for a database in memory.
-    file: Option<(Database, FileIdentity)>,
-}
-
-impl Source {
-    pub(crate) fn memory(conn: Connection) -> Self {
-        Self {
-            first: Some(conn),
-            file: None,
-        }
-    }
-
-    pub(crate) fn file(database: Database) -> Result<Self> {
-        let conn = database.open_writer()?;
-        let identity = database.identity()?;
-        Ok(Self {
-            first: Some(conn),
-            file: Some((database, identity)),
-        })
-    }
-
-    /// The first connection, or a new one to the same file.
-    fn connect(&mut self) -> Result<Connection> {
-        if let Some(conn) = self.first.take() {
-            return Ok(conn);
-        }
-        self.check()?;
-        match &self.file {
-            Some((database, _)) => database.open_writer(),
-            None => Err(SqliteError::Closed),
-        }
-    }
-
-    /// Whether the path still names the file that was opened.
-    ///
-    /// SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be lost
-    /// with the process. One stat per group is the price of saying so instead.
-    fn check(&self) -> Result<()> {
-        match &self.file {
-            Some((database, identity)) if database.identity()? != *identity => {
-                Err(SqliteError::FileGone {
-                    path: database.path.clone(),
-                })
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// The write-ahead log, which every commit of any process touches.
-    fn log(&self) -> Option<PathBuf> {
-        let (database, _) = self.file.as_ref()?;
-        let mut log = database.path.clone().into_os_string();
-        log.push("-wal");
-        Some(log.into())
-    }
-
-    fn database(&self) -> Option<&Database> {
-        self.file.as_ref().map(|(database, _)| database)
-    }
-
-    fn is_shared(&self) -> bool {
-        self.file.is_some()
     }
 }
 
@@ -253,7 +189,8 @@ impl Writer {
         look.into_iter().chain(call).min()
     }
 
-    /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet.
+    /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet but claims taken
+    /// ahead, which are void then.
     fn work_off(
         &self,
         statements: &Statements<'_>,
@@ -261,17 +198,28 @@ impl Writer {
         lobby: &mut Lobby,
     ) -> Result<()> {
         self.source.check()?;
-        let now_ms = || stored_ms(self.clock.now_ms());
-        let call = |effects: &[Effects]| lobby.call(effects, Instant::now(), now_ms());
-        let begin = || Tx::new(statements, now_ms()).followed_by(&self.wake);
-        let mut effects = group::run(statements, &mut batch.jobs, call, begin)?;
+        let ahead = Ahead::default();
+        let view = || {
+            Tx::new(statements, self.now_ms())
+                .followed_by(&self.wake)
+                .with_turns(&ahead)
+        };
+        let mut group = Group::begin(statements, view)?;
+        let committed = self
+            .fill(&mut group, batch, lobby, &ahead)
+            .and_then(|()| group.commit());
+        let (jobs, mut effects) = group.into_parts();
+        if let Err(error) = committed {
+            batch.jobs.extend(jobs);
+            return Err(error);
+        }
         kill::point("before_answer");
-        let (now, now_ms) = (Instant::now(), now_ms());
+        let (now, now_ms) = (Instant::now(), self.now_ms());
         for effects in &effects {
             self.wake.remember(effects);
         }
         // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
-        for job in std::mem::take(&mut batch.jobs) {
+        for job in jobs {
             let answered = match job.wait() {
                 None => Some(job),
                 Some(wait) => lobby.settle(job, &wait, now, now_ms),
@@ -285,6 +233,10 @@ impl Writer {
             let _ = reply.send(checkpoint(statements.connection()));
         }
         Ok(())
+    }
+
+    fn now_ms(&self) -> i64 {
+        stored_ms(self.clock.now_ms())
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {

@@ -165,5 +165,6 @@ fn claim(max: usize) -> TurnClaim {
         poll_timeout: Duration::ZERO,
         filter: None,
         cached: None,
+        ahead: false,
     }
 }

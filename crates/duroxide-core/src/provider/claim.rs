@@ -23,6 +23,10 @@ pub struct TurnClaim {
     pub filter: Option<DispatcherCapabilityFilter>,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,
+    /// Whether the caller takes turns ahead of the commit of their claim. It promises to do nothing with them but to
+    /// decide, and to commit or give back what it decided; a claim that did not last is told by that commit, as a lost
+    /// lease. A store need not make use of it.
+    pub ahead: bool,
 }
 
 impl fmt::Debug for TurnClaim {
@@ -32,6 +36,7 @@ impl fmt::Debug for TurnClaim {
             .field("lock_timeout", &self.lock_timeout)
             .field("poll_timeout", &self.poll_timeout)
             .field("filter", &self.filter)
+            .field("ahead", &self.ahead)
             .finish_non_exhaustive()
     }
 }

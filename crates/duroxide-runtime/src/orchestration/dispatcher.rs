@@ -47,6 +47,7 @@ impl Claiming for Turns {
             poll_timeout: engine.options.dispatcher_long_poll_timeout,
             filter: Some(engine.filter.clone()),
             cached: Some(Arc::clone(&engine.sticky) as _),
+            ahead: true,
         };
         engine.store.claim_turns(claim).await
     }

@@ -121,6 +121,12 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
+    if let Some(ahead) = tx.ahead() {
+        match commit.ends_execution() {
+            true => ahead.ended(instance),
+            false => ahead.rests(instance),
+        }
+    }
     let news = news(tx, instance, commit)?;
     tx.effects.instance_changed(instance, news);
     Ok(())

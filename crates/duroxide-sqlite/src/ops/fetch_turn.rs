@@ -16,7 +16,7 @@ use duroxide_core::provider::{
 use semver::Version;
 use tokio::time::Instant;
 
-use crate::claim::Tried;
+use crate::claim::{Handover, Tried};
 use crate::codec;
 use crate::lobby::Queue;
 use crate::ops::orphans::{self, Orphan, Unnamed};
@@ -34,6 +34,7 @@ pub(crate) struct Ask {
     lock_timeout: Duration,
     filter: Option<DispatcherCapabilityFilter>,
     cached: Option<Arc<dyn CachedHistories>>,
+    handover: Handover,
     grace: Duration,
 }
 
@@ -44,6 +45,10 @@ impl Ask {
             lock_timeout: claim.lock_timeout,
             filter: claim.filter.clone(),
             cached: claim.cached.clone(),
+            handover: match claim.ahead {
+                true => Handover::Ahead,
+                false => Handover::Committed,
+            },
             grace,
         }
     }
@@ -76,6 +81,14 @@ struct Candidate {
     somebody_awaits: bool,
 }
 
+/// What a walk over the queue found.
+struct Chosen {
+    candidates: Vec<Candidate>,
+    strays: Vec<Orphan>,
+    /// Whether an instance was passed over that the next transaction may claim.
+    some_rest: bool,
+}
+
 /// A claimed turn as the transaction left it.
 pub(crate) struct RawTurn {
     instance: String,
@@ -104,7 +117,9 @@ pub(crate) async fn run(
         let step = Arc::clone(ask);
         let step = move |tx: &mut Tx<'_>| claim(tx, &step);
         let undo = |tx: &mut Tx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
+        let raw = store
+            .claim(Queue::Turns, ask.handover, deadline, step, undo)
+            .await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for raw in raw {
@@ -130,7 +145,11 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
     if ask.wants_nothing() {
         return Ok(Tried::nothing());
     }
-    let (candidates, strays) = choose(tx, ask)?;
+    let Chosen {
+        candidates,
+        strays,
+        some_rest,
+    } = choose(tx, ask)?;
     for stray in strays {
         orphans::settle(tx, &stray, ask.grace)?;
     }
@@ -146,7 +165,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
             .min();
     }
     Ok(Tried {
-        leaves_more: found.len() >= ask.max,
+        leaves_more: some_rest || found.len() >= ask.max,
         found,
         due,
     })
@@ -154,15 +173,20 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
 
 /// Walks over instances with visible messages and no valid lease until enough are found. Only reads: rows must not
 /// move under the walk.
-fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
+fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
     let mut seen = HashSet::new();
     let mut candidates = Vec::new();
     let mut strays = Vec::new();
+    let mut some_rest = false;
     orchestrator_queue::walk_claimable(tx, |instance| {
         if seen.contains(instance) {
             return Ok(true);
         }
         seen.insert(instance.to_owned());
+        if tx.ahead().is_some_and(|ahead| ahead.is_resting(instance)) {
+            some_rest = true;
+            return Ok(true);
+        }
         match instances::handler(tx, instance)? {
             Some(handler) => {
                 if ask.accepts(handler.pinned.as_ref()) {
@@ -196,7 +220,11 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Candidate>, Vec<Orphan>)> {
         }
         Ok(candidates.len() < ask.max)
     })?;
-    Ok((candidates, strays))
+    Ok(Chosen {
+        candidates,
+        strays,
+        some_rest,
+    })
 }
 
 fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
@@ -209,6 +237,9 @@ fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
     } = candidate;
     if somebody_awaits {
         orchestrator_queue::end_wait_for_start(tx, &instance)?;
+    }
+    if let (Handover::Ahead, Some(ahead)) = (ask.handover, tx.ahead()) {
+        ahead.hand_out(&instance);
     }
     let token = token::for_turn(&instance, tx.now);
     instance_locks::grant(tx, &instance, &token, tx.later(ask.lock_timeout))?;

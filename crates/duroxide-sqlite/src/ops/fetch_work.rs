@@ -7,7 +7,7 @@ use std::time::Duration;
 use duroxide_core::provider::{ClaimedWork, SessionFetchConfig, TagFilter, WorkClaim};
 use tokio::time::Instant;
 
-use crate::claim::Tried;
+use crate::claim::{Handover, Tried};
 use crate::codec;
 use crate::lobby::Queue;
 use crate::ops::{abandon_work, set_aside};
@@ -62,7 +62,9 @@ pub(crate) async fn run(
         let step = Arc::clone(ask);
         let step = move |tx: &mut Tx<'_>| claim(tx, &step);
         let undo = |tx: &mut Tx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Work, deadline, step, undo).await?;
+        let raw = store
+            .claim(Queue::Work, Handover::Committed, deadline, step, undo)
+            .await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for RawWork {

@@ -200,6 +200,7 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
         let turns = store
             .claim_turns(TurnClaim {
                 cached: Some(Arc::new(held)),
+                ahead: false,
                 ..claim(1)
             })
             .await
@@ -227,6 +228,7 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
     let error = store
         .claim_turns(TurnClaim {
             cached: Some(Arc::new(Broken)),
+            ahead: false,
             ..claim(1)
         })
         .await
@@ -360,5 +362,6 @@ fn claim(max: usize) -> TurnClaim {
         poll_timeout: NO_WAIT,
         filter: None,
         cached: None,
+        ahead: false,
     }
 }

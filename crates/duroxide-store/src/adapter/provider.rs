@@ -97,6 +97,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
             poll_timeout,
             filter: filter.cloned(),
             cached: None,
+            ahead: false,
         };
         let claimed = turn::claim::run(&*self.store, self.orphan_grace, &ask).await;
         let mut turns = at("fetch_orchestration_item", claimed)?;

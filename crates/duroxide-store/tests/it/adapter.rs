@@ -202,6 +202,7 @@ async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
             poll_timeout: Duration::ZERO,
             filter: None,
             cached: Some(std::sync::Arc::new(Holds(held))),
+            ahead: false,
         };
         let turns = provider.claim_turns(claim).await.unwrap();
         assert_eq!(turns.len(), 1);

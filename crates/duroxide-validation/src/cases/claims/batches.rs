@@ -23,6 +23,7 @@ async fn turns<F: ProviderFactory + ?Sized>(
         poll_timeout: Duration::ZERO,
         filter,
         cached: None,
+        ahead: false,
     };
     bench
         .store

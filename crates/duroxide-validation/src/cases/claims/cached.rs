@@ -46,6 +46,7 @@ async fn claim_holding<F: ProviderFactory + ?Sized>(
         poll_timeout: Duration::ZERO,
         filter: None,
         cached: Some(Arc::new(Held(held))),
+        ahead: false,
     };
     let mut claimed = bench
         .store

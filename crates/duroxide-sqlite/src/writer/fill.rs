@@ -1,0 +1,105 @@
+//! What goes into one transaction. In: the requests that have queued up, and claims that wait. Out: all of them run in
+//! the open group, turns handed out ahead of the commit, and what those decided in the meantime.
+//!
+//! A step of an orchestration is a message, the claim of its turn, and the commit of that turn. Handed out ahead, the
+//! turn runs while the transaction is open, and all three share one commit. Activities are never handed out ahead:
+//! what they do is seen outside, so that they were scheduled must be on disk first.
+
+use std::time::{Duration, Instant};
+
+use super::{Batch, GROUP_MAX, Writer};
+use crate::ahead::Ahead;
+use crate::group::{Group, Ran};
+use crate::job::Job;
+use crate::lobby::{Lobby, Queue};
+use crate::tx::{Result, Tx};
+
+/// How long a transaction waits for the next turn that is out; a turn that takes longer commits with a later one.
+const HOLD: Duration = Duration::from_micros(150);
+/// How long a transaction stays open at most for turns that are out. Others, and other processes, wait for its end.
+const HOLD_MAX: Duration = Duration::from_millis(2);
+/// With more jobs than this there is no waiting: a commit is shared by many already.
+const HOLD_JOBS_MAX: usize = 8;
+
+impl Writer {
+    /// Runs what has queued up and hands out turns, as long as turns come back soon.
+    pub(super) fn fill<'t>(
+        &self,
+        group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
+        batch: &mut Batch,
+        lobby: &mut Lobby,
+        ahead: &Ahead,
+    ) -> Result<()> {
+        let until = Instant::now() + HOLD_MAX;
+        loop {
+            let jobs = std::mem::take(&mut batch.jobs);
+            run(group, jobs, lobby, ahead)?;
+            lobby.hear(group.news(), Instant::now(), self.now_ms());
+            self.hand_out(group, batch, lobby, ahead)?;
+            if !ahead.anybody_out() || group.len() >= GROUP_MAX {
+                break;
+            }
+            let hold = if group.len() > HOLD_JOBS_MAX {
+                Duration::ZERO
+            } else {
+                HOLD
+            };
+            if !self.turns_come_back(batch, lobby, until.min(Instant::now() + hold)) {
+                break;
+            }
+        }
+        let claims = lobby.call(Queue::Work, Instant::now());
+        run(group, claims, lobby, ahead)
+    }
+
+    /// Tries the claims of turns, and answers those whose callers take turns ahead.
+    fn hand_out<'t>(
+        &self,
+        group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
+        batch: &mut Batch,
+        lobby: &mut Lobby,
+        ahead: &Ahead,
+    ) -> Result<()> {
+        let from = group.len();
+        let claims = lobby.call(Queue::Turns, Instant::now());
+        run(group, claims, lobby, ahead)?;
+        let (now, now_ms) = (Instant::now(), self.now_ms());
+        for claim in group.split_off(from) {
+            match claim.wait() {
+                Some(wait) if wait.is_ahead => {
+                    let answered = lobby.settle(claim, &wait, now, now_ms);
+                    // What nobody was there to take is given back in the same transaction.
+                    batch.jobs.extend(answered.and_then(Job::answer));
+                }
+                Some(_) | None => group.keep(claim),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for jobs; whether any came in time.
+    fn turns_come_back(&self, batch: &mut Batch, lobby: &mut Lobby, until: Instant) -> bool {
+        loop {
+            self.gather(Some(Duration::ZERO), batch, lobby);
+            let left = until.saturating_duration_since(Instant::now());
+            if !batch.jobs.is_empty() || left.is_zero() {
+                return !batch.jobs.is_empty();
+            }
+            self.inbox.linger(left);
+        }
+    }
+}
+
+fn run<'t>(
+    group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
+    jobs: Vec<Box<dyn Job>>,
+    lobby: &mut Lobby,
+    ahead: &Ahead,
+) -> Result<()> {
+    if group.run(jobs)? == Ran::Again {
+        // The claims handed out before were undone with the rest, and somebody should claim their turns anew.
+        ahead.forget();
+        lobby.ring_all();
+    }
+    Ok(())
+}

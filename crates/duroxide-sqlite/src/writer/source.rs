@@ -1,0 +1,79 @@
+//! Where the writer gets its connection. In: a database. Out: a connection to it, and again one after the disk failed.
+//! Never one to another file that took its name.
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+
+use crate::error::SqliteError;
+use crate::open::{Database, FileIdentity};
+use crate::tx::Result;
+
+/// The connection made at the start, then others to the same file.
+pub(crate) struct Source {
+    /// The connection made at the start, until it is used.
+    first: Option<Connection>,
+    /// `None` for a database in memory.
+    file: Option<(Database, FileIdentity)>,
+}
+
+impl Source {
+    pub(crate) fn memory(conn: Connection) -> Self {
+        Self {
+            first: Some(conn),
+            file: None,
+        }
+    }
+
+    pub(crate) fn file(database: Database) -> Result<Self> {
+        let conn = database.open_writer()?;
+        let identity = database.identity()?;
+        Ok(Self {
+            first: Some(conn),
+            file: Some((database, identity)),
+        })
+    }
+
+    /// The first connection, or a new one to the same file.
+    pub(super) fn connect(&mut self) -> Result<Connection> {
+        if let Some(conn) = self.first.take() {
+            return Ok(conn);
+        }
+        self.check()?;
+        match &self.file {
+            Some((database, _)) => database.open_writer(),
+            None => Err(SqliteError::Closed),
+        }
+    }
+
+    /// Whether the path still names the file that was opened.
+    ///
+    /// SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be lost
+    /// with the process. One stat per group is the price of saying so instead.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.file {
+            Some((database, identity)) if database.identity()? != *identity => {
+                Err(SqliteError::FileGone {
+                    path: database.path.clone(),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The write-ahead log, which every commit of any process touches.
+    pub(super) fn log(&self) -> Option<PathBuf> {
+        let (database, _) = self.file.as_ref()?;
+        let mut log = database.path.clone().into_os_string();
+        log.push("-wal");
+        Some(log.into())
+    }
+
+    pub(super) fn database(&self) -> Option<&Database> {
+        self.file.as_ref().map(|(database, _)| database)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.file.is_some()
+    }
+}
