@@ -6,6 +6,23 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether turns were handed out whose claim is not committed yet. Readers do not see what such a turn was claimed on, so
+/// what it asks has to be asked of the writer.
+#[derive(Debug, Default)]
+pub(crate) struct Uncommitted(AtomicBool);
+
+impl Uncommitted {
+    /// Said before the first turn is handed out, and taken back when the transaction is over.
+    pub(crate) fn say(&self, any: bool) {
+        self.0.store(any, Ordering::SeqCst);
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::oneshot;
 
 use crate::error::SqliteError;
+use crate::inbox::Inbox;
 use crate::job::{Job, guarded, verdict};
 use crate::lobby::{Patience, Queue, Wait};
 use crate::tx::{Result, Tx};
+use crate::writer::Message;
 
 /// What one try to claim something brought.
 #[derive(Debug)]
@@ -59,47 +61,57 @@ pub(crate) enum Handover {
     Ahead,
 }
 
-struct Claim<F, T, U> {
+struct Claim<F, T: Send + 'static> {
     queue: Queue,
     handover: Handover,
     work: F,
-    undo: U,
+    undo: Undo<T>,
     tried: Option<Result<Tried<T>>>,
     overdue: Overdue,
-    reply: oneshot::Sender<Result<Tried<T>>>,
+    reply: oneshot::Sender<Result<Parcel<T>>>,
+    writer: Arc<Inbox<Message>>,
 }
 
-/// Wraps a closure that claims, and one that gives back what nobody was there to take.
+/// How a claim is given back.
+type Undo<T> = Arc<dyn Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync>;
+
+/// What a claim asks for and how it wants to be treated.
+pub(crate) struct Terms {
+    pub(crate) queue: Queue,
+    pub(crate) handover: Handover,
+    pub(crate) overdue: Overdue,
+}
+
+/// Wraps a closure that claims, and one that gives back, by way of the writer, what nobody was there to take.
 pub(crate) fn claim<F, T, U>(
-    queue: Queue,
-    handover: Handover,
-    overdue: Overdue,
+    terms: Terms,
+    writer: Arc<Inbox<Message>>,
     work: F,
     undo: U,
-) -> (Box<dyn Job>, oneshot::Receiver<Result<Tried<T>>>)
+) -> (Box<dyn Job>, oneshot::Receiver<Result<Parcel<T>>>)
 where
     F: FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
     T: Send + 'static,
-    U: Fn(&mut Tx<'_>, &T) -> Result<()> + Send + 'static,
+    U: Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync + 'static,
 {
     let (reply, answer) = oneshot::channel();
     let claim = Claim {
-        queue,
-        handover,
+        queue: terms.queue,
+        handover: terms.handover,
         work,
-        undo,
+        undo: Arc::new(undo),
         tried: None,
-        overdue,
+        overdue: terms.overdue,
         reply,
+        writer,
     };
     (Box::new(claim), answer)
 }
 
-impl<F, T, U> Job for Claim<F, T, U>
+impl<F, T> Job for Claim<F, T>
 where
     F: FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send,
     T: Send + 'static,
-    U: Fn(&mut Tx<'_>, &T) -> Result<()> + Send + 'static,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         // A lease taken for nobody would keep others waiting.
@@ -136,16 +148,21 @@ where
         })
     }
 
-    fn answer(self: Box<Self>) -> Option<Box<dyn Job>> {
-        let tried = self.tried.unwrap_or(Err(SqliteError::Closed));
-        let unclaimed = self.reply.send(tried).err()?.ok()?.found;
-        if unclaimed.is_empty() {
-            return None;
-        }
-        Some(Box::new(GiveBack {
-            unclaimed,
-            undo: self.undo,
-        }))
+    fn answer(self: Box<Self>) {
+        let Self {
+            tried,
+            undo,
+            writer,
+            reply,
+            ..
+        } = *self;
+        let tried = tried.unwrap_or(Err(SqliteError::Closed));
+        // If nobody is left to take it, the parcel finds its own way back.
+        let _ = reply.send(tried.map(|tried| Parcel {
+            found: tried.found,
+            undo,
+            writer,
+        }));
     }
 
     fn fail(self: Box<Self>, error: SqliteError) {
@@ -153,26 +170,48 @@ where
     }
 }
 
-/// Gives back what was claimed for a caller that went away.
-struct GiveBack<T, U> {
-    unclaimed: Vec<T>,
-    undo: U,
+/// What was claimed, on its way to the caller. Dropped before it is opened, by a caller that went away, it is given
+/// back: its lease would keep others waiting until it runs out.
+pub(crate) struct Parcel<T: Send + 'static> {
+    found: Vec<T>,
+    undo: Undo<T>,
+    writer: Arc<Inbox<Message>>,
 }
 
-impl<T, U> Job for GiveBack<T, U>
-where
-    T: Send,
-    U: Fn(&mut Tx<'_>, &T) -> Result<()> + Send,
-{
+impl<T: Send + 'static> Parcel<T> {
+    pub(crate) fn open(mut self) -> Vec<T> {
+        std::mem::take(&mut self.found)
+    }
+}
+
+impl<T: Send + 'static> Drop for Parcel<T> {
+    fn drop(&mut self) {
+        if self.found.is_empty() {
+            return;
+        }
+        let back = GiveBack {
+            unclaimed: std::mem::take(&mut self.found),
+            undo: Arc::clone(&self.undo),
+        };
+        // A store that is closed already lets the lease run out.
+        let _ = self.writer.push(Message::Job(Box::new(back)));
+    }
+}
+
+/// Gives back what was claimed for a caller that went away.
+struct GiveBack<T> {
+    unclaimed: Vec<T>,
+    undo: Undo<T>,
+}
+
+impl<T: Send> Job for GiveBack<T> {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         self.unclaimed
             .iter()
             .try_for_each(|found| (self.undo)(tx, found))
     }
 
-    fn answer(self: Box<Self>) -> Option<Box<dyn Job>> {
-        None
-    }
+    fn answer(self: Box<Self>) {}
 
     fn fail(self: Box<Self>, error: SqliteError) {
         tracing::debug!(target: "duroxide::providers::sqlite", %error, "an unwanted claim could not be given back, its lease will run out");

@@ -19,9 +19,8 @@ pub(crate) trait Job: Send {
         None
     }
 
-    /// The transaction is committed: hand out the answer kept by [`run`](Self::run). If nobody is left to take it,
-    /// returns what must be done to undo the request.
-    fn answer(self: Box<Self>) -> Option<Box<dyn Job>>;
+    /// The transaction is committed: hand out the answer kept by [`run`](Self::run).
+    fn answer(self: Box<Self>);
 
     /// The transaction never happened.
     fn fail(self: Box<Self>, error: SqliteError);
@@ -64,12 +63,11 @@ where
         verdict
     }
 
-    fn answer(self: Box<Self>) -> Option<Box<dyn Job>> {
+    fn answer(self: Box<Self>) {
         // Nobody listens when the caller was dropped.
         let _ = self
             .reply
             .send(self.outcome.unwrap_or(Err(SqliteError::Closed)));
-        None
     }
 
     fn fail(self: Box<Self>, error: SqliteError) {

@@ -210,7 +210,10 @@ impl Parked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Handover, Overdue, Tried, claim};
+    use std::sync::Arc;
+
+    use crate::claim::{Handover, Overdue, Terms, Tried, claim};
+    use crate::inbox::Inbox;
     use crate::tx::{Result, Tx};
 
     const RECHECK: Duration = Duration::from_secs(5);
@@ -219,7 +222,12 @@ mod tests {
     fn fruitless(queue: Queue, overdue: &Overdue) -> (Box<dyn Job>, impl Sized + use<>) {
         let work = |_: &mut Tx<'_>| Ok(Tried::nothing());
         let undo = |_: &mut Tx<'_>, (): &()| -> Result<()> { Ok(()) };
-        claim(queue, Handover::Committed, overdue.clone(), work, undo)
+        let terms = Terms {
+            queue,
+            handover: Handover::Committed,
+            overdue: overdue.clone(),
+        };
+        claim(terms, Arc::new(Inbox::new()), work, undo)
     }
 
     fn admit(lobby: &mut Lobby, claim: Box<dyn Job>, now: Instant) {

@@ -306,7 +306,7 @@ impl Provider for SqliteProvider {
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
         let (id, key) = (instance.to_owned(), key.to_owned());
         let step = move |tx: &mut Tx<'_>| kv::value(tx, &id, &key);
-        self.store.read("get_kv_value", step).await
+        self.store.ask("get_kv_value", step).await
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
@@ -344,7 +344,7 @@ impl Provider for SqliteProvider {
             let (execution_id, id) = (activity.execution_id, activity.activity_id);
             worker_queue::attempts(tx, &activity.instance, execution_id, id)
         };
-        let attempts = self.store.read("activity_claimed", step).await?;
+        let attempts = self.store.ask("activity_claimed", step).await?;
         // Only a claimed activity leaves the queue, so one that is gone was claimed.
         Ok(Some(attempts.is_none_or(|attempts| attempts > 0)))
     }

@@ -62,8 +62,7 @@ impl Reader {
         let mut next = Some(first);
         while let Some(mut job) = next {
             match self.read(statements, job.as_mut()) {
-                // A read leaves nothing to undo.
-                Ok(()) => drop(job.answer()),
+                Ok(()) => job.answer(),
                 Err(error) => {
                     let spoilt = error.spoils_connection();
                     job.fail(error);

@@ -9,7 +9,8 @@ use duroxide_core::provider::ProviderError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::claim::{self, Handover, Overdue, Tried};
+use crate::ahead::Uncommitted;
+use crate::claim::{self, Handover, Overdue, Terms, Tried};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
 use crate::job::{Job, job};
@@ -34,6 +35,7 @@ pub(crate) struct Store {
     writer: Option<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
     wake: Arc<Wake>,
+    uncommitted: Arc<Uncommitted>,
     pub(crate) unknown_instance_grace: Duration,
 }
 
@@ -63,11 +65,13 @@ impl Store {
         };
         let clock = Arc::clone(&options.clock);
         let wake = Arc::new(Wake::default());
+        let uncommitted = Arc::new(Uncommitted::default());
         let to_writer = Arc::new(Inbox::new());
         let writer = Writer {
             source,
             inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
+            uncommitted: Arc::clone(&uncommitted),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -98,6 +102,7 @@ impl Store {
             writer: Some(writer),
             readers,
             wake,
+            uncommitted,
             unknown_instance_grace: options.unknown_instance_grace,
         })
     }
@@ -134,6 +139,18 @@ impl Store {
             .map_err(|error| error.into_provider_error(operation))
     }
 
+    /// As [`read`](Self::read), for what a turn may ask while it runs: sees all that its claim saw. Only for short reads.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        operation: &str,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ProviderError> {
+        if self.uncommitted.any() {
+            return self.write(operation, work).await;
+        }
+        self.read(operation, work).await
+    }
+
     async fn read_step<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
@@ -154,13 +171,22 @@ impl Store {
         handover: Handover,
         deadline: Option<Instant>,
         work: impl FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
-        undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + 'static,
+        undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Vec<T>> {
         let overdue = match deadline {
             Some(_) => Overdue::default(),
             None => Overdue::at_once(),
         };
-        let (job, mut answer) = claim::claim(queue, handover, overdue.clone(), work, undo);
+        let (job, mut answer) = claim::claim(
+            Terms {
+                queue,
+                handover,
+                overdue: overdue.clone(),
+            },
+            Arc::clone(&self.to_writer),
+            work,
+            undo,
+        );
         self.to_writer.push(Message::Job(job))?;
         let in_time = match deadline {
             Some(deadline) => timeout_at(deadline, &mut answer).await.ok(),
@@ -175,7 +201,7 @@ impl Store {
                 answer.await
             }
         };
-        Ok(answered.unwrap_or(Err(SqliteError::Closed))?.found)
+        Ok(answered.unwrap_or(Err(SqliteError::Closed))?.open())
     }
 
     /// Folds the write-ahead log into the database file.

@@ -11,7 +11,7 @@ use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, Uncommitted};
 use crate::error::SqliteError;
 use crate::folder::Folder;
 use crate::foreign::ForeignCommits;
@@ -71,6 +71,7 @@ pub(crate) struct Writer {
     pub(crate) source: Source,
     pub(crate) inbox: Arc<Inbox<Message>>,
     pub(crate) wake: Arc<Wake>,
+    pub(crate) uncommitted: Arc<Uncommitted>,
     pub(crate) clock: ClockRef,
     /// How long a claim rests at most.
     pub(crate) recheck: Duration,
@@ -209,6 +210,7 @@ impl Writer {
             .fill(&mut group, batch, lobby, &ahead)
             .and_then(|()| group.commit());
         let (jobs, mut effects) = group.into_parts();
+        self.uncommitted.say(false);
         if let Err(error) = committed {
             batch.jobs.extend(jobs);
             return Err(error);
@@ -224,7 +226,9 @@ impl Writer {
                 None => Some(job),
                 Some(wait) => lobby.settle(job, &wait, now, now_ms),
             };
-            batch.jobs.extend(answered.and_then(Job::answer));
+            if let Some(job) = answered {
+                job.answer();
+            }
         }
         for effects in &mut effects {
             self.wake.announce(effects);

@@ -25,7 +25,9 @@ pub struct TurnClaim {
     pub cached: Option<Arc<dyn CachedHistories>>,
     /// Whether the caller takes turns ahead of the commit of their claim. It promises to do nothing with them but to
     /// decide, and to commit or give back what it decided; a claim that did not last is told by that commit, as a lost
-    /// lease. A store need not make use of it.
+    /// lease. What it asks meanwhile ([`get_kv_value`](super::Provider::get_kv_value),
+    /// [`activity_claimed`](super::Provider::activity_claimed)) is answered as of its claim. A store need not make use
+    /// of it.
     pub ahead: bool,
 }
 

@@ -35,7 +35,7 @@ impl Writer {
             let jobs = std::mem::take(&mut batch.jobs);
             run(group, jobs, lobby, ahead)?;
             lobby.hear(group.news(), Instant::now(), self.now_ms());
-            self.hand_out(group, batch, lobby, ahead)?;
+            self.hand_out(group, lobby, ahead)?;
             if !ahead.anybody_out() || group.len() >= GROUP_MAX {
                 break;
             }
@@ -56,7 +56,6 @@ impl Writer {
     fn hand_out<'t>(
         &self,
         group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
-        batch: &mut Batch,
         lobby: &mut Lobby,
         ahead: &Ahead,
     ) -> Result<()> {
@@ -67,9 +66,10 @@ impl Writer {
         for claim in group.split_off(from) {
             match claim.wait() {
                 Some(wait) if wait.is_ahead => {
-                    let answered = lobby.settle(claim, &wait, now, now_ms);
-                    // What nobody was there to take is given back in the same transaction.
-                    batch.jobs.extend(answered.and_then(Job::answer));
+                    self.uncommitted.say(true);
+                    if let Some(claim) = lobby.settle(claim, &wait, now, now_ms) {
+                        claim.answer();
+                    }
                 }
                 Some(_) | None => group.keep(claim),
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide::providers::Provider;
 use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::runtime::RuntimeOptions;
 use duroxide::{ActivityContext, OrchestrationContext};
 use tokio::runtime::{Builder, Runtime};
 
@@ -98,11 +99,19 @@ fn what_an_async_runtime_left_behind_goes_on_in_the_next_one() {
             ctx.schedule_activity("echo", "done").await
         })
         .build();
+    // What was being worked on when the runtime went is free again when its lease has run out.
+    let lease = Duration::from_millis(500);
+    let options = || RuntimeOptions {
+        orchestrator_lock_timeout: lease,
+        worker_lock_timeout: lease,
+        worker_lock_renewal_buffer: lease / 4,
+        ..quick()
+    };
     let [first, second] = both_kinds();
     first.block_on(async {
         let store = Arc::new(SqliteProvider::new(&url, None).await.unwrap());
         let none = activities().build();
-        let world = World::on(store, none, finishes.clone(), quick()).await;
+        let world = World::on(store, none, finishes.clone(), options()).await;
         let started = world.client.start_orchestration("i", "o", "").await;
         started.unwrap();
     });
@@ -112,7 +121,7 @@ fn what_an_async_runtime_left_behind_goes_on_in_the_next_one() {
         let echo = activities()
             .register("echo", |_: ActivityContext, input| async move { Ok(input) })
             .build();
-        let world = World::on(store, echo, finishes, quick()).await;
+        let world = World::on(store, echo, finishes, options()).await;
         assert_eq!(output(&world.outcome("i").await), "done");
         world.stop().await;
     });
