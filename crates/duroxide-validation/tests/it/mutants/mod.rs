@@ -133,6 +133,7 @@ flaws! {
     WatchTellsAnotherEnd: "a watch tells an end that is not the one stored";
     WatchCallsAllRunning: "a watch calls every instance running";
     TrustsCache: "a history in the caller's memory is confirmed unseen";
+    AheadUnleased: "a turn taken ahead holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";
     SetAsideDoesNothing: "messages set aside stay in the queue";

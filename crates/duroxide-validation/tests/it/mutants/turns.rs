@@ -204,9 +204,20 @@ impl Mutant {
         match self.flaw {
             Flaw::BatchTooLarge => claim.max += 1,
             Flaw::TrustsCache => return self.claim_trusting(claim).await,
+            Flaw::AheadUnleased if claim.ahead => return self.claim_unleased(claim).await,
             _ => {}
         }
         self.inner.claim_turns(claim).await
+    }
+
+    async fn claim_unleased(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        let turns = self.inner.claim_turns(claim).await?;
+        for turn in &turns {
+            self.inner
+                .abandon_orchestration_item(&turn.lock_token, None, true)
+                .await?;
+        }
+        Ok(turns)
     }
 
     async fn claim_trusting(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
