@@ -19,6 +19,8 @@ pub(crate) struct Tried<T> {
     pub(crate) found: Vec<T>,
     /// Whether the claim took all it asked for, so that there may be more.
     pub(crate) leaves_more: bool,
+    /// Whether what was found may be handed out at once.
+    pub(crate) handover: Handover,
     /// If nothing was found: when something becomes claimable unless somebody writes.
     pub(crate) due: Option<i64>,
 }
@@ -28,6 +30,7 @@ impl<T> Tried<T> {
         Self {
             found: Vec::new(),
             leaves_more: false,
+            handover: Handover::Committed,
             due: None,
         }
     }
@@ -63,7 +66,6 @@ pub(crate) enum Handover {
 
 struct Claim<F, T: Send + 'static> {
     queue: Queue,
-    handover: Handover,
     work: F,
     undo: Undo<T>,
     tried: Option<Result<Tried<T>>>,
@@ -78,7 +80,6 @@ type Undo<T> = Arc<dyn Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync>;
 /// What a claim asks for and how it wants to be treated.
 pub(crate) struct Terms {
     pub(crate) queue: Queue,
-    pub(crate) handover: Handover,
     pub(crate) overdue: Overdue,
 }
 
@@ -97,7 +98,6 @@ where
     let (reply, answer) = oneshot::channel();
     let claim = Claim {
         queue: terms.queue,
-        handover: terms.handover,
         work,
         undo: Arc::new(undo),
         tried: None,
@@ -125,11 +125,21 @@ where
         verdict
     }
 
+    fn minds_leases(&self) -> bool {
+        // Passes over instances whose turns are out.
+        false
+    }
+
     fn wait(&self) -> Option<Wait> {
-        let (found, leaves_more, due) = match &self.tried {
-            None => (false, false, None),
-            Some(Ok(tried)) => (!tried.found.is_empty(), tried.leaves_more, tried.due),
-            Some(Err(_)) => (true, false, None),
+        let (is_served, leaves_more, handover, due) = match &self.tried {
+            None => (false, false, Handover::Committed, None),
+            Some(Ok(tried)) => (
+                !tried.found.is_empty(),
+                tried.leaves_more,
+                tried.handover,
+                tried.due,
+            ),
+            Some(Err(_)) => (true, false, Handover::Committed, None),
         };
         let patience = if self.reply.is_closed() {
             Patience::Gone
@@ -141,9 +151,9 @@ where
         Some(Wait {
             queue: self.queue,
             patience,
-            is_served: found,
+            is_served,
             leaves_more,
-            is_ahead: self.handover == Handover::Ahead,
+            handover,
             due,
         })
     }

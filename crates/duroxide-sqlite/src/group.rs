@@ -6,17 +6,19 @@
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
 //! the failed one is undone. If the commit fails, nothing happened and every job is told so.
 
+use duroxide_core::clock::ClockRef;
+
 use crate::error::SqliteError;
 use crate::job::Job;
 use crate::kill;
 use crate::statements::Statements;
-use crate::tx::{Effects, Result, Tx};
+use crate::tx::{Aware, Effects, Result, Tx, stored_ms};
 
 /// An open transaction and the jobs that ran in it. Dropped without a commit, it never happened.
-pub(crate) struct Group<'g, 'c, B> {
+pub(crate) struct Group<'g, 'c> {
     statements: &'g Statements<'c>,
-    /// Makes the view of the transaction that one job gets.
-    view: B,
+    clock: &'g ClockRef,
+    aware: Aware<'g>,
     jobs: Vec<Box<dyn Job>>,
     effects: Vec<Effects>,
     /// How many of the effects were asked for already.
@@ -48,21 +50,33 @@ pub(crate) enum Ran {
     Again,
 }
 
-impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
-    pub(crate) fn begin(statements: &'g Statements<'c>, view: B) -> Result<Self> {
+impl<'g, 'c> Group<'g, 'c> {
+    pub(crate) fn begin(
+        statements: &'g Statements<'c>,
+        clock: &'g ClockRef,
+        aware: Aware<'g>,
+    ) -> Result<Self> {
         statements.run("BEGIN IMMEDIATE")?;
-        Ok(Self {
+        let group = Self {
             statements,
-            view,
+            clock,
+            aware,
             jobs: Vec::new(),
             effects: Vec::new(),
             heard: 0,
             guard: Guard::Group,
-        })
+        };
+        aware.known.check(statements)?;
+        Ok(group)
     }
 
     pub(crate) fn len(&self) -> usize {
         self.jobs.len()
+    }
+
+    /// Whether each job has a savepoint of its own since one of them failed.
+    pub(crate) fn has_started_over(&self) -> bool {
+        self.guard == Guard::Job
     }
 
     /// Runs more jobs in the transaction.
@@ -81,8 +95,8 @@ impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
     }
 
     /// A job that left stays after all.
-    pub(crate) fn keep(&mut self, job: Box<dyn Job>) {
-        self.jobs.push(job);
+    pub(crate) fn extend(&mut self, job: Option<Box<dyn Job>>) {
+        self.jobs.extend(job);
     }
 
     /// What the jobs did since this was asked the last time.
@@ -91,7 +105,9 @@ impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
         &self.effects[from..]
     }
 
+    /// Writes the leases of turns that are still out, and commits.
     pub(crate) fn commit(&self) -> Result<()> {
+        self.aware.ahead.write_leases(&self.view())?;
         kill::point("before_commit");
         self.statements.run("COMMIT")?;
         kill::point("after_commit");
@@ -106,8 +122,20 @@ impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
         )
     }
 
+    /// The transaction as one job sees it.
+    fn view(&self) -> Tx<'g> {
+        Tx::new(self.statements, stored_ms(self.clock.now_ms())).aware_of(self.aware)
+    }
+
+    /// Something that was done is no longer so.
+    fn undone(&self) {
+        self.aware.ahead.forget();
+        self.aware.known.forget_all();
+    }
+
     fn start_over(&mut self) -> Result<()> {
         self.statements.run("ROLLBACK")?;
+        self.undone();
         self.statements.run("BEGIN IMMEDIATE")?;
         self.effects.clear();
         self.heard = 0;
@@ -129,10 +157,10 @@ impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
 
     fn plain_pass(&mut self, from: usize) -> Result<Pass> {
         let conn = self.statements.connection();
-        for job in &mut self.jobs[from..] {
+        for index in from..self.jobs.len() {
+            let mut tx = self.view_for(index)?;
             let before = conn.total_changes();
-            let mut tx = (self.view)();
-            match job.run(&mut tx) {
+            match self.jobs[index].run(&mut tx) {
                 Ok(()) => self.effects.push(tx.effects),
                 Err(error) if conn.is_autocommit() => return Err(error),
                 Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
@@ -144,24 +172,36 @@ impl<'g, 'c, 't, B: Fn() -> Tx<'t>> Group<'g, 'c, B> {
     }
 
     fn savepoint_pass(&mut self, from: usize) -> Result<Pass> {
-        for job in &mut self.jobs[from..] {
+        for index in from..self.jobs.len() {
+            let mut tx = self.view_for(index)?;
             self.statements.run("SAVEPOINT job")?;
-            let mut tx = (self.view)();
-            match job.run(&mut tx) {
+            match self.jobs[index].run(&mut tx) {
                 Ok(()) => self.effects.push(tx.effects),
                 Err(error) if self.statements.connection().is_autocommit() => return Err(error),
                 Err(error) if error.spoils_connection() => return Err(error),
-                Err(_) => self.statements.run("ROLLBACK TO job")?,
+                Err(_) => {
+                    self.statements.run("ROLLBACK TO job")?;
+                    self.aware.known.forget_all();
+                }
             }
             self.statements.run("RELEASE job")?;
         }
         Ok(Pass::Clean)
     }
+
+    /// The transaction as this job expects it.
+    fn view_for(&self, index: usize) -> Result<Tx<'g>> {
+        let tx = self.view();
+        if self.jobs[index].minds_leases() && self.aware.ahead.anybody_out() {
+            self.aware.ahead.write_leases(&tx)?;
+        }
+        Ok(tx)
+    }
 }
 
-impl<B> Drop for Group<'_, '_, B> {
+impl Drop for Group<'_, '_> {
     fn drop(&mut self) {
-        // After a disk failure SQLite may have rolled back by itself.
+        // After a disk failure SQLite may have rolled back by itself; after a commit there is nothing to undo.
         if !self.statements.connection().is_autocommit()
             && let Err(error) = self.statements.run("ROLLBACK")
         {

@@ -14,6 +14,11 @@ pub(crate) trait Job: Send {
     /// Runs the request and keeps its answer. May be called again after the transaction was rolled back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
 
+    /// Whether it looks at leases of turns or at claimed messages. Those of turns that are out are written first then.
+    fn minds_leases(&self) -> bool {
+        true
+    }
+
     /// For a request that would rather wait than be answered with nothing.
     fn wait(&self) -> Option<Wait> {
         None
@@ -28,12 +33,22 @@ pub(crate) trait Job: Send {
 
 struct Request<F, T> {
     work: F,
+    leases: Leases,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
+/// What a request has to do with leases of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leases {
+    /// It looks at them, or may do so.
+    Minded,
+    /// It passes them by, or knows of those that are not written.
+    PassedBy,
+}
+
 /// Wraps a closure as a job; the receiver gets its answer.
-pub(crate) fn job<F, T>(work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>)
+pub(crate) fn job<F, T>(leases: Leases, work: F) -> (Box<dyn Job>, oneshot::Receiver<Result<T>>)
 where
     F: FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     T: Send + 'static,
@@ -41,6 +56,7 @@ where
     let (reply, answer) = oneshot::channel();
     let request = Request {
         work,
+        leases,
         outcome: None,
         reply,
     };
@@ -61,6 +77,10 @@ where
         let verdict = verdict(&outcome);
         self.outcome = Some(outcome);
         verdict
+    }
+
+    fn minds_leases(&self) -> bool {
+        self.leases == Leases::Minded
     }
 
     fn answer(self: Box<Self>) {

@@ -42,6 +42,7 @@ mod group;
 mod inbox;
 mod job;
 mod kill;
+mod known;
 mod lobby;
 mod lookout;
 mod migrate;

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::claim::Handover;
 use crate::job::Job;
 use crate::tx::Effects;
 
@@ -39,8 +40,8 @@ pub(crate) struct Wait {
     pub(crate) is_served: bool,
     /// Its last try did not exhaust the queue.
     pub(crate) leaves_more: bool,
-    /// Its caller takes what is found before the commit.
-    pub(crate) is_ahead: bool,
+    /// Whether it is to be answered at once, or after the commit.
+    pub(crate) handover: Handover,
     /// When something becomes claimable, as its last try found out.
     pub(crate) due: Option<i64>,
 }
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::claim::{Handover, Overdue, Terms, Tried, claim};
+    use crate::claim::{Overdue, Terms, Tried, claim};
     use crate::inbox::Inbox;
     use crate::tx::{Result, Tx};
 
@@ -224,7 +225,6 @@ mod tests {
         let undo = |_: &mut Tx<'_>, (): &()| -> Result<()> { Ok(()) };
         let terms = Terms {
             queue,
-            handover: Handover::Committed,
             overdue: overdue.clone(),
         };
         claim(terms, Arc::new(Inbox::new()), work, undo)

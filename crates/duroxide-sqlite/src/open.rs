@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::SqliteError;
 use crate::folder;
+use crate::known::LastEnd;
 use crate::migrate;
 use crate::options::Durability;
 use crate::tx::Result;
@@ -43,6 +44,22 @@ impl Database {
         match self.access {
             Access::ReadOnly => migrate::check(&conn, &self.path),
             Access::Existing | Access::Create => migrate::run(&conn, &self.path),
+        }
+    }
+
+    /// The write-ahead log, which every commit of any process touches.
+    pub(crate) fn log(&self) -> PathBuf {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        log.into()
+    }
+
+    /// How the last process that had the file open ended; asked before this one opens it. Whoever closes it last folds
+    /// the log into it and takes the log away.
+    pub(crate) fn last_end(&self) -> LastEnd {
+        match std::fs::metadata(self.log()) {
+            Ok(log) if log.len() > 0 => LastEnd::Unknown,
+            Ok(_) | Err(_) => LastEnd::Orderly,
         }
     }
 

@@ -152,7 +152,7 @@ impl Provider for SqliteProvider {
         )
         .map_err(|error| error.into_provider_error(OPERATION))?;
         let step = move |tx: &mut Tx<'_>| ops::commit_turn::run(tx, &commit);
-        self.store.write(OPERATION, step).await
+        self.store.step(OPERATION, step).await
     }
 
     async fn abandon_orchestration_item(
@@ -198,7 +198,7 @@ impl Provider for SqliteProvider {
         const OPERATION: &str = "enqueue_for_worker";
         let work = codec::work(&item).map_err(|error| error.into_provider_error(OPERATION))?;
         let step = move |tx: &mut Tx<'_>| ops::enqueue::work(tx, &work);
-        self.store.write(OPERATION, step).await
+        self.store.step(OPERATION, step).await
     }
 
     async fn fetch_work_item(
@@ -231,7 +231,7 @@ impl Provider for SqliteProvider {
             .transpose()
             .map_err(|error| error.into_provider_error(OPERATION))?;
         let step = move |tx: &mut Tx<'_>| ops::ack_work::run(tx, &token, completion.as_ref());
-        self.store.write(OPERATION, step).await
+        self.store.step(OPERATION, step).await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
@@ -285,7 +285,7 @@ impl Provider for SqliteProvider {
         let message = codec::message(&item, Due::After(delay))
             .map_err(|error| error.into_provider_error(OPERATION))?;
         let step = move |tx: &mut Tx<'_>| ops::enqueue::message(tx, &message);
-        self.store.write(OPERATION, step).await
+        self.store.step(OPERATION, step).await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {

@@ -10,10 +10,11 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ahead::Uncommitted;
-use crate::claim::{self, Handover, Overdue, Terms, Tried};
+use crate::claim::{self, Overdue, Terms, Tried};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
-use crate::job::{Job, job};
+use crate::job::{Job, Leases, job};
+use crate::known::{Known, LastEnd};
 use crate::lobby::Queue;
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
@@ -44,7 +45,10 @@ impl Store {
     pub(crate) fn open(url: &str, options: &SqliteOptions) -> Result<Self> {
         let target = url::parse(url)?;
         match target.place {
-            Place::Memory => Self::start(Source::memory(open::open_memory()?), None, options),
+            Place::Memory => {
+                let source = Source::memory(open::open_memory()?);
+                Self::start(source, None, LastEnd::Orderly, options)
+            }
             Place::File { path, access } => {
                 let database = Database {
                     // The file is looked at again before each commit; it must not follow the working directory.
@@ -52,14 +56,20 @@ impl Store {
                     access,
                     durability: target.durability.unwrap_or(options.durability),
                 };
+                let last_end = database.last_end();
                 database.prepare()?;
                 let source = Source::file(database.clone())?;
-                Self::start(source, Some(&database), options)
+                Self::start(source, Some(&database), last_end, options)
             }
         }
     }
 
-    fn start(source: Source, file: Option<&Database>, options: &SqliteOptions) -> Result<Self> {
+    fn start(
+        source: Source,
+        file: Option<&Database>,
+        last_end: LastEnd,
+        options: &SqliteOptions,
+    ) -> Result<Self> {
         let no_thread = |error: std::io::Error| SqliteError::Io {
             detail: format!("cannot start a thread: {error}"),
         };
@@ -72,6 +82,7 @@ impl Store {
             inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
             uncommitted: Arc::clone(&uncommitted),
+            known: Known::after(last_end),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -118,12 +129,31 @@ impl Store {
             .map_err(|error| error.into_provider_error(operation))
     }
 
+    /// As [`write`](Self::write), for a request that passes leases of turns by: one of the steps of every orchestration.
+    pub(crate) async fn step<T: Send + 'static>(
+        &self,
+        operation: &str,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, ProviderError> {
+        self.to_writer(Leases::PassedBy, work)
+            .await
+            .map_err(|error| error.into_provider_error(operation))
+    }
+
     /// As [`write`](Self::write), for callers that have more to do before the edge.
     pub(crate) async fn write_step<T: Send + 'static>(
         &self,
         work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (job, answer) = job(work);
+        self.to_writer(Leases::Minded, work).await
+    }
+
+    async fn to_writer<T: Send + 'static>(
+        &self,
+        leases: Leases,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = job(leases, work);
         self.to_writer.push(Message::Job(job))?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
@@ -146,7 +176,7 @@ impl Store {
         work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, ProviderError> {
         if self.uncommitted.any() {
-            return self.write(operation, work).await;
+            return self.step(operation, work).await;
         }
         self.read(operation, work).await
     }
@@ -158,7 +188,7 @@ impl Store {
         let Some(readers) = &self.to_readers else {
             return self.write_step(work).await;
         };
-        let (job, answer) = job(work);
+        let (job, answer) = job(Leases::Minded, work);
         readers.push(job)?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }
@@ -168,7 +198,6 @@ impl Store {
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
         queue: Queue,
-        handover: Handover,
         deadline: Option<Instant>,
         work: impl FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
         undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync + 'static,
@@ -180,7 +209,6 @@ impl Store {
         let (job, mut answer) = claim::claim(
             Terms {
                 queue,
-                handover,
                 overdue: overdue.clone(),
             },
             Arc::clone(&self.to_writer),

@@ -9,6 +9,7 @@ use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::ahead::Ahead;
 use crate::error::SqliteError;
+use crate::known::Known;
 use crate::statements::Prepared;
 use crate::wake::Wake;
 
@@ -21,8 +22,15 @@ pub(crate) struct Tx<'c> {
     /// begins before it is granted.
     pub(crate) now: i64,
     pub(crate) effects: Effects,
-    followers: Option<&'c Wake>,
-    ahead: Option<&'c Ahead>,
+    aware: Option<Aware<'c>>,
+}
+
+/// What the writer's transactions know beyond the tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Aware<'c> {
+    pub(crate) wake: &'c Wake,
+    pub(crate) ahead: &'c Ahead,
+    pub(crate) known: &'c Known,
 }
 
 /// What a committed request means to those who wait.
@@ -84,32 +92,25 @@ impl<'c> Tx<'c> {
             statements,
             now,
             effects: Effects::default(),
-            followers: None,
-            ahead: None,
+            aware: None,
         }
     }
 
-    /// A transaction whose turns may be handed out ahead of its commit.
-    pub(crate) fn with_turns(mut self, ahead: &'c Ahead) -> Self {
-        self.ahead = Some(ahead);
+    /// The writer's transaction.
+    pub(crate) fn aware_of(mut self, aware: Aware<'c>) -> Self {
+        self.aware = Some(aware);
         self
     }
 
-    /// The turns that are out, if this is the writer's transaction.
-    pub(crate) fn ahead(&self) -> Option<&'c Ahead> {
-        self.ahead
-    }
-
-    /// A transaction that can tell who is followed.
-    pub(crate) fn followed_by(mut self, wake: &'c Wake) -> Self {
-        self.followers = Some(wake);
-        self
+    /// What the writer knows; `None` for a reader.
+    pub(crate) fn aware(&self) -> Option<Aware<'c>> {
+        self.aware
     }
 
     /// Whether somebody waits for news of this instance.
     pub(crate) fn is_followed(&self, instance: &str) -> bool {
-        self.followers
-            .is_some_and(|followers| followers.is_followed(instance))
+        self.aware
+            .is_some_and(|aware| aware.wake.is_followed(instance))
     }
 
     /// Runs one statement; returns how many rows it changed.

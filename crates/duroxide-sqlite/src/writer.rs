@@ -19,9 +19,10 @@ use crate::group::Group;
 use crate::inbox::{Inbox, Took};
 use crate::job::Job;
 use crate::kill;
+use crate::known::Known;
 use crate::lobby::Lobby;
 use crate::statements::Statements;
-use crate::tx::{Result, Tx, stored_ms};
+use crate::tx::{Aware, Result, stored_ms};
 use crate::wake::Wake;
 
 mod fill;
@@ -72,6 +73,7 @@ pub(crate) struct Writer {
     pub(crate) inbox: Arc<Inbox<Message>>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) uncommitted: Arc<Uncommitted>,
+    pub(crate) known: Known,
     pub(crate) clock: ClockRef,
     /// How long a claim rests at most.
     pub(crate) recheck: Duration,
@@ -94,6 +96,7 @@ impl Writer {
         loop {
             match self.source.connect() {
                 Ok(conn) => {
+                    self.known.begin_anew();
                     let statements = Statements::new(&conn);
                     match self.serve(&statements, &mut batch, &mut lobby, &mut folder) {
                         End::Closed => {
@@ -200,18 +203,19 @@ impl Writer {
     ) -> Result<()> {
         self.source.check()?;
         let ahead = Ahead::default();
-        let view = || {
-            Tx::new(statements, self.now_ms())
-                .followed_by(&self.wake)
-                .with_turns(&ahead)
+        let aware = Aware {
+            wake: &self.wake,
+            ahead: &ahead,
+            known: &self.known,
         };
-        let mut group = Group::begin(statements, view)?;
+        let mut group = Group::begin(statements, &self.clock, aware)?;
         let committed = self
             .fill(&mut group, batch, lobby, &ahead)
             .and_then(|()| group.commit());
         let (jobs, mut effects) = group.into_parts();
         self.uncommitted.say(false);
         if let Err(error) = committed {
+            self.known.forget_all();
             batch.jobs.extend(jobs);
             return Err(error);
         }

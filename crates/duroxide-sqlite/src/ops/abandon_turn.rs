@@ -20,8 +20,8 @@ pub(crate) fn run(
     if !instance_locks::release(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);
     }
-    if let Some(ahead) = tx.ahead() {
-        ahead.rests(instance);
+    if let Some(aware) = tx.aware() {
+        aware.ahead.rests(instance);
     }
     let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(

@@ -8,9 +8,10 @@ use duroxide_core::provider::{
 
 use crate::codec;
 use crate::error::SqliteError;
+use crate::known::{Entry, Known};
 use crate::tables::executions::Change;
 use crate::tables::history::NewEvent;
-use crate::tables::instances::Named;
+use crate::tables::instances::{Handler, Named};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::worker_queue::NewWork;
 use crate::tables::{
@@ -79,6 +80,11 @@ impl Commit {
         })
     }
 
+    /// Whether it holds the very first event: nothing was stored for the instance before it.
+    fn begins_instance(&self) -> bool {
+        self.execution_id == 1 && self.events.first().is_some_and(|event| event.event_id == 1)
+    }
+
     fn ends_execution(&self) -> bool {
         matches!(
             self.execution.status.as_deref(),
@@ -92,12 +98,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         instance,
         claimed_at,
     } = token::turn(&commit.token)?;
-    // The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that
-    // was overtaken changes nothing.
-    if !instance_locks::release_valid(tx, instance, &commit.token)? {
-        return Err(why_not_held(tx, instance, &commit.token)?);
-    }
-    orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)?;
+    end_lease(tx, instance, commit, claimed_at)?;
     write_instance(tx, instance, commit)?;
     for event in &commit.events {
         history::append(tx, instance, commit.execution_id, event)?;
@@ -121,14 +122,70 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
-    if let Some(ahead) = tx.ahead() {
-        match commit.ends_execution() {
-            true => ahead.ended(instance),
-            false => ahead.rests(instance),
+    if let Some(aware) = tx.aware() {
+        remember(tx, aware.known, instance, commit)?;
+        if !commit.ends_execution() {
+            aware.ahead.rests(instance);
         }
     }
     let news = news(tx, instance, commit)?;
     tx.effects.instance_changed(instance, news);
+    Ok(())
+}
+
+/// The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that was
+/// overtaken changes nothing. A lease that began in this transaction is not written, and nobody can have taken it over.
+fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, claimed_at: i64) -> Result<()> {
+    let lease = tx
+        .aware()
+        .and_then(|aware| aware.ahead.take_back(instance, &commit.token, tx.now));
+    if let Some(lease) = lease {
+        return orchestrator_queue::delete(tx, &lease.messages);
+    }
+    if !instance_locks::release_valid(tx, instance, &commit.token)? {
+        return Err(why_not_held(tx, instance, &commit.token)?);
+    }
+    orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)
+}
+
+/// Keeps what the next claim of the instance would have to read.
+fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Result<()> {
+    if commit.ended.is_some() {
+        known.forget(instance);
+        return Ok(());
+    }
+    let is_running = matches!(commit.execution.status.as_deref(), Some("Running"));
+    let last_written = commit.events.last().map(|event| event.event_id);
+    let entry = match (known.of(instance), &commit.named) {
+        (Some(mut entry), None) if entry.handler.execution_id == commit.execution_id => {
+            entry.is_running &= !commit.ends_execution();
+            entry.last_event_id = last_written.max(entry.last_event_id);
+            if let Some(pinned) = &commit.execution.pinned {
+                entry.handler.pinned = Some(pinned.clone());
+            }
+            entry
+        }
+        (None, Some(named)) if commit.begins_instance() => Entry {
+            handler: Handler {
+                name: named.name.clone(),
+                version: Some(named.version.clone()),
+                execution_id: commit.execution_id,
+                pinned: commit.execution.pinned.clone(),
+            },
+            last_event_id: last_written,
+            is_running,
+        },
+        _ => match instances::handler(tx, instance)? {
+            Some(handler) => Entry {
+                last_event_id: history::last_event_id(tx, instance, handler.execution_id)?,
+                is_running: is_running && handler.execution_id == commit.execution_id,
+                handler,
+            },
+            // A history without a row.
+            None => return Ok(()),
+        },
+    };
+    known.learn(instance, entry);
     Ok(())
 }
 
@@ -161,7 +218,23 @@ fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
         Some(named) => instances::name(tx, instance, named, commit.execution_id)?,
         None => instances::advance(tx, instance, commit.execution_id)?,
     }
+    if is_recorded(tx, instance, commit) {
+        return Ok(());
+    }
     executions::apply(tx, instance, commit.execution_id, &commit.execution)
+}
+
+/// Whether the row of the execution says already what the turn says: that it runs.
+fn is_recorded(tx: &Tx<'_>, instance: &str, commit: &Commit) -> bool {
+    let says_nothing = commit.execution.pinned.is_none()
+        && matches!(commit.execution.status.as_deref(), None | Some("Running"));
+    says_nothing
+        && tx
+            .aware()
+            .and_then(|aware| aware.known.of(instance))
+            .is_some_and(|known| {
+                known.is_running && known.handler.execution_id == commit.execution_id
+            })
 }
 
 fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {

@@ -102,6 +102,9 @@ fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
                 instances_deleted: u64::from(instances::delete(tx, id)?),
             },
         );
+        if let Some(aware) = tx.aware() {
+            aware.known.forget(id);
+        }
         tx.effects.instance_changed(id, News::Unknown);
     }
     Ok(total)

@@ -26,6 +26,9 @@ pub(crate) fn events(
     execution_id: u64,
     events: &[NewEvent],
 ) -> Result<()> {
+    if let Some(aware) = tx.aware() {
+        aware.known.forget(instance);
+    }
     for event in events {
         history::append(tx, instance, execution_id, event)?;
     }

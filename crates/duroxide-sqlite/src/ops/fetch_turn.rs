@@ -16,6 +16,7 @@ use duroxide_core::provider::{
 use semver::Version;
 use tokio::time::Instant;
 
+use crate::ahead::Lease;
 use crate::claim::{Handover, Tried};
 use crate::codec;
 use crate::lobby::Queue;
@@ -79,14 +80,20 @@ struct Candidate {
     has_execution: bool,
     /// Messages that came before the start wait to be claimed with it.
     somebody_awaits: bool,
+    /// Its last event, if this process wrote it.
+    last_event_id: Option<u64>,
+    /// Whether it may be handed out before the claim is committed.
+    is_trusted: bool,
 }
 
 /// What a walk over the queue found.
 struct Chosen {
     candidates: Vec<Candidate>,
     strays: Vec<Orphan>,
-    /// Whether an instance was passed over that the next transaction may claim.
-    some_rest: bool,
+    /// Whether they are all to be handed out ahead, or all after the commit.
+    handover: Handover,
+    /// Whether an instance was passed over that the next claim may take.
+    leaves_some: bool,
 }
 
 /// A claimed turn as the transaction left it.
@@ -117,9 +124,7 @@ pub(crate) async fn run(
         let step = Arc::clone(ask);
         let step = move |tx: &mut Tx<'_>| claim(tx, &step);
         let undo = |tx: &mut Tx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
-        let raw = store
-            .claim(Queue::Turns, ask.handover, deadline, step, undo)
-            .await?;
+        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for raw in raw {
@@ -148,129 +153,181 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
     let Chosen {
         candidates,
         strays,
-        some_rest,
+        handover,
+        leaves_some,
     } = choose(tx, ask)?;
     for stray in strays {
         orphans::settle(tx, &stray, ask.grace)?;
     }
     let mut found = Vec::with_capacity(candidates.len());
     for candidate in candidates {
-        found.push(take(tx, ask, candidate)?);
+        found.push(take(tx, ask, candidate, handover)?);
     }
     let mut due = None;
     if found.is_empty() {
         due = orchestrator_queue::next_due(tx)?
             .into_iter()
             .chain(instance_locks::next_expiry(tx)?)
+            .chain(tx.aware().and_then(|aware| aware.ahead.next_expiry()))
             .min();
     }
     Ok(Tried {
-        leaves_more: some_rest || found.len() >= ask.max,
+        leaves_more: leaves_some || found.len() >= ask.max,
+        handover,
         found,
         due,
     })
 }
 
 /// Walks over instances with visible messages and no valid lease until enough are found. Only reads: rows must not
-/// move under the walk.
+/// move under the walk. The first one decides whether the claim is handed out ahead; others that cannot go with it are
+/// left to the next claim.
 fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
     let mut seen = HashSet::new();
-    let mut candidates = Vec::new();
-    let mut strays = Vec::new();
-    let mut some_rest = false;
+    let mut chosen = Chosen {
+        candidates: Vec::new(),
+        strays: Vec::new(),
+        handover: ask.handover,
+        leaves_some: false,
+    };
     orchestrator_queue::walk_claimable(tx, |instance| {
         if seen.contains(instance) {
             return Ok(true);
         }
         seen.insert(instance.to_owned());
-        if tx.ahead().is_some_and(|ahead| ahead.is_resting(instance)) {
-            some_rest = true;
-            return Ok(true);
-        }
-        match instances::handler(tx, instance)? {
-            Some(handler) => {
-                if ask.accepts(handler.pinned.as_ref()) {
-                    candidates.push(Candidate {
-                        instance: instance.to_owned(),
-                        execution_id: handler.execution_id,
-                        handler: Some(handler),
-                        has_execution: true,
-                        somebody_awaits: false,
-                    });
-                }
+        if let Some(aware) = tx.aware() {
+            chosen.leaves_some |= aware.ahead.is_resting(instance);
+            if aware.ahead.is_resting(instance) || aware.ahead.is_out(instance) {
+                return Ok(true);
             }
-            None => {
-                let latest = executions::latest(tx, instance)?;
-                let has_execution = latest.is_some();
-                let (execution_id, pinned) = latest.unwrap_or((1, None));
-                match orphans::examine(tx, instance, execution_id)? {
-                    Unnamed::Unknown(stray) => strays.push(stray),
-                    Unnamed::Known { somebody_awaits } if ask.accepts(pinned.as_ref()) => {
-                        candidates.push(Candidate {
-                            instance: instance.to_owned(),
-                            handler: None,
-                            execution_id,
-                            has_execution,
-                            somebody_awaits,
-                        });
-                    }
-                    Unnamed::Known { .. } => {}
+        }
+        match examine(tx, instance)? {
+            Examined::Stray(stray) => chosen.strays.push(stray),
+            Examined::Candidate(candidate, pinned) => {
+                if ask.accepts(pinned.as_ref()) {
+                    chosen.consider(candidate);
                 }
             }
         }
-        Ok(candidates.len() < ask.max)
+        Ok(chosen.candidates.len() < ask.max)
     })?;
-    Ok(Chosen {
-        candidates,
-        strays,
-        some_rest,
+    Ok(chosen)
+}
+
+impl Chosen {
+    fn consider(&mut self, candidate: Candidate) {
+        if self.candidates.is_empty() && !candidate.is_trusted {
+            self.handover = Handover::Committed;
+        }
+        if self.handover == Handover::Ahead && !candidate.is_trusted {
+            self.leaves_some = true;
+        } else {
+            self.candidates.push(candidate);
+        }
+    }
+}
+
+/// An instance that came up in the queue.
+enum Examined {
+    /// It can be claimed by whoever can replay executions of this engine version.
+    Candidate(Candidate, Option<Version>),
+    Stray(Orphan),
+}
+
+fn examine(tx: &Tx<'_>, instance: &str) -> Result<Examined> {
+    let known = tx.aware().and_then(|aware| aware.known.of(instance));
+    let is_known = known.is_some();
+    let last_event_id = known.as_ref().and_then(|known| known.last_event_id);
+    let handler = match known {
+        Some(known) => Some(known.handler),
+        None => instances::handler(tx, instance)?,
+    };
+    if let Some(handler) = handler {
+        let pinned = handler.pinned.clone();
+        let candidate = Candidate {
+            instance: instance.to_owned(),
+            execution_id: handler.execution_id,
+            handler: Some(handler),
+            has_execution: true,
+            somebody_awaits: false,
+            last_event_id,
+            is_trusted: is_known,
+        };
+        return Ok(Examined::Candidate(candidate, pinned));
+    }
+    let latest = executions::latest(tx, instance)?;
+    let has_execution = latest.is_some();
+    let (execution_id, pinned) = latest.unwrap_or((1, None));
+    let trusts_new = tx.aware().is_some_and(|aware| aware.known.trusts_new());
+    Ok(match orphans::examine(tx, instance, execution_id)? {
+        Unnamed::Unknown(stray) => Examined::Stray(stray),
+        Unnamed::Known { somebody_awaits } => {
+            let candidate = Candidate {
+                instance: instance.to_owned(),
+                handler: None,
+                execution_id,
+                has_execution,
+                somebody_awaits,
+                last_event_id: None,
+                is_trusted: trusts_new && !has_execution,
+            };
+            Examined::Candidate(candidate, pinned)
+        }
     })
 }
 
-fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate) -> Result<RawTurn> {
-    let Candidate {
-        instance,
-        handler,
-        execution_id,
-        has_execution,
-        somebody_awaits,
-    } = candidate;
-    if somebody_awaits {
-        orchestrator_queue::end_wait_for_start(tx, &instance)?;
+fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate, handover: Handover) -> Result<RawTurn> {
+    if candidate.somebody_awaits {
+        orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
-    if let (Handover::Ahead, Some(ahead)) = (ask.handover, tx.ahead()) {
-        ahead.hand_out(&instance);
-    }
-    let token = token::for_turn(&instance, tx.now);
-    instance_locks::grant(tx, &instance, &token, tx.later(ask.lock_timeout))?;
-    let messages = orchestrator_queue::claim(tx, &instance, &token)?;
-    let history = if handler.is_some() && caller_is_current(tx, ask, &instance, execution_id)? {
-        RawHistory::Unchanged
-    } else {
-        RawHistory::Loaded {
-            events: history::load(tx, &instance, execution_id)?,
-            kv: match has_execution {
-                true => kv::base(tx, &instance)?,
-                false => HashMap::new(),
-            },
-        }
+    let token = token::for_turn(&candidate.instance, tx.now);
+    let messages = orchestrator_queue::visible(tx, &candidate.instance)?;
+    let lease = Lease {
+        token: token.clone(),
+        until: tx.later(ask.lock_timeout),
+        messages: messages.iter().map(|message| message.id).collect(),
     };
+    match (handover, tx.aware()) {
+        (Handover::Ahead, Some(aware)) => aware.ahead.hand_out(&candidate.instance, lease),
+        _ => {
+            instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
+            orchestrator_queue::tag(tx, &lease.messages, &token)?;
+        }
+    }
     Ok(RawTurn {
-        instance,
+        history: load_history(tx, ask, &candidate)?,
+        instance: candidate.instance,
         token,
-        handler,
-        execution_id,
+        handler: candidate.handler,
+        execution_id: candidate.execution_id,
         messages,
-        history,
+    })
+}
+
+fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
+    if candidate.handler.is_some() && caller_is_current(tx, ask, candidate)? {
+        return Ok(RawHistory::Unchanged);
+    }
+    let instance = &candidate.instance;
+    Ok(RawHistory::Loaded {
+        events: history::load(tx, instance, candidate.execution_id)?,
+        kv: match candidate.has_execution {
+            true => kv::base(tx, instance)?,
+            false => HashMap::new(),
+        },
     })
 }
 
 /// Whether the caller already holds exactly the history that is stored.
-fn caller_is_current(tx: &Tx<'_>, ask: &Ask, instance: &str, execution_id: u64) -> Result<bool> {
+fn caller_is_current(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<bool> {
+    let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
     let Some(held) = ask.cached.as_ref().and_then(|held| held.cached(instance)) else {
         return Ok(false);
     };
-    let stored = history::last_event_id(tx, instance, execution_id)?;
+    let stored = match candidate.last_event_id {
+        Some(known) => Some(known),
+        None => history::last_event_id(tx, instance, execution_id)?,
+    };
     Ok(stored.is_some_and(|last_event_id| {
         held == CachedHistory {
             execution_id,

@@ -62,9 +62,7 @@ pub(crate) async fn run(
         let step = Arc::clone(ask);
         let step = move |tx: &mut Tx<'_>| claim(tx, &step);
         let undo = |tx: &mut Tx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store
-            .claim(Queue::Work, Handover::Committed, deadline, step, undo)
-            .await?;
+        let raw = store.claim(Queue::Work, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for RawWork {
@@ -118,6 +116,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
     }
     Ok(Tried {
         leaves_more: found.len() >= ask.max,
+        handover: Handover::Committed,
         found,
         due,
     })

@@ -8,7 +8,7 @@ use crate::tables::executions;
 use crate::tx::{Result, Tx, shown_ms};
 
 /// What a claim needs to know about an instance.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Handler {
     pub(crate) name: String,
     pub(crate) version: Option<String>,

@@ -104,9 +104,8 @@ pub(crate) fn walk_claimable(
     )
 }
 
-/// Tags every visible message of the instance and counts the attempt; returns them in the order they were enqueued.
-/// Read first and tagged after: a RETURNING clause would set up a temporary table for each claim.
-pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Message>> {
+/// The visible messages of the instance in the order they were enqueued, this attempt counted.
+pub(crate) fn visible(tx: &Tx<'_>, instance: &str) -> Result<Vec<Message>> {
     let mut messages = tx.all(
         "SELECT id, work_item, attempt_count + 1 FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2",
         (instance, tx.now),
@@ -118,13 +117,27 @@ pub(crate) fn claim(tx: &Tx<'_>, instance: &str, token: &str) -> Result<Vec<Mess
             })
         },
     )?;
-    tx.execute(
-        "UPDATE orchestrator_queue SET lock_token = ?3, attempt_count = attempt_count + 1
-         WHERE instance_id = ?1 AND visible_at <= ?2",
-        (instance, tx.now, token),
-    )?;
     messages.sort_unstable_by_key(|message| message.id);
     Ok(messages)
+}
+
+/// Marks messages as claimed and counts the attempt. One by one: an update of many sets up a temporary table.
+pub(crate) fn tag(tx: &Tx<'_>, ids: &[i64], token: &str) -> Result<()> {
+    for id in ids {
+        tx.execute(
+            "UPDATE orchestrator_queue SET lock_token = ?2, attempt_count = attempt_count + 1 WHERE id = ?1",
+            (id, token),
+        )?;
+    }
+    Ok(())
+}
+
+/// Deletes messages.
+pub(crate) fn delete(tx: &Tx<'_>, ids: &[i64]) -> Result<()> {
+    for id in ids {
+        tx.execute("DELETE FROM orchestrator_queue WHERE id = ?1", [id])?;
+    }
+    Ok(())
 }
 
 /// Deletes exactly the messages of this claim. They were all visible when it was made.

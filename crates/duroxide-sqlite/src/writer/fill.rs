@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::{Batch, GROUP_MAX, Writer};
 use crate::ahead::Ahead;
+use crate::claim::Handover;
 use crate::group::{Group, Ran};
 use crate::job::Job;
-use crate::lobby::{Lobby, Queue};
-use crate::tx::{Result, Tx};
+use crate::lobby::{Lobby, Patience, Queue};
+use crate::tx::Result;
 
 /// How long a transaction waits for the next turn that is out; a turn that takes longer commits with a later one.
 const HOLD: Duration = Duration::from_micros(150);
@@ -23,9 +24,9 @@ const HOLD_JOBS_MAX: usize = 8;
 
 impl Writer {
     /// Runs what has queued up and hands out turns, as long as turns come back soon.
-    pub(super) fn fill<'t>(
+    pub(super) fn fill(
         &self,
-        group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
+        group: &mut Group<'_, '_>,
         batch: &mut Batch,
         lobby: &mut Lobby,
         ahead: &Ahead,
@@ -33,10 +34,10 @@ impl Writer {
         let until = Instant::now() + HOLD_MAX;
         loop {
             let jobs = std::mem::take(&mut batch.jobs);
-            run(group, jobs, lobby, ahead)?;
+            run(group, jobs, lobby)?;
             lobby.hear(group.news(), Instant::now(), self.now_ms());
-            self.hand_out(group, lobby, ahead)?;
-            if !ahead.anybody_out() || group.len() >= GROUP_MAX {
+            self.hand_out(group, lobby)?;
+            if !ahead.anybody_out() || group.len() >= GROUP_MAX || group.has_started_over() {
                 break;
             }
             let hold = if group.len() > HOLD_JOBS_MAX {
@@ -49,29 +50,28 @@ impl Writer {
             }
         }
         let claims = lobby.call(Queue::Work, Instant::now());
-        run(group, claims, lobby, ahead)
+        run(group, claims, lobby)
     }
 
     /// Tries the claims of turns, and answers those whose callers take turns ahead.
-    fn hand_out<'t>(
-        &self,
-        group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
-        lobby: &mut Lobby,
-        ahead: &Ahead,
-    ) -> Result<()> {
+    fn hand_out(&self, group: &mut Group<'_, '_>, lobby: &mut Lobby) -> Result<()> {
         let from = group.len();
         let claims = lobby.call(Queue::Turns, Instant::now());
-        run(group, claims, lobby, ahead)?;
+        run(group, claims, lobby)?;
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for claim in group.split_off(from) {
             match claim.wait() {
-                Some(wait) if wait.is_ahead => {
+                Some(wait) if wait.is_served && wait.handover == Handover::Ahead => {
                     self.uncommitted.say(true);
                     if let Some(claim) = lobby.settle(claim, &wait, now, now_ms) {
                         claim.answer();
                     }
                 }
-                Some(_) | None => group.keep(claim),
+                // Back to where it waits, to be called again.
+                Some(wait) if !wait.is_served && wait.patience == Patience::Lasts => {
+                    group.extend(lobby.settle(claim, &wait, now, now_ms));
+                }
+                Some(_) | None => group.extend(Some(claim)),
             }
         }
         Ok(())
@@ -90,15 +90,9 @@ impl Writer {
     }
 }
 
-fn run<'t>(
-    group: &mut Group<'_, '_, impl Fn() -> Tx<'t>>,
-    jobs: Vec<Box<dyn Job>>,
-    lobby: &mut Lobby,
-    ahead: &Ahead,
-) -> Result<()> {
+fn run(group: &mut Group<'_, '_>, jobs: Vec<Box<dyn Job>>, lobby: &mut Lobby) -> Result<()> {
     if group.run(jobs)? == Ran::Again {
         // The claims handed out before were undone with the rest, and somebody should claim their turns anew.
-        ahead.forget();
         lobby.ring_all();
     }
     Ok(())

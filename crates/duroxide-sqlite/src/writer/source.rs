@@ -63,10 +63,7 @@ impl Source {
 
     /// The write-ahead log, which every commit of any process touches.
     pub(super) fn log(&self) -> Option<PathBuf> {
-        let (database, _) = self.file.as_ref()?;
-        let mut log = database.path.clone().into_os_string();
-        log.push("-wal");
-        Some(log.into())
+        self.database().map(Database::log)
     }
 
     pub(super) fn database(&self) -> Option<&Database> {
