@@ -36,15 +36,18 @@ pub(crate) struct Entry {
 pub(crate) struct Known {
     running: RefCell<HashMap<String, Entry>>,
     data_version: Cell<Option<i64>>,
+    opened_at_ms: i64,
     new_trusted_from: Instant,
 }
 
 impl Known {
-    pub(crate) fn after(end: LastEnd) -> Self {
+    /// For a store that is opened now.
+    pub(crate) fn after(end: LastEnd, now_ms: i64) -> Self {
         let now = Instant::now();
         Self {
             running: RefCell::default(),
             data_version: Cell::new(None),
+            opened_at_ms: now_ms,
             new_trusted_from: match end {
                 LastEnd::Orderly => now,
                 LastEnd::Unknown => now + CAUTION,
@@ -69,7 +72,7 @@ impl Known {
         Ok(())
     }
 
-    /// The instance, if this process committed its last turn. A turn that brings the process down may then run ahead of
+    /// The instance, if this process committed a turn of it. A turn that brings the process down may then run ahead of
     /// its claim: the next process does not know the instance, and counts the attempt before it tries again.
     pub(crate) fn of(&self, instance: &str) -> Option<Entry> {
         self.running.borrow().get(instance).cloned()
@@ -79,6 +82,11 @@ impl Known {
     /// asked for again, bring the process down again, and would never be found poisonous.
     pub(crate) fn trusts_new(&self) -> bool {
         Instant::now() >= self.new_trusted_from
+    }
+
+    /// Whether something was written since this process opened the store.
+    pub(crate) fn is_of_this_life(&self, created_at_ms: i64) -> bool {
+        created_at_ms >= self.opened_at_ms
     }
 
     pub(crate) fn learn(&self, instance: &str, entry: Entry) {

@@ -19,7 +19,7 @@ use crate::lobby::Queue;
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::tx::{Result, Tx};
+use crate::tx::{Result, Tx, stored_ms};
 use crate::url::{self, Place};
 use crate::wake::{Wake, Watch};
 use crate::writer::{Message, Source, Writer};
@@ -82,7 +82,7 @@ impl Store {
             inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
             uncommitted: Arc::clone(&uncommitted),
-            known: Known::after(last_end),
+            known: Known::after(last_end, stored_ms(options.clock.now_ms())),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK

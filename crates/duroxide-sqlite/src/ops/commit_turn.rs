@@ -175,6 +175,8 @@ fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Resu
             last_event_id: last_written,
             is_running,
         },
+        // Messages were consumed without running any code, which proves nothing.
+        (None, _) if commit.events.is_empty() => return Ok(()),
         _ => match instances::handler(tx, instance)? {
             Some(handler) => Entry {
                 last_event_id: history::last_event_id(tx, instance, handler.execution_id)?,

@@ -82,8 +82,8 @@ struct Candidate {
     somebody_awaits: bool,
     /// Its last event, if this process wrote it.
     last_event_id: Option<u64>,
-    /// Whether it may be handed out before the claim is committed.
-    is_trusted: bool,
+    /// Its messages, if it may be handed out before the claim is committed.
+    ahead: Option<Vec<Message>>,
 }
 
 /// What a walk over the queue found.
@@ -201,7 +201,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
                 return Ok(true);
             }
         }
-        match examine(tx, instance)? {
+        match examine(tx, ask, instance)? {
             Examined::Stray(stray) => chosen.strays.push(stray),
             Examined::Candidate(candidate, pinned) => {
                 if ask.accepts(pinned.as_ref()) {
@@ -216,10 +216,10 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
 
 impl Chosen {
     fn consider(&mut self, candidate: Candidate) {
-        if self.candidates.is_empty() && !candidate.is_trusted {
+        if self.candidates.is_empty() && candidate.ahead.is_none() {
             self.handover = Handover::Committed;
         }
-        if self.handover == Handover::Ahead && !candidate.is_trusted {
+        if self.handover == Handover::Ahead && candidate.ahead.is_none() {
             self.leaves_some = true;
         } else {
             self.candidates.push(candidate);
@@ -234,7 +234,7 @@ enum Examined {
     Stray(Orphan),
 }
 
-fn examine(tx: &Tx<'_>, instance: &str) -> Result<Examined> {
+fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     let known = tx.aware().and_then(|aware| aware.known.of(instance));
     let is_known = known.is_some();
     let last_event_id = known.as_ref().and_then(|known| known.last_event_id);
@@ -251,7 +251,10 @@ fn examine(tx: &Tx<'_>, instance: &str) -> Result<Examined> {
             has_execution: true,
             somebody_awaits: false,
             last_event_id,
-            is_trusted: is_known,
+            ahead: match is_known {
+                true => harmless(tx, ask, instance)?,
+                false => None,
+            },
         };
         return Ok(Examined::Candidate(candidate, pinned));
     }
@@ -269,19 +272,38 @@ fn examine(tx: &Tx<'_>, instance: &str) -> Result<Examined> {
                 has_execution,
                 somebody_awaits,
                 last_event_id: None,
-                is_trusted: trusts_new && !has_execution,
+                ahead: match trusts_new && !has_execution && !somebody_awaits {
+                    true => harmless(tx, ask, instance)?,
+                    false => None,
+                },
             };
             Examined::Candidate(candidate, pinned)
         }
     })
 }
 
-fn take(tx: &Tx<'_>, ask: &Ask, candidate: Candidate, handover: Handover) -> Result<RawTurn> {
+/// The messages of an instance, if none of them can have brought a process down before: they came in the life of this
+/// one and were never tried. A turn that is handed out ahead and does that again would never be counted.
+fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Vec<Message>>> {
+    let (Handover::Ahead, Some(aware)) = (ask.handover, tx.aware()) else {
+        return Ok(None);
+    };
+    let messages = orchestrator_queue::visible(tx, instance)?;
+    let are_new = messages
+        .iter()
+        .all(|message| message.attempts == 1 && aware.known.is_of_this_life(message.created_at));
+    Ok(are_new.then_some(messages))
+}
+
+fn take(tx: &Tx<'_>, ask: &Ask, mut candidate: Candidate, handover: Handover) -> Result<RawTurn> {
     if candidate.somebody_awaits {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
     let token = token::for_turn(&candidate.instance, tx.now);
-    let messages = orchestrator_queue::visible(tx, &candidate.instance)?;
+    let messages = match candidate.ahead.take() {
+        Some(messages) => messages,
+        None => orchestrator_queue::visible(tx, &candidate.instance)?,
+    };
     let lease = Lease {
         token: token.clone(),
         until: tx.later(ask.lock_timeout),

@@ -38,7 +38,9 @@ pub(crate) enum Due {
 pub(crate) struct Message {
     pub(crate) id: i64,
     pub(crate) json: Vec<u8>,
+    /// This attempt included.
     pub(crate) attempts: u32,
+    pub(crate) created_at: i64,
 }
 
 pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
@@ -107,13 +109,15 @@ pub(crate) fn walk_claimable(
 /// The visible messages of the instance in the order they were enqueued, this attempt counted.
 pub(crate) fn visible(tx: &Tx<'_>, instance: &str) -> Result<Vec<Message>> {
     let mut messages = tx.all(
-        "SELECT id, work_item, attempt_count + 1 FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2",
+        "SELECT id, work_item, attempt_count + 1, created_at FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at <= ?2",
         (instance, tx.now),
         |row| {
             Ok(Message {
                 id: row.get(0)?,
                 json: payload(row, 1)?,
                 attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
+                created_at: row.get(3)?,
             })
         },
     )?;

@@ -23,6 +23,7 @@ mod client;
 mod config;
 mod continue_as_new;
 mod cooperative;
+mod deadly;
 mod defects;
 mod detached;
 mod events;
