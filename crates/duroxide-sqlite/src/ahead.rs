@@ -112,3 +112,6 @@ impl Ahead {
         self.turns.take();
     }
 }
+
+#[cfg(test)]
+mod tests;

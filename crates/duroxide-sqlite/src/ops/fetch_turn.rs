@@ -146,6 +146,13 @@ pub(crate) async fn run(
     }
 }
 
+/// One claim without the way to the caller.
+#[cfg(test)]
+pub(crate) fn tokens(tx: &mut Tx<'_>, ask: &Ask) -> Result<Vec<String>> {
+    let tried = claim(tx, ask)?;
+    Ok(tried.found.into_iter().map(|turn| turn.token).collect())
+}
+
 fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
     if ask.wants_nothing() {
         return Ok(Tried::nothing());
