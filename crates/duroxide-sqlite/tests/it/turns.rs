@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use duroxide_core::event::{ErrorDetails, EventKind};
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, OutcomeStatus, Provider, TurnClaim, TurnHistory, WorkItem,
+    CachedHistories, CachedHistory, ExecutionMetadata, OutcomeStatus, Provider, TurnClaim,
+    TurnHistory, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
 
@@ -200,7 +201,6 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
         let turns = store
             .claim_turns(TurnClaim {
                 cached: Some(Arc::new(held)),
-                ahead: false,
                 ..claim(1)
             })
             .await
@@ -209,6 +209,37 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
         assert_eq!(turns[0].item.history.len(), events);
         ack(&store, &turns[0].lock_token, 1, vec![], Default::default()).await;
     }
+}
+
+#[tokio::test]
+async fn what_this_process_committed_is_not_taken_for_what_another_one_wrote_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let (ours, theirs) = (file_store(&path).await, file_store(&path).await);
+    create(&ours, "a").await;
+    // The same id, another instance: two events, and another handler.
+    admin(&theirs).delete_instance("a", true).await.unwrap();
+    theirs
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&theirs).await.unwrap();
+    let other = ExecutionMetadata {
+        orchestration_name: Some("other".to_owned()),
+        ..named()
+    };
+    let wait = EventKind::ExternalSubscribed {
+        name: "x".to_owned(),
+    };
+    let events = vec![started("a"), event("a", 1, 2, wait)];
+    ack(&theirs, &token, 1, events, other).await;
+    theirs
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let turn = ours.claim_turns(claim(1)).await.unwrap().remove(0);
+    assert_eq!(turn.item.orchestration_name, "other");
+    assert_eq!(turn.item.history.len(), 2);
 }
 
 #[tokio::test]
@@ -228,7 +259,6 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
     let error = store
         .claim_turns(TurnClaim {
             cached: Some(Arc::new(Broken)),
-            ahead: false,
             ..claim(1)
         })
         .await
