@@ -89,6 +89,32 @@ impl Known {
         created_at_ms >= self.opened_at_ms
     }
 
+    /// Whether the row of this execution says that it runs.
+    pub(crate) fn is_running(&self, instance: &str, execution_id: u64) -> bool {
+        self.running
+            .borrow()
+            .get(instance)
+            .is_some_and(|entry| entry.is_running && entry.handler.execution_id == execution_id)
+    }
+
+    /// A turn of this execution was committed; whether the instance is known, and was changed.
+    pub(crate) fn change(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        change: impl FnOnce(&mut Entry),
+    ) -> bool {
+        let mut running = self.running.borrow_mut();
+        let entry = running.get_mut(instance);
+        match entry.filter(|entry| entry.handler.execution_id == execution_id) {
+            Some(entry) => {
+                change(entry);
+                true
+            }
+            None => false,
+        }
+    }
+
     pub(crate) fn learn(&self, instance: &str, entry: Entry) {
         let mut running = self.running.borrow_mut();
         if running.len() >= MAX {

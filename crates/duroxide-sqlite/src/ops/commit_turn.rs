@@ -154,40 +154,40 @@ fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Resu
         known.forget(instance);
         return Ok(());
     }
-    let is_running = matches!(commit.execution.status.as_deref(), Some("Running"));
-    let last_written = commit.events.last().map(|event| event.event_id);
-    let entry = match (known.of(instance), &commit.named) {
-        (Some(mut entry), None) if entry.handler.execution_id == commit.execution_id => {
-            entry.is_running &= !commit.ends_execution();
-            entry.last_event_id = last_written.max(entry.last_event_id);
-            if let Some(pinned) = &commit.execution.pinned {
-                entry.handler.pinned = Some(pinned.clone());
-            }
-            entry
+    let last_written = commit.events.iter().map(|event| event.event_id).max();
+    let moved = known.change(instance, commit.execution_id, |entry| {
+        entry.is_running &= !commit.ends_execution();
+        entry.last_event_id = last_written.max(entry.last_event_id);
+        if let Some(pinned) = &commit.execution.pinned {
+            entry.handler.pinned = Some(pinned.clone());
         }
-        (None, Some(named)) if commit.begins_instance() => Entry {
-            handler: Handler {
-                name: named.name.clone(),
-                version: Some(named.version.clone()),
-                execution_id: commit.execution_id,
-                pinned: commit.execution.pinned.clone(),
-            },
-            last_event_id: last_written,
-            is_running,
-        },
-        // Messages were consumed without running any code, which proves nothing.
-        (None, _) if commit.events.is_empty() => return Ok(()),
-        _ => match instances::handler(tx, instance)? {
-            Some(handler) => Entry {
-                last_event_id: history::last_event_id(tx, instance, handler.execution_id)?,
-                is_running: is_running && handler.execution_id == commit.execution_id,
-                handler,
-            },
-            // A history without a row.
-            None => return Ok(()),
-        },
+    });
+    // Messages that were consumed without running any code prove nothing.
+    if moved && commit.named.is_none() || commit.events.is_empty() {
+        return Ok(());
+    }
+    let handler = match &commit.named {
+        Some(named) if commit.begins_instance() => Some(Handler {
+            name: named.name.clone(),
+            version: Some(named.version.clone()),
+            execution_id: commit.execution_id,
+            pinned: commit.execution.pinned.clone(),
+        }),
+        _ => instances::handler(tx, instance)?,
     };
-    known.learn(instance, entry);
+    // Without one there is a history, but no row.
+    if let Some(handler) = handler {
+        let is_current = handler.execution_id == commit.execution_id;
+        let entry = Entry {
+            last_event_id: match commit.begins_instance() {
+                true => last_written,
+                false => history::last_event_id(tx, instance, handler.execution_id)?,
+            },
+            is_running: is_current && commit.execution.status.as_deref() == Some("Running"),
+            handler,
+        };
+        known.learn(instance, entry);
+    }
     Ok(())
 }
 
@@ -233,10 +233,7 @@ fn is_recorded(tx: &Tx<'_>, instance: &str, commit: &Commit) -> bool {
     says_nothing
         && tx
             .aware()
-            .and_then(|aware| aware.known.of(instance))
-            .is_some_and(|known| {
-                known.is_running && known.handler.execution_id == commit.execution_id
-            })
+            .is_some_and(|aware| aware.known.is_running(instance, commit.execution_id))
 }
 
 fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
