@@ -40,8 +40,8 @@ async fn read(engine: &Engine) {
             .metrics
             .update_queue_depths(depths.orchestrator_queue as u64, depths.worker_queue as u64);
     }
-    if let Ok(totals) = admin.get_system_metrics().await {
-        let running = i64::try_from(totals.running_instances).unwrap_or(i64::MAX);
+    if let Ok(running) = admin.count_running_instances().await {
+        let running = i64::try_from(running).unwrap_or(i64::MAX);
         engine.metrics.set_active_orchestrations(running);
     }
 }

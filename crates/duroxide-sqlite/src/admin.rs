@@ -71,6 +71,11 @@ impl ProviderAdmin for SqliteProvider {
         self.store.read("get_system_metrics", step).await
     }
 
+    async fn count_running_instances(&self) -> Answer<u64> {
+        let step = |tx: &mut Tx<'_>| executions::count_running(tx);
+        self.store.read("count_running_instances", step).await
+    }
+
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {
         let step = |tx: &mut Tx<'_>| inspect::queue_depths(tx);
         self.store.read("get_queue_depths", step).await

@@ -48,6 +48,13 @@ pub trait ProviderAdmin: Any + Send + Sync {
     /// Totals.
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError>;
 
+    /// How many instances run. Asked for regularly, to show it as a gauge.
+    ///
+    /// Default: taken from [`get_system_metrics`](Self::get_system_metrics), which may have to count much more.
+    async fn count_running_instances(&self) -> Result<u64, ProviderError> {
+        Ok(self.get_system_metrics().await?.running_instances)
+    }
+
     /// What waits in the queues.
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError>;
 

@@ -124,6 +124,15 @@ pub(crate) fn info(
     )
 }
 
+/// Executions that run; an instance has one at most. Counted without the instances, whose rows lie elsewhere.
+pub(crate) fn count_running(tx: &Tx<'_>) -> Result<u64> {
+    tx.one(
+        "SELECT COUNT(*) FROM executions WHERE status = 'Running'",
+        [],
+        |row| row.get(0),
+    )
+}
+
 pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
     tx.one("SELECT COUNT(*) FROM executions", [], |row| row.get(0))
 }

@@ -179,6 +179,8 @@ pub async fn totals_count_each_status<F: ProviderFactory + ?Sized>(factory: &F) 
     assert_eq!(totals.completed_instances, 2);
     assert_eq!(totals.failed_instances, 1);
     assert_eq!(totals.total_events, 1 + 4 + 2 + 3);
+    let running = bench.admin().count_running_instances().await;
+    assert_eq!(running.expect("a total"), 2);
 }
 
 /// Instances are listed newest first.
