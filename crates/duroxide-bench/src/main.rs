@@ -43,7 +43,7 @@ enum What {
     /// Runs workloads against subjects and prints a table with ratios to the published crate.
     Run {
         /// Workloads by name, or all.
-        #[arg(long, value_delimiter = ',')]
+        #[arg(long, value_delimiter = ',', value_parser = known_workload)]
         workloads: Vec<String>,
         /// What to measure.
         #[arg(long, value_delimiter = ',', default_values_t = default_subjects(), value_enum)]
@@ -64,6 +64,7 @@ enum What {
     /// One measurement, printed as JSON. Used by `run`.
     One {
         subject: Subject,
+        #[arg(value_parser = known_workload)]
         workload: String,
         seconds: u64,
         prefill: u32,
@@ -119,13 +120,14 @@ fn names() -> impl Iterator<Item = &'static str> {
     engines.chain(providers).chain([floor::NAME])
 }
 
-fn run_all(wanted: &[String], subjects: &[Subject], seconds: u64, prefill: u32) -> Vec<Row> {
-    for name in wanted {
-        assert!(
-            names().any(|known| known == name),
-            "no workload {name}; see `list`"
-        );
+fn known_workload(name: &str) -> Result<String, String> {
+    match names().any(|known| known == name) {
+        true => Ok(name.to_owned()),
+        false => Err("there is no such workload; `list` names them all".to_owned()),
     }
+}
+
+fn run_all(wanted: &[String], subjects: &[Subject], seconds: u64, prefill: u32) -> Vec<Row> {
     let is_wanted = |name: &&str| wanted.is_empty() || wanted.iter().any(|n| n == name);
     let mut rows = Vec::new();
     for name in names().filter(is_wanted) {
@@ -170,10 +172,14 @@ fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Opti
 
 /// An empty folder on the disk that is measured.
 fn folder() -> TempDir {
-    tempfile::Builder::new()
-        .prefix("duroxide-bench")
-        .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
-        .expect("a folder for the store")
+    let place = std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into());
+    std::fs::create_dir_all(&place)
+        .and_then(|()| {
+            tempfile::Builder::new()
+                .prefix("duroxide-bench")
+                .tempdir_in(&place)
+        })
+        .unwrap_or_else(|error| panic!("no folder for the store in {place}: {error}"))
 }
 
 #[tokio::main]
