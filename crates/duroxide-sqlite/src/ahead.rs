@@ -7,7 +7,7 @@
 //! the transaction is to be committed gets its lease written then.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tables::{instance_locks, orchestrator_queue};
@@ -46,70 +46,107 @@ pub(crate) struct Ahead {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// Leases that are not written yet.
-    out: HashMap<String, Lease>,
-    back: HashSet<String>,
+    stages: HashMap<String, Stage>,
+    /// How many of them are out.
+    out: usize,
+}
+
+/// Where a turn is that this transaction claimed or committed.
+#[derive(Debug)]
+enum Stage {
+    /// At work, under a lease that is not written yet.
+    Out(Lease),
+    /// Done. Whoever holds the instance learns that only with the commit of the transaction; claimed before that, its
+    /// history would be loaded for nothing.
+    Resting,
+    /// As the tables say.
+    Written,
+}
+
+impl Turns {
+    fn set(&mut self, instance: &str, stage: Stage) -> Option<Stage> {
+        self.out += usize::from(matches!(stage, Stage::Out(_)));
+        let before = self.stages.insert(instance.to_owned(), stage);
+        self.out -= usize::from(matches!(before, Some(Stage::Out(_))));
+        before
+    }
 }
 
 impl Ahead {
-    /// A turn of this instance is about to be handed out.
+    /// A turn of this instance is handed out. From here on nothing may fail but the transaction.
     pub(crate) fn hand_out(&self, instance: &str, lease: Lease) {
-        self.turns
-            .borrow_mut()
-            .out
-            .insert(instance.to_owned(), lease);
+        self.turns.borrow_mut().set(instance, Stage::Out(lease));
     }
 
     /// Ends the lease of a turn that is out; `None` if this token is not one of those.
     pub(crate) fn take_back(&self, instance: &str, token: &str, now: i64) -> Option<Lease> {
         let mut turns = self.turns.borrow_mut();
-        let held = turns.out.get(instance)?;
-        if held.token != token || held.until <= now {
-            return None;
+        match turns.stages.get(instance)? {
+            Stage::Out(lease) if lease.token == token && lease.until > now => {}
+            _ => return None,
         }
-        turns.out.remove(instance)
+        match turns.set(instance, Stage::Written)? {
+            Stage::Out(lease) => Some(lease),
+            Stage::Resting | Stage::Written => None,
+        }
     }
 
-    /// A turn of this instance was committed, and its execution goes on, or it was given back. Whoever holds it learns
-    /// that only with the commit of the transaction; claimed before that, its history would be loaded for nothing.
+    /// A turn of this instance was committed, and its execution goes on, or it was given back.
     pub(crate) fn rests(&self, instance: &str) {
-        self.turns.borrow_mut().back.insert(instance.to_owned());
+        self.turns.borrow_mut().set(instance, Stage::Resting);
     }
 
     /// Whether the instance has to wait for the next transaction.
     pub(crate) fn is_resting(&self, instance: &str) -> bool {
-        self.turns.borrow().back.contains(instance)
+        matches!(
+            self.turns.borrow().stages.get(instance),
+            Some(Stage::Resting)
+        )
     }
 
     /// Whether a turn of the instance is out.
     pub(crate) fn is_out(&self, instance: &str) -> bool {
-        self.turns.borrow().out.contains_key(instance)
+        matches!(
+            self.turns.borrow().stages.get(instance),
+            Some(Stage::Out(_))
+        )
     }
 
     /// Whether somebody is still at work.
     pub(crate) fn anybody_out(&self) -> bool {
-        !self.turns.borrow().out.is_empty()
+        self.turns.borrow().out > 0
     }
 
     /// When the first of these leases runs out.
     pub(crate) fn next_expiry(&self) -> Option<i64> {
         let turns = self.turns.borrow();
-        turns.out.values().map(|lease| lease.until).min()
+        let expiry = |stage: &Stage| match stage {
+            Stage::Out(lease) => Some(lease.until),
+            Stage::Resting | Stage::Written => None,
+        };
+        turns.stages.values().filter_map(expiry).min()
     }
 
     /// Writes the leases of all turns that are out, as an ordinary claim does.
     pub(crate) fn write_leases(&self, tx: &Tx<'_>) -> Result<()> {
-        let out = std::mem::take(&mut self.turns.borrow_mut().out);
-        for (instance, lease) in out {
-            instance_locks::grant(tx, &instance, &lease.token, lease.until)?;
-            orchestrator_queue::tag(tx, &lease.messages, &lease.token)?;
+        let mut turns = self.turns.borrow_mut();
+        if turns.out == 0 {
+            return Ok(());
+        }
+        turns.out = 0;
+        for (instance, stage) in &mut turns.stages {
+            if let Stage::Out(lease) = stage {
+                instance_locks::grant(tx, instance, &lease.token, lease.until)?;
+                orchestrator_queue::tag(tx, &lease.messages, &lease.token)?;
+                *stage = Stage::Written;
+            }
         }
         Ok(())
     }
 
-    /// The transaction never happened.
-    pub(crate) fn forget(&self) {
-        self.turns.take();
+    /// The transaction never happened; returns whose turns it had to do with.
+    pub(crate) fn forget(&self) -> impl Iterator<Item = String> + use<> {
+        self.turns.take().stages.into_keys()
     }
 }
 

@@ -216,9 +216,14 @@ struct GiveBack<T> {
 
 impl<T: Send> Job for GiveBack<T> {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
-        self.unclaimed
-            .iter()
-            .try_for_each(|found| (self.undo)(tx, found))
+        for found in &self.unclaimed {
+            match (self.undo)(tx, found) {
+                // It is no longer held, and the others are to be given back all the same.
+                Ok(()) | Err(SqliteError::InvalidToken) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     fn answer(self: Box<Self>) {}

@@ -129,7 +129,7 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// Something that was done is no longer so.
     fn undone(&self) {
-        self.aware.ahead.forget();
+        self.aware.known.doubt(self.aware.ahead.forget());
         self.aware.known.forget_all();
     }
 

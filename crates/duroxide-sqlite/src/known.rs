@@ -3,7 +3,7 @@
 //! after it was made sure that nobody else has written; forgotten altogether at the first doubt.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::statements::Prepared;
@@ -12,7 +12,7 @@ use crate::tx::Result;
 
 /// How many instances are remembered; with more running than this, all are forgotten and learnt anew.
 const MAX: usize = 8_192;
-/// How long after an end without a farewell new instances are not handed out ahead.
+/// How long after an end without a farewell nothing is handed out ahead.
 const CAUTION: Duration = Duration::from_secs(60);
 
 /// How the last process that had the file open ended.
@@ -35,9 +35,11 @@ pub(crate) struct Entry {
 
 pub(crate) struct Known {
     running: RefCell<HashMap<String, Entry>>,
+    /// Instances that were handed out ahead in a transaction that never happened.
+    doubtful: RefCell<HashSet<String>>,
     data_version: Cell<Option<i64>>,
     opened_at_ms: i64,
-    new_trusted_from: Instant,
+    trusts_from: Instant,
 }
 
 impl Known {
@@ -46,9 +48,10 @@ impl Known {
         let now = Instant::now();
         Self {
             running: RefCell::default(),
+            doubtful: RefCell::default(),
             data_version: Cell::new(None),
             opened_at_ms: now_ms,
-            new_trusted_from: match end {
+            trusts_from: match end {
                 LastEnd::Orderly => now,
                 LastEnd::Unknown => now + CAUTION,
             },
@@ -72,16 +75,33 @@ impl Known {
         Ok(())
     }
 
-    /// The instance, if this process committed a turn of it. A turn that brings the process down may then run ahead of
-    /// its claim: the next process does not know the instance, and counts the attempt before it tries again.
+    /// The instance, if this process committed a turn of it.
     pub(crate) fn of(&self, instance: &str) -> Option<Entry> {
         self.running.borrow().get(instance).cloned()
     }
 
-    /// Whether instances without any history may be handed out ahead. Not soon after a crash: what started it may be
-    /// asked for again, bring the process down again, and would never be found poisonous.
-    pub(crate) fn trusts_new(&self) -> bool {
-        Instant::now() >= self.new_trusted_from
+    /// Whether a turn of the instance may be handed out ahead. A turn that brings the process down is not counted then;
+    /// so not soon after a crash, when the same may be asked for again. And not after a transaction that never happened:
+    /// the turn may have been the reason, and could not be told.
+    pub(crate) fn trusts(&self, instance: &str) -> bool {
+        Instant::now() >= self.trusts_from && !self.doubtful.borrow().contains(instance)
+    }
+
+    /// These were handed out ahead in vain.
+    pub(crate) fn doubt(&self, instances: impl IntoIterator<Item = String>) {
+        let mut doubtful = self.doubtful.borrow_mut();
+        if doubtful.len() >= MAX {
+            doubtful.clear();
+        }
+        doubtful.extend(instances);
+    }
+
+    /// A turn of the instance was committed.
+    pub(crate) fn trust(&self, instance: &str) {
+        let mut doubtful = self.doubtful.borrow_mut();
+        if !doubtful.is_empty() {
+            doubtful.remove(instance);
+        }
     }
 
     /// Whether something was written since this process opened the store.

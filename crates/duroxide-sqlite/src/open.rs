@@ -57,9 +57,9 @@ impl Database {
     /// How the last process that had the file open ended; asked before this one opens it. Whoever closes it last folds
     /// the log into it and takes the log away.
     pub(crate) fn last_end(&self) -> LastEnd {
-        match std::fs::metadata(self.log()) {
-            Ok(log) if log.len() > 0 => LastEnd::Unknown,
-            Ok(_) | Err(_) => LastEnd::Orderly,
+        match self.log().exists() {
+            true => LastEnd::Unknown,
+            false => LastEnd::Orderly,
         }
     }
 

@@ -215,6 +215,7 @@ impl Writer {
         let (jobs, mut effects) = group.into_parts();
         self.uncommitted.say(false);
         if let Err(error) = committed {
+            self.known.doubt(ahead.forget());
             self.known.forget_all();
             batch.jobs.extend(jobs);
             return Err(error);

@@ -85,6 +85,10 @@ impl Commit {
         self.execution_id == 1 && self.events.first().is_some_and(|event| event.event_id == 1)
     }
 
+    fn says_it_runs(&self) -> bool {
+        matches!(self.execution.status.as_deref(), None | Some("Running"))
+    }
+
     fn ends_execution(&self) -> bool {
         matches!(
             self.execution.status.as_deref(),
@@ -150,20 +154,27 @@ fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, claimed_at: i64) -> R
 
 /// Keeps what the next claim of the instance would have to read.
 fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Result<()> {
+    if !commit.events.is_empty() {
+        known.trust(instance);
+    }
     if commit.ended.is_some() {
         known.forget(instance);
         return Ok(());
     }
     let last_written = commit.events.iter().map(|event| event.event_id).max();
     let moved = known.change(instance, commit.execution_id, |entry| {
-        entry.is_running &= !commit.ends_execution();
+        entry.is_running &= commit.says_it_runs();
         entry.last_event_id = last_written.max(entry.last_event_id);
         if let Some(pinned) = &commit.execution.pinned {
             entry.handler.pinned = Some(pinned.clone());
         }
     });
+    if moved && commit.named.is_none() {
+        return Ok(());
+    }
     // Messages that were consumed without running any code prove nothing.
-    if moved && commit.named.is_none() || commit.events.is_empty() {
+    if commit.events.is_empty() {
+        known.forget(instance);
         return Ok(());
     }
     let handler = match &commit.named {
@@ -228,9 +239,9 @@ fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
 
 /// Whether the row of the execution says already what the turn says: that it runs.
 fn is_recorded(tx: &Tx<'_>, instance: &str, commit: &Commit) -> bool {
-    let says_nothing = commit.execution.pinned.is_none()
-        && matches!(commit.execution.status.as_deref(), None | Some("Running"));
+    let says_nothing = commit.execution.pinned.is_none() && commit.execution.output.is_none();
     says_nothing
+        && commit.says_it_runs()
         && tx
             .aware()
             .is_some_and(|aware| aware.known.is_running(instance, commit.execution_id))

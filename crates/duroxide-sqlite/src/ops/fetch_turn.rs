@@ -167,8 +167,11 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
         orphans::settle(tx, &stray, ask.grace)?;
     }
     let mut found = Vec::with_capacity(candidates.len());
+    let mut leases = Vec::with_capacity(candidates.len());
     for candidate in candidates {
-        found.push(take(tx, ask, candidate, handover)?);
+        let (turn, lease) = take(tx, ask, candidate, handover)?;
+        found.push(turn);
+        leases.push(lease);
     }
     let mut due = None;
     if found.is_empty() {
@@ -177,6 +180,11 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
             .chain(instance_locks::next_expiry(tx)?)
             .chain(tx.aware().and_then(|aware| aware.ahead.next_expiry()))
             .min();
+    }
+    if let (Handover::Ahead, Some(aware)) = (handover, tx.aware()) {
+        for (turn, lease) in found.iter().zip(leases) {
+            aware.ahead.hand_out(&turn.instance, lease);
+        }
     }
     Ok(Tried {
         leaves_more: leaves_some || found.len() >= ask.max,
@@ -191,6 +199,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
 /// left to the next claim.
 fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
     let mut seen = HashSet::new();
+    let mut left = 0;
     let mut chosen = Chosen {
         candidates: Vec::new(),
         strays: Vec::new(),
@@ -211,26 +220,29 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
         match examine(tx, ask, instance)? {
             Examined::Stray(stray) => chosen.strays.push(stray),
             Examined::Candidate(candidate, pinned) => {
-                if ask.accepts(pinned.as_ref()) {
-                    chosen.consider(candidate);
+                if ask.accepts(pinned.as_ref()) && !chosen.consider(candidate) {
+                    left += 1;
                 }
             }
         }
-        Ok(chosen.candidates.len() < ask.max)
+        // Those that are left are the first of the next claim.
+        Ok(chosen.candidates.len() < ask.max && left < ask.max)
     })?;
     Ok(chosen)
 }
 
 impl Chosen {
-    fn consider(&mut self, candidate: Candidate) {
+    /// Takes the candidate, or leaves it to the next claim (`false`).
+    fn consider(&mut self, candidate: Candidate) -> bool {
         if self.candidates.is_empty() && candidate.ahead.is_none() {
             self.handover = Handover::Committed;
         }
         if self.handover == Handover::Ahead && candidate.ahead.is_none() {
             self.leaves_some = true;
-        } else {
-            self.candidates.push(candidate);
+            return false;
         }
+        self.candidates.push(candidate);
+        true
     }
 }
 
@@ -268,7 +280,6 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     let latest = executions::latest(tx, instance)?;
     let has_execution = latest.is_some();
     let (execution_id, pinned) = latest.unwrap_or((1, None));
-    let trusts_new = tx.aware().is_some_and(|aware| aware.known.trusts_new());
     Ok(match orphans::examine(tx, instance, execution_id)? {
         Unnamed::Unknown(stray) => Examined::Stray(stray),
         Unnamed::Known { somebody_awaits } => {
@@ -279,7 +290,7 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 has_execution,
                 somebody_awaits,
                 last_event_id: None,
-                ahead: match trusts_new && !has_execution && !somebody_awaits {
+                ahead: match !has_execution && !somebody_awaits {
                     true => harmless(tx, ask, instance)?,
                     false => None,
                 },
@@ -295,6 +306,9 @@ fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Vec<Message
     let (Handover::Ahead, Some(aware)) = (ask.handover, tx.aware()) else {
         return Ok(None);
     };
+    if !aware.known.trusts(instance) {
+        return Ok(None);
+    }
     let messages = orchestrator_queue::visible(tx, instance)?;
     let are_new = messages
         .iter()
@@ -302,7 +316,13 @@ fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Vec<Message
     Ok(are_new.then_some(messages))
 }
 
-fn take(tx: &Tx<'_>, ask: &Ask, mut candidate: Candidate, handover: Handover) -> Result<RawTurn> {
+/// Takes one candidate. Its lease is written at once, unless it is to be handed out ahead.
+fn take(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    mut candidate: Candidate,
+    handover: Handover,
+) -> Result<(RawTurn, Lease)> {
     if candidate.somebody_awaits {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
@@ -316,21 +336,19 @@ fn take(tx: &Tx<'_>, ask: &Ask, mut candidate: Candidate, handover: Handover) ->
         until: tx.later(ask.lock_timeout),
         messages: messages.iter().map(|message| message.id).collect(),
     };
-    match (handover, tx.aware()) {
-        (Handover::Ahead, Some(aware)) => aware.ahead.hand_out(&candidate.instance, lease),
-        _ => {
-            instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
-            orchestrator_queue::tag(tx, &lease.messages, &token)?;
-        }
+    if handover == Handover::Committed {
+        instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
+        orchestrator_queue::tag(tx, &lease.messages, &token)?;
     }
-    Ok(RawTurn {
+    let turn = RawTurn {
         history: load_history(tx, ask, &candidate)?,
         instance: candidate.instance,
         token,
         handler: candidate.handler,
         execution_id: candidate.execution_id,
         messages,
-    })
+    };
+    Ok((turn, lease))
 }
 
 fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {

@@ -45,7 +45,8 @@ impl Writer {
             } else {
                 HOLD
             };
-            if !self.turns_come_back(batch, lobby, until.min(Instant::now() + hold)) {
+            let now = Instant::now();
+            if now >= until || !self.turns_come_back(batch, lobby, until.min(now + hold)) {
                 break;
             }
         }

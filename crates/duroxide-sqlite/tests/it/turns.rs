@@ -269,6 +269,134 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
 }
 
 #[tokio::test]
+async fn a_claim_that_fails_leaves_no_lease_behind_also_ahead() {
+    struct Broken;
+    impl CachedHistories for Broken {
+        fn cached(&self, _instance: &str) -> Option<CachedHistory> {
+            panic!("not today");
+        }
+    }
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let error = store
+        .claim_turns(TurnClaim {
+            cached: Some(Arc::new(Broken)),
+            ahead: true,
+            ..claim(1)
+        })
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("not today"), "{error}");
+    let (_, _, attempts) = fetch(&store).await.expect("undone and claimable");
+    assert_eq!(attempts, 1);
+}
+
+#[tokio::test]
+async fn a_commit_without_events_that_moves_the_instance_is_seen_by_the_next_claim() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "a").await;
+    store
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let other = ExecutionMetadata {
+        orchestration_name: Some("other".to_owned()),
+        ..named()
+    };
+    store
+        .ack_orchestration_item(&token, 2, vec![], vec![], vec![], other, vec![])
+        .await
+        .unwrap();
+    store
+        .enqueue_for_orchestrator(raised("a", "x"), None)
+        .await
+        .unwrap();
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert_eq!(
+        (item.orchestration_name.as_str(), item.execution_id),
+        ("other", 2)
+    );
+}
+
+#[tokio::test]
+async fn a_status_written_is_the_status_read() {
+    let (store, _clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    let (_, token, _) = fetch(&store).await.unwrap();
+    let running = ExecutionMetadata {
+        status: Some("Running".to_owned()),
+        ..named()
+    };
+    ack(&store, &token, 1, vec![started("a")], running).await;
+    for (n, status) in ["Running", "Paused", "Running"].into_iter().enumerate() {
+        store
+            .enqueue_for_orchestrator(raised("a", "x"), None)
+            .await
+            .unwrap();
+        let (_, token, _) = fetch(&store).await.unwrap();
+        let metadata = ExecutionMetadata {
+            status: Some(status.to_owned()),
+            ..ExecutionMetadata::default()
+        };
+        let wait = EventKind::ExternalSubscribed {
+            name: "x".to_owned(),
+        };
+        let events = vec![event("a", 1, 10 + n as u64, wait)];
+        ack(&store, &token, 1, events, metadata).await;
+        let info = admin(&store).get_execution_info("a", 1).await.unwrap();
+        assert_eq!(info.status, status, "after step {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
+    let (store, _clock) = store_with_clock().await;
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
+    for expected_attempt in [1, 1] {
+        let turn = store
+            .claim_turns(TurnClaim {
+                ahead: true,
+                poll_timeout: Duration::from_millis(200),
+                ..claim(1)
+            })
+            .await
+            .unwrap()
+            .pop()
+            .unwrap();
+        // The same event twice: the store refuses it for good.
+        let error = store
+            .ack_orchestration_item(
+                &turn.lock_token,
+                1,
+                vec![started("a"), started("a")],
+                vec![],
+                vec![],
+                named(),
+                vec![],
+            )
+            .await
+            .unwrap_err();
+        assert_eq!(turn.attempt_count, expected_attempt);
+        if !error.is_lease_lost() {
+            assert!(error.message.contains("already recorded"), "{error}");
+            return;
+        }
+    }
+    panic!("it was told twice that it had lost its lease");
+}
+
+#[tokio::test]
 async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count() {
     let (store, clock) = store_with_clock().await;
     store

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::{
-    ActivityContext, ErrorDetails, OrchestrationContext, OrchestrationStatus, PoisonMessageType,
-    RuntimeOptions,
+    ActivityContext, ErrorDetails, Event, EventKind, OrchestrationContext, OrchestrationStatus,
+    PoisonMessageType, RuntimeOptions,
 };
+use futures::future::{Either, select};
 
-use crate::support::{World, activities, orchestrations, quick};
+use crate::support::{World, activities, orchestrations, quick, until};
 
 const FILE: &str = "DUROXIDE_TEST_FILE";
 const MOMENT: &str = "DUROXIDE_TEST_MOMENT";
@@ -56,6 +57,9 @@ async fn child() {
                 if moment == "after work" {
                     ctx.schedule_activity("work", "").await?;
                 }
+                if moment == "while it beats" {
+                    beat_until_told(&ctx).await;
+                }
                 std::process::abort()
             })
             .build(),
@@ -67,6 +71,15 @@ async fn child() {
         .client
         .start_orchestration("i", "deadly", &moment)
         .await;
+    if moment == "while it beats" {
+        let before = beats(&world).await;
+        until("a beat", async || beats(&world).await > before).await;
+        // The message that was tried too often is set aside, and the orchestration goes on without it.
+        if !world.client.list_dead_letters(9).await.unwrap().is_empty() {
+            return;
+        }
+        world.client.raise_event("i", "stop", "").await.unwrap();
+    }
     match world.outcome("i").await {
         OrchestrationStatus::Failed { details, .. } => assert!(
             matches!(
@@ -83,10 +96,30 @@ async fn child() {
     world.stop().await;
 }
 
+/// A timer again and again, until the event comes.
+async fn beat_until_told(ctx: &OrchestrationContext) {
+    let mut told = Box::pin(ctx.schedule_wait("stop"));
+    loop {
+        let beat = Box::pin(ctx.schedule_timer(Duration::from_millis(50)));
+        match select(told, beat).await {
+            Either::Left(_) => return,
+            Either::Right((_, rest)) => told = rest,
+        }
+    }
+}
+
+async fn beats(world: &World) -> usize {
+    let fired = |event: &&Event| matches!(event.kind, EventKind::TimerFired { .. });
+    world.history("i").await.iter().filter(fired).count()
+}
+
 fn is_found_poisonous(moment: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a.db");
-    let survived = (1..=LIVES).find(|_| lives(&file, moment));
+    is_found_poisonous_in(&folder.path().join("a.db"), moment);
+}
+
+fn is_found_poisonous_in(file: &Path, moment: &str) {
+    let survived = (1..=LIVES).find(|_| lives(file, moment));
     let survived = survived.expect("some process lives long enough to call it poisonous");
     assert!(survived > ATTEMPTS, "it was tried as often as it may be");
 }
@@ -99,4 +132,18 @@ fn a_first_turn_that_brings_the_process_down_is_given_up_after_its_attempts() {
 #[test]
 fn a_later_turn_that_brings_the_process_down_is_given_up_after_its_attempts() {
     is_found_poisonous("after work");
+}
+
+#[test]
+fn a_turn_that_brings_the_process_down_among_others_that_do_not_is_given_up_after_its_attempts() {
+    is_found_poisonous("while it beats");
+}
+
+#[tokio::test]
+async fn the_very_first_transaction_on_a_file_that_was_closed_counts_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.db");
+    let closed = SqliteProvider::new(&format!("sqlite:{}", file.display()), None).await;
+    drop(closed.unwrap());
+    is_found_poisonous_in(&file, "at once");
 }
