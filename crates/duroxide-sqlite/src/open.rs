@@ -71,8 +71,9 @@ impl Database {
             self.set_durability(&conn)?;
             folder::measure_log(&conn);
         }
-        // The working set of the queues and of the upper levels of the big trees.
-        conn.pragma_update(None, "cache_size", -16_000)?;
+        // Small on purpose: whenever a tree was rebalanced, the commit looks at every cached page, and pages that are not
+        // cached here are in the memory of the operating system.
+        conn.pragma_update(None, "cache_size", -2_000)?;
         // Savepoints keep their undo pages in memory instead of in a temporary file.
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)
