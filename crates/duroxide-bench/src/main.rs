@@ -17,8 +17,8 @@ mod turns;
 mod workload;
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use tempfile::TempDir;
@@ -152,6 +152,9 @@ fn write_reports(rows: &[Row], json: Option<PathBuf>, svg: Option<PathBuf>) {
     }
 }
 
+/// How long a measurement may take, its preparation included, beside many times the time that was asked for.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// Runs one measurement in a process of its own, so that memory and processor time are its own too.
 fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Option<Row> {
     let this = std::env::current_exe().expect("a running program has a path");
@@ -159,15 +162,32 @@ fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Opti
         Subject::Published | Subject::PublishedDefault => peer::program(),
         _ => this.clone(),
     };
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(["one", subject.label(), workload])
         .args([seconds.to_string(), prefill.to_string()])
         .env(course::FILLER, this)
-        .stderr(Stdio::inherit())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("start a measurement");
+    let ended = ended_within(&mut child, LIMIT + Duration::from_secs(20 * seconds));
+    if !ended {
+        // A peer whose instance was lost waits for it for ever.
+        child.kill().expect("end a measurement");
+    }
+    let output = child.wait_with_output().expect("a measurement that ended");
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.lines().last()?).ok()
+}
+
+fn ended_within(child: &mut Child, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    while Instant::now() < until {
+        if child.try_wait().expect("a child of ours").is_some() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
 }
 
 /// An empty folder on the disk that is measured.
