@@ -32,3 +32,15 @@ pub(crate) fn point(name: &str) {
 /// Nothing.
 #[cfg(not(feature = "kill-points"))]
 pub(crate) fn point(_name: &str) {}
+
+/// Whether a test wants turns handed out ahead also right after a crash, so that kills meet them.
+#[cfg(feature = "kill-points")]
+pub(crate) fn is_careless() -> bool {
+    std::env::var_os("DUROXIDE_SQLITE_CARELESS").is_some()
+}
+
+/// Never.
+#[cfg(not(feature = "kill-points"))]
+pub(crate) fn is_careless() -> bool {
+    false
+}

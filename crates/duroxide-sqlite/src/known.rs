@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use crate::kill;
 use crate::statements::Prepared;
 use crate::tables::instances::Handler;
 use crate::tx::Result;
@@ -53,6 +54,7 @@ impl Known {
             opened_at_ms: now_ms,
             trusts_from: match end {
                 LastEnd::Orderly => now,
+                LastEnd::Unknown if kill::is_careless() => now,
                 LastEnd::Unknown => now + CAUTION,
             },
         }
