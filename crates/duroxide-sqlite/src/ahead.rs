@@ -66,7 +66,10 @@ enum Stage {
 impl Turns {
     fn set(&mut self, instance: &str, stage: Stage) -> Option<Stage> {
         self.out += usize::from(matches!(stage, Stage::Out(_)));
-        let before = self.stages.insert(instance.to_owned(), stage);
+        let before = match self.stages.get_mut(instance) {
+            Some(known) => Some(std::mem::replace(known, stage)),
+            None => self.stages.insert(instance.to_owned(), stage),
+        };
         self.out -= usize::from(matches!(before, Some(Stage::Out(_))));
         before
     }

@@ -77,15 +77,10 @@ struct Claim<F, T: Send + 'static> {
 /// How a claim is given back.
 type Undo<T> = Arc<dyn Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync>;
 
-/// What a claim asks for and how it wants to be treated.
-pub(crate) struct Terms {
-    pub(crate) queue: Queue,
-    pub(crate) overdue: Overdue,
-}
-
 /// Wraps a closure that claims, and one that gives back, by way of the writer, what nobody was there to take.
 pub(crate) fn claim<F, T, U>(
-    terms: Terms,
+    queue: Queue,
+    overdue: Overdue,
     writer: Arc<Inbox<Message>>,
     work: F,
     undo: U,
@@ -97,11 +92,11 @@ where
 {
     let (reply, answer) = oneshot::channel();
     let claim = Claim {
-        queue: terms.queue,
+        queue,
         work,
         undo: Arc::new(undo),
         tried: None,
-        overdue: terms.overdue,
+        overdue,
         reply,
         writer,
     };
@@ -230,5 +225,55 @@ impl<T: Send> Job for GiveBack<T> {
 
     fn fail(self: Box<Self>, error: SqliteError) {
         tracing::debug!(target: "duroxide::providers::sqlite", %error, "an unwanted claim could not be given back, its lease will run out");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::open;
+    use crate::statements::Statements;
+
+    #[test]
+    fn a_claim_nobody_opened_is_given_back_also_if_part_of_it_is_no_longer_held() {
+        let conn = open::open_memory().unwrap();
+        let statements = Statements::new(&conn);
+        let mut tx = Tx::new(&statements, 0);
+        let writer = Arc::new(Inbox::new());
+        let given_back = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&given_back);
+        let work = |_: &mut Tx<'_>| {
+            Ok(Tried {
+                found: vec!["lost", "held"],
+                ..Tried::nothing()
+            })
+        };
+        let undo = move |_: &mut Tx<'_>, found: &&'static str| {
+            seen.lock().unwrap().push(*found);
+            match *found {
+                "lost" => Err(SqliteError::InvalidToken),
+                _ => Ok(()),
+            }
+        };
+        let (mut job, answer) = claim(
+            Queue::Turns,
+            Overdue::default(),
+            Arc::clone(&writer),
+            work,
+            undo,
+        );
+        job.run(&mut tx).unwrap();
+        job.answer();
+        // The caller goes away with the answer in its hands.
+        drop(answer);
+        let mut messages = Vec::new();
+        writer.take(9, Some(std::time::Duration::ZERO), &mut messages);
+        let Some(Message::Job(mut back)) = messages.pop() else {
+            panic!("the parcel finds its way back");
+        };
+        back.run(&mut tx).unwrap();
+        assert_eq!(*given_back.lock().unwrap(), ["lost", "held"]);
     }
 }

@@ -210,10 +210,10 @@ impl Parked {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
 
-    use crate::claim::{Overdue, Terms, Tried, claim};
+    use super::*;
+    use crate::claim::{Overdue, Tried, claim};
     use crate::inbox::Inbox;
     use crate::tx::{Result, Tx};
 
@@ -223,11 +223,7 @@ mod tests {
     fn fruitless(queue: Queue, overdue: &Overdue) -> (Box<dyn Job>, impl Sized + use<>) {
         let work = |_: &mut Tx<'_>| Ok(Tried::nothing());
         let undo = |_: &mut Tx<'_>, (): &()| -> Result<()> { Ok(()) };
-        let terms = Terms {
-            queue,
-            overdue: overdue.clone(),
-        };
-        claim(terms, Arc::new(Inbox::new()), work, undo)
+        claim(queue, overdue.clone(), Arc::new(Inbox::new()), work, undo)
     }
 
     fn admit(lobby: &mut Lobby, claim: Box<dyn Job>, now: Instant) {

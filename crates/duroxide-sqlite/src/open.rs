@@ -256,3 +256,26 @@ fn identity_of(metadata: &fs::Metadata) -> Result<FileIdentity> {
 fn identity_of(_: &fs::Metadata) -> Result<FileIdentity> {
     Ok(FileIdentity {})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_left_behind_is_no_orderly_end_even_if_nothing_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database {
+            path: folder.path().join("a.db"),
+            access: Access::Create,
+            durability: Durability::Full,
+        };
+        assert_eq!(database.last_end(), LastEnd::Orderly, "there is no file");
+        database.prepare().unwrap();
+        assert_eq!(database.last_end(), LastEnd::Orderly, "it was closed");
+        // A process that dies in its very first transaction has written nothing.
+        let open = database.open_writer().unwrap();
+        open.execute_batch("BEGIN IMMEDIATE").unwrap();
+        assert_eq!(fs::metadata(database.log()).unwrap().len(), 0);
+        assert_eq!(database.last_end(), LastEnd::Unknown);
+    }
+}

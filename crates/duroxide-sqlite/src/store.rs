@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ahead::Uncommitted;
-use crate::claim::{self, Overdue, Terms, Tried};
+use crate::claim::{self, Overdue, Tried};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
 use crate::job::{Job, Leases, job};
@@ -207,10 +207,8 @@ impl Store {
             None => Overdue::at_once(),
         };
         let (job, mut answer) = claim::claim(
-            Terms {
-                queue,
-                overdue: overdue.clone(),
-            },
+            queue,
+            overdue.clone(),
             Arc::clone(&self.to_writer),
             work,
             undo,

@@ -32,10 +32,14 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::opened(LastEnd::Orderly, 0)
+    }
+
+    fn opened(end: LastEnd, at_ms: i64) -> Self {
         Self {
             clock: Arc::new(SystemClock),
             wake: Arc::new(Wake::default()),
-            known: Known::after(LastEnd::Orderly, 0),
+            known: Known::after(end, at_ms),
         }
     }
 
@@ -217,4 +221,49 @@ fn a_request_that_looks_at_leases_finds_those_of_turns_that_are_out() {
     run(&mut group, commit(&token)).unwrap();
     group.commit().unwrap();
     assert_eq!((count(&conn, LEASES), count(&conn, MESSAGES)), (0, 0));
+}
+
+/// Whether the turn of a started instance is handed out before its lease is written.
+fn goes_ahead(desk: &Desk, before: impl FnOnce(&Connection)) -> bool {
+    let conn = open::open_memory().unwrap();
+    let (statements, ahead) = (Statements::new(&conn), Ahead::default());
+    let mut group = desk.begin(&statements, &ahead);
+    run(&mut group, start()).unwrap();
+    before(&conn);
+    assert_eq!(run(&mut group, claim()).unwrap().len(), 1);
+    assert_eq!(ahead.anybody_out(), count(&conn, LEASES) == 0);
+    ahead.anybody_out()
+}
+
+#[test]
+fn nothing_is_handed_out_ahead_soon_after_a_crash() {
+    assert!(goes_ahead(&Desk::new(), |_| {}));
+    assert!(!goes_ahead(&Desk::opened(LastEnd::Unknown, 0), |_| {}));
+}
+
+#[test]
+fn what_came_before_this_process_or_was_tried_before_is_counted_before_it_is_handed_out() {
+    let tried = |conn: &Connection| {
+        let count = "UPDATE orchestrator_queue SET attempt_count = 1";
+        assert_eq!(conn.execute(count, []).unwrap(), 1);
+    };
+    assert!(!goes_ahead(&Desk::new(), tried));
+    let of_a_later_life = Desk::opened(LastEnd::Orderly, i64::MAX);
+    assert!(!goes_ahead(&of_a_later_life, |_| {}));
+}
+
+#[test]
+fn an_instance_of_which_only_messages_were_consumed_is_not_known() {
+    let (desk, conn) = (Desk::new(), open::open_memory().unwrap());
+    let (statements, ahead) = (Statements::new(&conn), Ahead::default());
+    let mut group = desk.begin(&statements, &ahead);
+    run(&mut group, start()).unwrap();
+    let token = run(&mut group, claim()).unwrap().remove(0);
+    let metadata = ExecutionMetadata::default();
+    let nothing = commit_turn::Commit::new(&token, 1, &[], &[], &[], metadata, Vec::new()).unwrap();
+    let nothing = job(Leases::PassedBy, move |tx: &mut Tx<'_>| {
+        commit_turn::run(tx, &nothing)
+    });
+    run(&mut group, nothing).unwrap();
+    assert!(desk.known.of("i").is_none());
 }

@@ -212,8 +212,9 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
         }
         seen.insert(instance.to_owned());
         if let Some(aware) = tx.aware() {
-            chosen.leaves_some |= aware.ahead.is_resting(instance);
-            if aware.ahead.is_resting(instance) || aware.ahead.is_out(instance) {
+            let is_resting = aware.ahead.is_resting(instance);
+            chosen.leaves_some |= is_resting;
+            if is_resting || aware.ahead.is_out(instance) {
                 return Ok(true);
             }
         }

@@ -9,10 +9,7 @@ use duroxide_core::provider::{
 use crate::support::*;
 
 async fn create_child(store: &dyn Provider, child: &str, parent: &str) {
-    store
-        .enqueue_for_orchestrator(start(child), None)
-        .await
-        .unwrap();
+    send(store, start(child)).await;
     let (_, token, _) = fetch(store).await.unwrap();
     let metadata = ExecutionMetadata {
         parent_instance_id: Some(parent.to_owned()),
@@ -45,10 +42,7 @@ async fn times_and_results_are_real() {
 #[tokio::test]
 async fn a_running_status_is_no_completion() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let metadata = ExecutionMetadata {
         status: Some("Running".to_owned()),
@@ -134,10 +128,7 @@ async fn a_deleted_instance_takes_its_leases_and_messages_with_it() {
     create(&store, "a").await;
     store.enqueue_for_worker(activity("a", 2)).await.unwrap();
     let (_, work, _) = fetch_work(&store).await.unwrap();
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     let (_, turn, _) = fetch(&store).await.unwrap();
     let gone = admin(&store).delete_instance("a", true).await.unwrap();
     assert_eq!(

@@ -1,5 +1,9 @@
 //! Disks and neighbours that misbehave: a clear error, nothing lost, and on it goes once the cause is gone.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,10 +24,7 @@ async fn a_lock_held_by_another_program_is_waited_for() {
         std::thread::sleep(Duration::from_millis(300));
         blocker.execute_batch("COMMIT").unwrap();
     });
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     release.join().unwrap();
 }
 
@@ -46,10 +47,7 @@ async fn a_lock_held_for_too_long_is_an_error_to_try_again() {
     );
     assert_eq!(store.read("a").await.unwrap().len(), 1, "reads go on");
     blocker.execute_batch("COMMIT").unwrap();
-    store
-        .enqueue_for_orchestrator(start("b"), None)
-        .await
-        .unwrap();
+    send(&store, start("b")).await;
 }
 
 #[tokio::test]
@@ -68,26 +66,58 @@ async fn a_file_removed_while_open_is_reported_and_not_replaced() {
     assert!(error.message.contains("removed or replaced"), "{error}");
     assert!(!path.exists(), "no empty database in its place");
     std::fs::rename(&aside, &path).unwrap();
-    store
-        .enqueue_for_orchestrator(start("b"), None)
-        .await
-        .unwrap();
+    send(&store, start("b")).await;
 }
 
+/// Tells the child where to try.
+const LOCKED: &str = "DUROXIDE_SQLITE_TEST_LOCKED";
+
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_named() {
-    use std::os::unix::fs::PermissionsExt;
+async fn a_folder_that_cannot_be_written_is_named_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let locked = folder.path().join("locked");
     std::fs::create_dir(&locked).unwrap();
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o500)).unwrap();
-    let path = locked.join("a.db");
+    create(&file_store(&locked.join("there.db")).await, "a").await;
+    let before = std::fs::read_dir(&locked).unwrap().count();
+    allow(folder.path(), 0o755);
+    allow(&locked.join("there.db"), 0o644);
+    allow(&locked, 0o555);
+    let child = folder.path().join("child");
+    std::fs::copy(std::env::current_exe().unwrap(), &child).unwrap();
+    let mut command = Command::new(&child);
+    command.args([
+        "--exact",
+        "bad_days::child_without_permissions",
+        "--ignored",
+    ]);
+    command.env(LOCKED, &locked).current_dir(folder.path());
     if std::fs::write(locked.join("probe"), "x").is_ok() {
-        eprintln!("SKIPPED: this user may write everywhere, permissions cannot be tested");
-        return;
+        // Permissions mean nothing to this user; they do to nobody.
+        std::fs::remove_file(locked.join("probe")).unwrap();
+        command.uid(65_534).gid(65_534);
     }
-    let error = SqliteProvider::new(&url(&path), None).await.unwrap_err();
-    assert!(error.to_string().contains("permissions"), "{error}");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
+    assert_eq!(std::fs::read_dir(&locked).unwrap().count(), before);
+    allow(&locked, 0o755);
+}
+
+fn allow(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+#[ignore = "run by its parent test"]
+async fn child_without_permissions() {
+    let locked = PathBuf::from(std::env::var_os(LOCKED).expect("started by a test"));
+    for name in ["new.db", "there.db"] {
+        let path = locked.join(name);
+        let error = SqliteProvider::new(&url(&path), None).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("permissions"), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -118,10 +148,7 @@ async fn a_full_disk_is_an_error_to_try_again_and_space_cures_it() {
     assert!(error.is_retryable(), "{error}");
     assert_eq!(store.read("a").await.unwrap().len(), 1, "reads go on");
     std::fs::remove_file(&ballast).unwrap();
-    store
-        .enqueue_for_orchestrator(raised("a", "after"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "after")).await;
     drop(store);
     let check: String = shell(&path)
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -141,10 +168,7 @@ async fn a_huge_value_round_trips() {
     let store = SqliteProvider::new_in_memory().await.unwrap();
     create(&store, "a").await;
     let huge = "ü".repeat(4 * 1024 * 1024);
-    store
-        .enqueue_for_orchestrator(raised("a", &huge), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", &huge)).await;
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![raised("a", &huge)]);
 }
@@ -187,10 +211,7 @@ async fn a_store_that_is_dropped_leaves_one_file() {
     for round in 0..5 {
         let store = file_store(&path).await;
         let instance = format!("a-{round}");
-        store
-            .enqueue_for_orchestrator(start(&instance), None)
-            .await
-            .unwrap();
+        send(&store, start(&instance)).await;
         store.read(&instance).await.unwrap();
         drop(store);
         let left: Vec<_> = std::fs::read_dir(folder.path())

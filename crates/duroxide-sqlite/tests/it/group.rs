@@ -49,10 +49,7 @@ async fn a_request_that_fails_takes_none_of_its_group_with_it() {
     for n in 0..40 {
         let id = format!("i{n}");
         create(store.as_ref(), &id).await;
-        store
-            .enqueue_for_orchestrator(raised(&id, "x"), None)
-            .await
-            .unwrap();
+        send(&*store, raised(&id, "x")).await;
         let (_, token, _) = fetch(store.as_ref()).await.unwrap();
         leases.push((id, token));
     }

@@ -17,14 +17,8 @@ fn queued(instance: &str) -> WorkItem {
 #[tokio::test]
 async fn a_message_for_an_unknown_instance_holds_up_nobody() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(raised("ghost", "1"), None)
-        .await
-        .unwrap();
-    store
-        .enqueue_for_orchestrator(start("b"), None)
-        .await
-        .unwrap();
+    send(&store, raised("ghost", "1")).await;
+    send(&store, start("b")).await;
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(item.instance, "b");
 }
@@ -32,15 +26,9 @@ async fn a_message_for_an_unknown_instance_holds_up_nobody() {
 #[tokio::test]
 async fn a_message_that_overtook_its_start_is_delivered_with_it() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     assert!(fetch(&store).await.is_none());
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (item, _, attempts) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![raised("a", "1"), start("a")]);
     assert_eq!(attempts, 1, "waiting for the start was no attempt");
@@ -49,10 +37,7 @@ async fn a_message_that_overtook_its_start_is_delivered_with_it() {
 #[tokio::test]
 async fn a_message_whose_instance_never_starts_is_set_aside_after_the_grace_period() {
     let (store, clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(raised("ghost", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("ghost", "1")).await;
     assert!(fetch(&store).await.is_none());
     clock.advance(Duration::from_secs(59));
     assert!(fetch(&store).await.is_none());
@@ -79,10 +64,7 @@ async fn a_message_whose_instance_never_starts_is_set_aside_after_the_grace_peri
 #[tokio::test]
 async fn queue_messages_for_an_unknown_instance_are_dropped() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(queued("ghost"), None)
-        .await
-        .unwrap();
+    send(&store, queued("ghost")).await;
     assert!(fetch(&store).await.is_none());
     assert_eq!(
         admin(&store)
@@ -103,10 +85,7 @@ async fn queue_messages_wait_for_a_start_that_is_only_delayed() {
         .enqueue_for_orchestrator(start("a"), Some(Duration::from_secs(10)))
         .await
         .unwrap();
-    store
-        .enqueue_for_orchestrator(queued("a"), None)
-        .await
-        .unwrap();
+    send(&store, queued("a")).await;
     assert!(fetch(&store).await.is_none());
     clock.advance(Duration::from_secs(10));
     let (item, _, _) = fetch(&store).await.unwrap();
@@ -120,10 +99,7 @@ async fn a_damaged_message_is_set_aside_and_the_rest_of_the_batch_goes_on() {
     let store = file_store(&path).await;
     create(&store, "a").await;
     for data in ["1", "2"] {
-        store
-            .enqueue_for_orchestrator(raised("a", data), None)
-            .await
-            .unwrap();
+        send(&store, raised("a", data)).await;
     }
     shell(&path)
         .execute(
@@ -142,17 +118,11 @@ async fn a_start_that_does_not_decode_leaves_no_lease_behind() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     shell(&path)
         .execute("UPDATE orchestrator_queue SET work_item = 'x'", [])
         .unwrap();
-    store
-        .enqueue_for_orchestrator(start("b"), None)
-        .await
-        .unwrap();
+    send(&store, start("b")).await;
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(item.instance, "b");
     create(&store, "a").await;
@@ -167,10 +137,7 @@ async fn a_damaged_history_is_reported_with_the_lease_held() {
     shell(&path)
         .execute("UPDATE history SET event_data = '{}'", [])
         .unwrap();
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     let (item, token, attempts) = fetch(&store).await.unwrap();
     assert!(item.history_error.is_some());
     assert!(item.history.is_empty());
@@ -184,10 +151,7 @@ async fn claimed_messages_can_be_set_aside_by_position() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
     for data in ["1", "2", "3"] {
-        store
-            .enqueue_for_orchestrator(raised("a", data), None)
-            .await
-            .unwrap();
+        send(&store, raised("a", data)).await;
     }
     let (_, token, _) = fetch(&store).await.unwrap();
     assert!(

@@ -159,6 +159,11 @@ pub(crate) fn ended(status: &str, output: &str) -> ExecutionMetadata {
     }
 }
 
+/// Puts a message on the orchestrator queue.
+pub(crate) async fn send(store: &dyn Provider, item: WorkItem) {
+    store.enqueue_for_orchestrator(item, None).await.unwrap();
+}
+
 pub(crate) async fn fetch(store: &dyn Provider) -> Option<(OrchestrationItem, String, u32)> {
     store
         .fetch_orchestration_item(LEASE, NO_WAIT, None)

@@ -15,10 +15,7 @@ use crate::support::*;
 #[tokio::test]
 async fn a_turn_is_claimed_committed_and_read_back() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (item, token, attempts) = fetch(&store).await.unwrap();
     assert_eq!((item.execution_id, attempts), (1, 1));
     assert_eq!(item.orchestration_name, "Orch");
@@ -33,10 +30,7 @@ async fn a_turn_is_claimed_committed_and_read_back() {
 #[tokio::test]
 async fn a_lost_lock_cannot_commit() {
     let (store, clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (_, old, _) = fetch(&store).await.unwrap();
     clock.advance(LEASE);
     let late = store
@@ -61,10 +55,7 @@ async fn a_lost_lock_cannot_commit() {
 async fn a_duplicate_event_undoes_the_whole_commit_and_keeps_the_lease() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let error = store
         .ack_orchestration_item(
@@ -93,17 +84,11 @@ async fn messages_that_arrive_during_a_turn_survive_its_commit() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
     for data in ["1", "2"] {
-        store
-            .enqueue_for_orchestrator(raised("a", data), None)
-            .await
-            .unwrap();
+        send(&store, raised("a", data)).await;
     }
     let (item, token, _) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![raised("a", "1"), raised("a", "2")]);
-    store
-        .enqueue_for_orchestrator(raised("a", "3"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "3")).await;
     ack(&store, &token, 1, vec![], Default::default()).await;
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![raised("a", "3")]);
@@ -113,15 +98,9 @@ async fn messages_that_arrive_during_a_turn_survive_its_commit() {
 async fn a_delayed_abandon_hides_only_what_was_claimed() {
     let (store, clock) = store_with_clock().await;
     create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
-    store
-        .enqueue_for_orchestrator(raised("a", "2"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "2")).await;
     store
         .abandon_orchestration_item(&token, Some(Duration::from_secs(60)), true)
         .await
@@ -144,10 +123,7 @@ async fn a_delayed_abandon_hides_only_what_was_claimed() {
 async fn an_abandoned_message_counts_as_waiting_again() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "1"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "1")).await;
     let depth = async || {
         let depths = admin(&store).get_queue_depths().await.unwrap();
         depths.orchestrator_queue
@@ -166,10 +142,7 @@ async fn an_abandoned_message_counts_as_waiting_again() {
 async fn many_instances_are_claimed_in_one_step() {
     let (store, _clock) = store_with_clock().await;
     for n in 0..5 {
-        store
-            .enqueue_for_orchestrator(start(&format!("i{n}")), None)
-            .await
-            .unwrap();
+        send(&store, start(&format!("i{n}"))).await;
     }
     let first = store.claim_turns(claim(3)).await.unwrap();
     let rest = store.claim_turns(claim(9)).await.unwrap();
@@ -190,10 +163,7 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
     for (last_event_id, expected, events) in
         [(1, TurnHistory::Unchanged, 0), (7, TurnHistory::Loaded, 1)]
     {
-        store
-            .enqueue_for_orchestrator(raised("a", "x"), None)
-            .await
-            .unwrap();
+        send(&store, raised("a", "x")).await;
         let held = Held(CachedHistory {
             execution_id: 1,
             last_event_id,
@@ -219,10 +189,7 @@ async fn what_this_process_committed_is_not_taken_for_what_another_one_wrote_sin
     create(&ours, "a").await;
     // The same id, another instance: two events, and another handler.
     admin(&theirs).delete_instance("a", true).await.unwrap();
-    theirs
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&theirs, start("a")).await;
     let (_, token, _) = fetch(&theirs).await.unwrap();
     let other = ExecutionMetadata {
         orchestration_name: Some("other".to_owned()),
@@ -233,10 +200,7 @@ async fn what_this_process_committed_is_not_taken_for_what_another_one_wrote_sin
     };
     let events = vec![started("a"), event("a", 1, 2, wait)];
     ack(&theirs, &token, 1, events, other).await;
-    theirs
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
+    send(&theirs, raised("a", "x")).await;
     let turn = ours.claim_turns(claim(1)).await.unwrap().remove(0);
     assert_eq!(turn.item.orchestration_name, "other");
     assert_eq!(turn.item.history.len(), 2);
@@ -250,59 +214,29 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
             panic!("not today");
         }
     }
-    let (store, _clock) = store_with_clock().await;
-    create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
-    let error = store
-        .claim_turns(TurnClaim {
-            cached: Some(Arc::new(Broken)),
-            ..claim(1)
-        })
-        .await
-        .unwrap_err();
-    assert!(error.message.contains("not today"), "{error}");
-    let (_, _, attempts) = fetch(&store).await.expect("undone and claimable");
-    assert_eq!(attempts, 1);
-}
-
-#[tokio::test]
-async fn a_claim_that_fails_leaves_no_lease_behind_also_ahead() {
-    struct Broken;
-    impl CachedHistories for Broken {
-        fn cached(&self, _instance: &str) -> Option<CachedHistory> {
-            panic!("not today");
-        }
+    for ahead in [false, true] {
+        let (store, _clock) = store_with_clock().await;
+        create(&store, "a").await;
+        send(&store, raised("a", "x")).await;
+        let error = store
+            .claim_turns(TurnClaim {
+                cached: Some(Arc::new(Broken)),
+                ahead,
+                ..claim(1)
+            })
+            .await
+            .unwrap_err();
+        assert!(error.message.contains("not today"), "{error}");
+        let (_, _, attempts) = fetch(&store).await.expect("undone and claimable");
+        assert_eq!(attempts, 1);
     }
-    let (store, _clock) = store_with_clock().await;
-    create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
-    let error = store
-        .claim_turns(TurnClaim {
-            cached: Some(Arc::new(Broken)),
-            ahead: true,
-            ..claim(1)
-        })
-        .await
-        .unwrap_err();
-    assert!(error.message.contains("not today"), "{error}");
-    let (_, _, attempts) = fetch(&store).await.expect("undone and claimable");
-    assert_eq!(attempts, 1);
 }
 
 #[tokio::test]
 async fn a_commit_without_events_that_moves_the_instance_is_seen_by_the_next_claim() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "x")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let other = ExecutionMetadata {
         orchestration_name: Some("other".to_owned()),
@@ -312,10 +246,7 @@ async fn a_commit_without_events_that_moves_the_instance_is_seen_by_the_next_cla
         .ack_orchestration_item(&token, 2, vec![], vec![], vec![], other, vec![])
         .await
         .unwrap();
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "x")).await;
     let (item, _, _) = fetch(&store).await.unwrap();
     assert_eq!(
         (item.orchestration_name.as_str(), item.execution_id),
@@ -326,10 +257,7 @@ async fn a_commit_without_events_that_moves_the_instance_is_seen_by_the_next_cla
 #[tokio::test]
 async fn a_status_written_is_the_status_read() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let running = ExecutionMetadata {
         status: Some("Running".to_owned()),
@@ -337,10 +265,7 @@ async fn a_status_written_is_the_status_read() {
     };
     ack(&store, &token, 1, vec![started("a")], running).await;
     for (n, status) in ["Running", "Paused", "Running"].into_iter().enumerate() {
-        store
-            .enqueue_for_orchestrator(raised("a", "x"), None)
-            .await
-            .unwrap();
+        send(&store, raised("a", "x")).await;
         let (_, token, _) = fetch(&store).await.unwrap();
         let metadata = ExecutionMetadata {
             status: Some(status.to_owned()),
@@ -359,10 +284,7 @@ async fn a_status_written_is_the_status_read() {
 #[tokio::test]
 async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
     let (store, _clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     for expected_attempt in [1, 1] {
         let turn = store
             .claim_turns(TurnClaim {
@@ -399,10 +321,7 @@ async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
 #[tokio::test]
 async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count() {
     let (store, clock) = store_with_clock().await;
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&store, start("a")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let timer = |id, fire_at_ms| WorkItem::TimerFired {
         instance: "a".to_owned(),
@@ -448,10 +367,7 @@ async fn an_outcome_is_read_without_the_history() {
         Some(("Orch".to_owned(), "1.0.0".to_owned()))
     );
 
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "x")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
     let details = ErrorDetails::cancelled("asked");
     let failed = event(
@@ -487,10 +403,7 @@ async fn hostile_ids_and_payloads_come_back_byte_for_byte() {
     ];
     for id in ids {
         create(&store, id).await;
-        store
-            .enqueue_for_orchestrator(raised(id, "x\0y"), None)
-            .await
-            .unwrap();
+        send(&store, raised(id, "x\0y")).await;
         let (item, token, _) = fetch(&store).await.unwrap();
         assert_eq!(item.instance, id);
         assert_eq!(item.messages, vec![raised(id, "x\0y")]);

@@ -25,10 +25,7 @@ async fn a_commit_wakes_whoever_waits_for_turns() {
     });
     tokio::task::yield_now().await;
     let began = Instant::now();
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&*store, start("a")).await;
     let found = waiting.await.unwrap().unwrap();
     assert_eq!(found.unwrap().0.instance, "a");
     assert!(began.elapsed() < SOON);
@@ -246,9 +243,6 @@ async fn a_dropped_waiter_does_not_swallow_the_item() {
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
     }
-    store
-        .enqueue_for_orchestrator(start("a"), None)
-        .await
-        .unwrap();
+    send(&*store, start("a")).await;
     assert!(fetch(store.as_ref()).await.is_some());
 }

@@ -99,10 +99,7 @@ async fn a_cancelled_activity_is_taken_from_its_worker() {
     let lost = store.lost_work_items(&tokens).await.unwrap().unwrap();
     assert!(lost.is_empty());
 
-    store
-        .enqueue_for_orchestrator(raised("a", "x"), None)
-        .await
-        .unwrap();
+    send(&store, raised("a", "x")).await;
     let (_, turn, _) = fetch(&store).await.unwrap();
     let cancelled = ScheduledActivityIdentifier {
         instance: "a".to_owned(),
