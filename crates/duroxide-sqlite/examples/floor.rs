@@ -100,12 +100,8 @@ async fn client(
 async fn run_turns(store: Arc<SqliteProvider>) -> Result<(), Failure> {
     loop {
         let claim = TurnClaim {
-            max: 64,
-            lock_timeout: LEASE,
-            poll_timeout: WAIT,
-            filter: None,
             cached: Some(Arc::new(Sticky)),
-            ahead: false,
+            ..TurnClaim::new(64, LEASE, WAIT)
         };
         for turn in store.claim_turns(claim).await? {
             tokio::spawn(run_turn(Arc::clone(&store), turn));
@@ -180,11 +176,8 @@ async fn run_turn(store: Arc<SqliteProvider>, turn: ClaimedTurn) -> Result<(), F
 async fn run_work(store: Arc<SqliteProvider>) -> Result<(), Failure> {
     loop {
         let claim = WorkClaim {
-            max: 64,
-            lock_timeout: LEASE,
-            poll_timeout: WAIT,
-            session: None,
             tag_filter: TagFilter::DefaultOnly,
+            ..WorkClaim::new(64, LEASE, WAIT)
         };
         for work in store.claim_work(claim).await? {
             let store = Arc::clone(&store);

@@ -116,12 +116,8 @@ impl Provider for SqliteProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
         let claim = TurnClaim {
-            max: 1,
-            lock_timeout,
-            poll_timeout,
             filter: filter.cloned(),
-            cached: None,
-            ahead: false,
+            ..TurnClaim::new(1, lock_timeout, poll_timeout)
         };
         let found = self.poll_turns("fetch_orchestration_item", &claim).await?;
         Ok(found
@@ -209,11 +205,9 @@ impl Provider for SqliteProvider {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let claim = WorkClaim {
-            max: 1,
-            lock_timeout,
-            poll_timeout,
             session: session.cloned(),
             tag_filter: tag_filter.clone(),
+            ..WorkClaim::new(1, lock_timeout, poll_timeout)
         };
         let found = self.poll_work("fetch_work_item", claim).await?;
         Ok(found

@@ -142,11 +142,8 @@ async fn works_at_once(store: &dyn Provider) -> usize {
         let _ = store.enqueue_for_worker(items::activity("probe", id)).await;
     }
     let claim = duroxide_core::provider::WorkClaim {
-        max: 2,
-        lock_timeout: Duration::from_secs(5),
-        poll_timeout: Duration::ZERO,
-        session: None,
         tag_filter: TagFilter::DefaultOnly,
+        ..WorkClaim::new(2, Duration::from_secs(5), Duration::ZERO)
     };
     store.claim_work(claim).await.map_or(0, |w| w.len())
 }
@@ -159,12 +156,5 @@ async fn enqueue_starts(store: &dyn Provider, count: usize) {
 }
 
 fn claim(max: usize) -> TurnClaim {
-    TurnClaim {
-        max,
-        lock_timeout: Duration::from_secs(5),
-        poll_timeout: Duration::ZERO,
-        filter: None,
-        cached: None,
-        ahead: false,
-    }
+    TurnClaim::new(max, Duration::from_secs(5), Duration::ZERO)
 }

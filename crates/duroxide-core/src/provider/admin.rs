@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 use crate::event::Event;
 
@@ -138,5 +138,14 @@ pub trait ProviderAdmin: Any + Send + Sync {
     async fn delete_dead_letter(&self, id: u64) -> Result<bool, ProviderError> {
         let _ = id;
         Ok(false)
+    }
+
+    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that
+    /// wait longest first. Work that stays here for long needs code that no node has.
+    ///
+    /// Default: `None`, the store cannot tell.
+    async fn list_ready_work(&self, limit: u32) -> Result<Option<Vec<ReadyWork>>, ProviderError> {
+        let _ = limit;
+        Ok(None)
     }
 }

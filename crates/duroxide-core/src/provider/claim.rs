@@ -3,14 +3,31 @@
 //! These types belong to the additive half of the contract: a provider that implements only the published methods
 //! never sees them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OrchestrationItem, SessionFetchConfig, TagFilter, WorkItem};
+use super::{
+    Incarnation, OrchestrationHandlers, OrchestrationItem, SessionFetchConfig, TagFilter, WorkItem,
+};
 use crate::version::DispatcherCapabilityFilter;
 
+/// How many messages of one instance a claim hands out at most, through whichever method. The rest stays queued and
+/// comes with the next turn, in order.
+pub const CLAIM_MESSAGES_MAX: usize = 1_000;
+
+/// How many bytes of messages of one instance a claim hands out at most; one message always comes, whatever its size.
+pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// What a dispatcher asks for when it claims turns.
+///
+/// ```
+/// use duroxide_core::provider::TurnClaim;
+/// use std::time::Duration;
+/// let claim = TurnClaim { messages_max: 10, ..TurnClaim::new(64, Duration::from_secs(5), Duration::ZERO) };
+/// assert!(claim.handlers.is_none() && claim.cached.is_none());
+/// ```
 #[derive(Clone)]
 pub struct TurnClaim {
     /// How many instances at most; at least one.
@@ -21,6 +38,17 @@ pub struct TurnClaim {
     pub poll_timeout: Duration,
     /// Which executions the caller can replay; `None` for all.
     pub filter: Option<DispatcherCapabilityFilter>,
+    /// What the caller has code for; `None` for everything. An instance goes only to callers that can run it: a running
+    /// one by the handler of its current execution, a new or continued one by the handler that its start names. Messages
+    /// of an instance that has ended need no code. To be passed over for want of code is not an attempt.
+    pub handlers: Option<Arc<OrchestrationHandlers>>,
+    /// An instance with a request to cancel that was enqueued this long ago goes to any caller, with code or without: it
+    /// can be ended though no node has its code.
+    pub cancel_without_code_after: Duration,
+    /// How many messages of one instance at most, oldest first, at least one and never more than
+    /// [`CLAIM_MESSAGES_MAX`] or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution comes with the
+    /// claim even if older messages fill it.
+    pub messages_max: usize,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,
     /// Whether the caller takes turns ahead of the commit of their claim. It promises to do nothing with them but to
@@ -31,6 +59,24 @@ pub struct TurnClaim {
     pub ahead: bool,
 }
 
+impl TurnClaim {
+    /// A claim of up to `max` instances by a caller that can run and replay everything and holds nothing in memory.
+    #[must_use]
+    pub fn new(max: usize, lock_timeout: Duration, poll_timeout: Duration) -> Self {
+        Self {
+            max,
+            lock_timeout,
+            poll_timeout,
+            filter: None,
+            handlers: None,
+            cancel_without_code_after: Duration::ZERO,
+            messages_max: CLAIM_MESSAGES_MAX,
+            cached: None,
+            ahead: false,
+        }
+    }
+}
+
 impl fmt::Debug for TurnClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TurnClaim")
@@ -38,6 +84,8 @@ impl fmt::Debug for TurnClaim {
             .field("lock_timeout", &self.lock_timeout)
             .field("poll_timeout", &self.poll_timeout)
             .field("filter", &self.filter)
+            .field("handlers", &self.handlers)
+            .field("messages_max", &self.messages_max)
             .field("ahead", &self.ahead)
             .finish_non_exhaustive()
     }
@@ -46,6 +94,8 @@ impl fmt::Debug for TurnClaim {
 /// Up to where the caller holds a history in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CachedHistory {
+    /// The life of the instance.
+    pub incarnation: Incarnation,
     /// The execution.
     pub execution_id: u64,
     /// Its last event.
@@ -69,6 +119,9 @@ pub struct ClaimedTurn {
     pub attempt_count: u32,
     /// Attempt count of each message, in the order of `item.messages`; empty if the store does not tell.
     pub message_attempts: Vec<u32>,
+    /// The life of the instance; of one that does not exist yet, the life that the commit of this turn gives it. `None`
+    /// if the store draws none: the engine then keeps nothing of it in memory.
+    pub incarnation: Option<Incarnation>,
     /// Whether the events were loaded.
     pub history: TurnHistory,
 }
@@ -78,8 +131,8 @@ pub struct ClaimedTurn {
 pub enum TurnHistory {
     /// The item carries it.
     Loaded,
-    /// The store confirmed, in the claiming transaction, that the caller's copy is current.
-    Unchanged,
+    /// The store confirmed, in the claiming transaction, that the caller's copy up to here is current.
+    Unchanged(CachedHistory),
 }
 
 /// What a dispatcher asks for when it claims activities.
@@ -93,8 +146,30 @@ pub struct WorkClaim {
     pub poll_timeout: Duration,
     /// Session owner; `None` takes no session-bound work.
     pub session: Option<SessionFetchConfig>,
+    /// How many sessions that the owner does not hold yet this claim may take at most. Work of a session that would
+    /// exceed it stays queued, free for other owners.
+    pub new_sessions_max: usize,
     /// Which tags.
     pub tag_filter: TagFilter,
+    /// The activities the caller has code for; `None` for all. Work for other names stays queued and is not counted as
+    /// tried.
+    pub activities: Option<Arc<BTreeSet<String>>>,
+}
+
+impl WorkClaim {
+    /// A claim of up to `max` activities of any name without a tag, and of no session.
+    #[must_use]
+    pub fn new(max: usize, lock_timeout: Duration, poll_timeout: Duration) -> Self {
+        Self {
+            max,
+            lock_timeout,
+            poll_timeout,
+            session: None,
+            new_sessions_max: usize::MAX,
+            tag_filter: TagFilter::default(),
+            activities: None,
+        }
+    }
 }
 
 /// One claimed activity.
@@ -106,4 +181,6 @@ pub struct ClaimedWork {
     pub lock_token: String,
     /// How often it was claimed, this time included.
     pub attempt_count: u32,
+    /// The life of the instance that scheduled it; `None` if the store does not tell.
+    pub incarnation: Option<Incarnation>,
 }

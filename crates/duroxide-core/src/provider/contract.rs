@@ -191,6 +191,7 @@ pub trait Provider: Any + Send + Sync {
                 lock_token,
                 attempt_count,
                 message_attempts: Vec::new(),
+                incarnation: None,
                 history: TurnHistory::Loaded,
             })
             .into_iter()
@@ -214,6 +215,7 @@ pub trait Provider: Any + Send + Sync {
                 item,
                 lock_token,
                 attempt_count,
+                incarnation: None,
             })
             .into_iter()
             .collect())

@@ -4,6 +4,8 @@ mod admin;
 mod claim;
 mod contract;
 pub mod error;
+mod handlers;
+mod incarnation;
 pub mod management;
 mod tags;
 mod types;
@@ -11,10 +13,13 @@ mod watch;
 
 pub use admin::ProviderAdmin;
 pub use claim::{
-    CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork, TurnClaim, TurnHistory, WorkClaim,
+    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork,
+    TurnClaim, TurnHistory, WorkClaim,
 };
 pub use contract::Provider;
 pub use error::ProviderError;
+pub use handlers::{HandlerKind, OrchestrationHandlers, ReadyWork};
+pub use incarnation::Incarnation;
 pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,

@@ -42,12 +42,14 @@ impl Claiming for Turns {
     async fn claim(&self, max: usize) -> Result<Vec<ClaimedTurn>, ProviderError> {
         let engine = &self.engine;
         let claim = TurnClaim {
-            max,
-            lock_timeout: engine.options.orchestrator_lock_timeout,
-            poll_timeout: engine.options.dispatcher_long_poll_timeout,
             filter: Some(engine.filter.clone()),
             cached: Some(Arc::clone(&engine.sticky) as _),
             ahead: true,
+            ..TurnClaim::new(
+                max,
+                engine.options.orchestrator_lock_timeout,
+                engine.options.dispatcher_long_poll_timeout,
+            )
         };
         engine.store.claim_turns(claim).await
     }

@@ -76,11 +76,9 @@ impl Claiming for Activities {
             None => SESSION_FULL_DELAY.min(options.dispatcher_long_poll_timeout),
         };
         let claim = WorkClaim {
-            max,
-            lock_timeout: options.worker_lock_timeout,
-            poll_timeout,
             session,
             tag_filter: options.worker_tag_filter.clone(),
+            ..WorkClaim::new(max, options.worker_lock_timeout, poll_timeout)
         };
         self.engine.store.claim_work(claim).await
     }

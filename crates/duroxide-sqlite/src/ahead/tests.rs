@@ -74,12 +74,8 @@ fn start() -> (Box<dyn Job>, Answer<()>) {
 fn claim() -> (Box<dyn Job>, Answer<Vec<String>>) {
     let ask = fetch_turn::Ask::new(
         &TurnClaim {
-            max: 9,
-            lock_timeout: Duration::from_secs(5),
-            poll_timeout: Duration::ZERO,
-            filter: None,
-            cached: None,
             ahead: true,
+            ..TurnClaim::new(9, Duration::from_secs(5), Duration::ZERO)
         },
         Duration::ZERO,
     );

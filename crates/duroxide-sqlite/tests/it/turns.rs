@@ -427,12 +427,5 @@ async fn hostile_ids_and_payloads_come_back_byte_for_byte() {
 }
 
 fn claim(max: usize) -> TurnClaim {
-    TurnClaim {
-        max,
-        lock_timeout: LEASE,
-        poll_timeout: NO_WAIT,
-        filter: None,
-        cached: None,
-        ahead: false,
-    }
+    TurnClaim::new(max, LEASE, NO_WAIT)
 }

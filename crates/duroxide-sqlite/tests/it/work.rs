@@ -29,11 +29,9 @@ fn owner(id: &str) -> SessionFetchConfig {
 
 fn claim(max: usize, session: Option<&str>, tag_filter: TagFilter) -> WorkClaim {
     WorkClaim {
-        max,
-        lock_timeout: LEASE,
-        poll_timeout: NO_WAIT,
         session: session.map(owner),
         tag_filter,
+        ..WorkClaim::new(max, LEASE, NO_WAIT)
     }
 }
 

@@ -92,12 +92,8 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
         let ask = TurnClaim {
-            max: 1,
-            lock_timeout,
-            poll_timeout,
             filter: filter.cloned(),
-            cached: None,
-            ahead: false,
+            ..TurnClaim::new(1, lock_timeout, poll_timeout)
         };
         let claimed = turn::claim::run(&*self.store, self.orphan_grace, &ask).await;
         let mut turns = at("fetch_orchestration_item", claimed)?;
@@ -170,11 +166,9 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let ask = WorkClaim {
-            max: 1,
-            lock_timeout,
-            poll_timeout,
             session: session.cloned(),
             tag_filter: tag_filter.clone(),
+            ..WorkClaim::new(1, lock_timeout, poll_timeout)
         };
         let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
         Ok(claimed

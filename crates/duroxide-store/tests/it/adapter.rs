@@ -197,12 +197,8 @@ async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
             .await
             .unwrap();
         let claim = TurnClaim {
-            max: 4,
-            lock_timeout: LOCK,
-            poll_timeout: Duration::ZERO,
-            filter: None,
             cached: Some(std::sync::Arc::new(Holds(held))),
-            ahead: false,
+            ..TurnClaim::new(4, LOCK, Duration::ZERO)
         };
         let turns = provider.claim_turns(claim).await.unwrap();
         assert_eq!(turns.len(), 1);

@@ -15,12 +15,8 @@ const TRIES: usize = 5_000;
 
 async fn take(store: &dyn Provider, lease: Duration, patience: Duration) -> Option<Turn> {
     let claim = TurnClaim {
-        max: 1,
-        lock_timeout: lease,
-        poll_timeout: patience,
-        filter: None,
-        cached: None,
         ahead: true,
+        ..TurnClaim::new(1, lease, patience)
     };
     let claimed = store.claim_turns(claim).await;
     let turn = claimed.expect("a claim does not fail").pop()?;

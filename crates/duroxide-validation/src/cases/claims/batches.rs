@@ -18,12 +18,8 @@ async fn turns<F: ProviderFactory + ?Sized>(
     filter: Option<DispatcherCapabilityFilter>,
 ) -> Vec<ClaimedTurn> {
     let claim = TurnClaim {
-        max,
-        lock_timeout: bench.lock,
-        poll_timeout: Duration::ZERO,
         filter,
-        cached: None,
-        ahead: false,
+        ..TurnClaim::new(max, bench.lock, Duration::ZERO)
     };
     bench
         .store
@@ -39,11 +35,9 @@ async fn works<F: ProviderFactory + ?Sized>(
     tag_filter: TagFilter,
 ) -> Vec<ClaimedWork> {
     let claim = WorkClaim {
-        max,
-        lock_timeout: bench.lock,
-        poll_timeout: Duration::ZERO,
         session: owner.map(|owner| session(owner, bench.lock)),
         tag_filter,
+        ..WorkClaim::new(max, bench.lock, Duration::ZERO)
     };
     bench
         .store

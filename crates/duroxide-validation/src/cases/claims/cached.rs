@@ -41,12 +41,8 @@ async fn claim_holding<F: ProviderFactory + ?Sized>(
         last_event_id,
     });
     let claim = TurnClaim {
-        max: 1,
-        lock_timeout: bench.lock,
-        poll_timeout: Duration::ZERO,
-        filter: None,
         cached: Some(Arc::new(Held(held))),
-        ahead: false,
+        ..TurnClaim::new(1, bench.lock, Duration::ZERO)
     };
     let mut claimed = bench
         .store
