@@ -3,7 +3,7 @@
 use duroxide_core::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
     SystemStats,
 };
 
@@ -134,6 +134,16 @@ impl Client {
         instance: &str,
     ) -> Result<Option<SystemStats>, ClientError> {
         Ok(self.store.get_instance_stats(instance).await?)
+    }
+
+    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that wait
+    /// longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_ready_work(&self, limit: u32) -> Result<Option<Vec<ReadyWork>>, ClientError> {
+        Ok(self.admin()?.list_ready_work(limit).await?)
     }
 
     /// Messages that were set aside because they could not be understood or were tried too often.
