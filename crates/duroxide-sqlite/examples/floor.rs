@@ -2,14 +2,15 @@
 //!
 //! `cargo run --release -p duroxide-sqlite --example floor -- [relaxed|full] [in flight] [orchestrations]`
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ClaimedTurn, ExecutionMetadata, Provider, TagFilter, TurnClaim,
-    WorkClaim, WorkItem,
+    CachedHistories, CachedHistory, ClaimedTurn, ExecutionMetadata, Incarnation, Provider,
+    TagFilter, TurnClaim, WorkClaim, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
 
@@ -19,11 +20,27 @@ const LEASE: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Pretends that every instance is held in memory after its first turn.
-struct Sticky;
+#[derive(Default)]
+struct Sticky(Mutex<HashMap<String, Incarnation>>);
+
+impl Sticky {
+    /// Keeps what began, forgets what is about to end.
+    fn note(&self, turn: &ClaimedTurn) {
+        let mut lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match turn.incarnation.filter(|_| turn.item.history.is_empty()) {
+            Some(life) if lives.get(&turn.item.instance) != Some(&life) => {
+                lives.insert(turn.item.instance.clone(), life);
+            }
+            _ => drop(lives.remove(&turn.item.instance)),
+        }
+    }
+}
 
 impl CachedHistories for Sticky {
-    fn cached(&self, _instance: &str) -> Option<CachedHistory> {
-        Some(CachedHistory {
+    fn cached(&self, instance: &str) -> Option<CachedHistory> {
+        let lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.get(instance).map(|incarnation| CachedHistory {
+            incarnation: *incarnation,
             execution_id: 1,
             last_event_id: 2,
         })
@@ -98,12 +115,14 @@ async fn client(
 }
 
 async fn run_turns(store: Arc<SqliteProvider>) -> Result<(), Failure> {
+    let sticky = Arc::new(Sticky::default());
     loop {
         let claim = TurnClaim {
-            cached: Some(Arc::new(Sticky)),
+            cached: Some(sticky.clone()),
             ..TurnClaim::new(64, LEASE, WAIT)
         };
         for turn in store.claim_turns(claim).await? {
+            sticky.note(&turn);
             tokio::spawn(run_turn(Arc::clone(&store), turn));
         }
     }

@@ -55,6 +55,12 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
         kind: item.kind_name(),
         json: work_item_json(item)?,
         due,
+        starts_child_of: match item {
+            WorkItem::StartOrchestration {
+                parent_instance, ..
+            } => parent_instance.clone(),
+            _ => None,
+        },
     })
 }
 

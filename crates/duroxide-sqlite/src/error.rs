@@ -113,6 +113,17 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
+    /// The file cannot be opened again after its connection was lost.
+    #[error("the database is out of reach ({why}); it is tried again")]
+    OutOfReach {
+        /// Why not.
+        why: String,
+    },
+    /// The thread that had the request ended unexpectedly; whether it was carried out is not known.
+    #[error(
+        "the request was interrupted by a defect of the store; it is not known whether it was carried out"
+    )]
+    Interrupted,
     /// The file is damaged.
     #[error(
         "the database is damaged ({detail}); restore a backup, `sqlite3 FILE .recover` may help"
@@ -227,6 +238,10 @@ impl SqliteError {
             | Self::DiskFull
             | Self::Io { .. }
             | Self::FileGone { .. }
+            // Of a request that did not read the damaged page, the next try tells; of one that did, an operator.
+            | Self::Damaged { .. }
+            | Self::OutOfReach { .. }
+            | Self::Interrupted
             | Self::CannotOpen { .. }
             | Self::MissingFile { .. }
             | Self::MissingFolder { .. } => ProviderError::retryable(operation, message),
@@ -240,7 +255,6 @@ impl SqliteError {
             | Self::NeedsUpgrade { .. }
             | Self::DurabilityRefused { .. }
             | Self::ReadOnly
-            | Self::Damaged { .. }
             | Self::Closed
             | Self::Panicked { .. }
             | Self::Database { .. }
@@ -302,6 +316,7 @@ mod tests {
             ffi::SQLITE_FULL,
             ffi::SQLITE_IOERR_FSYNC,
             ffi::SQLITE_CANTOPEN,
+            ffi::SQLITE_CORRUPT,
         ];
         for code in retryable {
             let error = from_code(code).into_provider_error("op");
@@ -310,7 +325,6 @@ mod tests {
         let permanent = [
             ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
             ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
-            ffi::SQLITE_CORRUPT,
             ffi::SQLITE_ERROR,
             ffi::SQLITE_READONLY,
             ffi::SQLITE_TOOBIG,

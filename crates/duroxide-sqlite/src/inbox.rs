@@ -103,6 +103,10 @@ impl<T> Inbox<T> {
         self.arrived.notify_all();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
     /// Closes, and drops what is queued, so that nobody waits for an answer that cannot come.
     fn abandon(&self) {
         self.close();

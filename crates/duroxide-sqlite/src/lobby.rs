@@ -151,6 +151,17 @@ impl Lobby {
         parked.into_iter().map(|parked| parked.claim).collect()
     }
 
+    /// Sends away who does not want to wait, or not any longer.
+    pub(crate) fn give_up(&mut self) -> Vec<Box<dyn Job>> {
+        self.ring_all();
+        let all = std::mem::take(&mut self.parked);
+        let (patient, gone) = all.into_iter().partition(Parked::is_patient);
+        self.parked = patient;
+        gone.into_iter()
+            .map(|parked: Parked| parked.claim)
+            .collect()
+    }
+
     /// Both queues may have changed, nobody knows how.
     pub(crate) fn ring_all(&mut self) {
         self.fresh_turns = true;

@@ -12,7 +12,10 @@ use crate::tx::Result;
 const APPLICATION_ID: i64 = 0x4475_7278;
 
 /// Append only; the version of a schema is the number of migrations it has seen.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_init.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_incarnations.sql"),
+];
 
 /// What a file says about itself.
 enum State {

@@ -29,7 +29,7 @@ type Answer<T> = Result<T, ProviderError>;
 /// A store in one SQLite file, or in memory.
 #[derive(Debug)]
 pub struct SqliteProvider {
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
 }
 
 impl SqliteProvider {
@@ -54,7 +54,9 @@ impl SqliteProvider {
             .map_err(|error| SqliteError::Panicked {
                 detail: error.to_string(),
             })??;
-        Ok(Self { store })
+        Ok(Self {
+            store: Arc::new(store),
+        })
     }
 
     /// A store of its own in memory; it is gone with the provider.
@@ -84,6 +86,23 @@ impl SqliteProvider {
     /// If another program is using the file, or the disk fails.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         self.store.checkpoint().await
+    }
+
+    /// Closes the store: requests that are queued are answered, later ones are refused, and the log is folded into the
+    /// database file. Dropping the last handle does the same, but blocks its thread meanwhile.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), duroxide_sqlite::SqliteError> {
+    /// let store = duroxide_sqlite::SqliteProvider::new_in_memory().await?;
+    /// store.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn close(&self) {
+        let store = Arc::clone(&self.store);
+        // A panic of the threads was logged; nothing is left to do then.
+        let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }
 
     /// Sizes and first rows of both queues, for a person.

@@ -1,7 +1,7 @@
 //! The running store: its threads, and the two ways in. In: closures over a [`Tx`]. Out: their answers. Knows no
 //! table.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -33,11 +33,17 @@ pub(crate) struct Store {
     to_writer: Arc<Inbox<Message>>,
     /// `None` for a database in memory: its reads pass through the writer.
     to_readers: Option<Arc<Inbox<Box<dyn Job>>>>,
-    writer: Option<JoinHandle<()>>,
-    readers: Vec<JoinHandle<()>>,
+    /// Until the store is closed.
+    threads: Mutex<Threads>,
     wake: Arc<Wake>,
     uncommitted: Arc<Uncommitted>,
     pub(crate) unknown_instance_grace: Duration,
+}
+
+#[derive(Default)]
+struct Threads {
+    writer: Option<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Store {
@@ -110,8 +116,10 @@ impl Store {
         Ok(Self {
             to_writer,
             to_readers,
-            writer: Some(writer),
-            readers,
+            threads: Mutex::new(Threads {
+                writer: Some(writer),
+                readers,
+            }),
             wake,
             uncommitted,
             unknown_instance_grace: options.unknown_instance_grace,
@@ -155,7 +163,9 @@ impl Store {
     ) -> Result<T> {
         let (job, answer) = job(leases, work);
         self.to_writer.push(Message::Job(job))?;
-        answer.await.unwrap_or(Err(SqliteError::Closed))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(unanswered(&self.to_writer)))
     }
 
     /// Runs a request that only reads, on one consistent snapshot.
@@ -190,7 +200,7 @@ impl Store {
         };
         let (job, answer) = job(Leases::Minded, work);
         readers.push(job)?;
-        answer.await.unwrap_or(Err(SqliteError::Closed))
+        answer.await.unwrap_or_else(|_| Err(unanswered(readers)))
     }
 
     /// Claims something, or waits for it until the deadline. `undo` gives back what was claimed for a caller that
@@ -227,14 +237,17 @@ impl Store {
                 answer.await
             }
         };
-        Ok(answered.unwrap_or(Err(SqliteError::Closed))?.open())
+        let answered = answered.unwrap_or_else(|_| Err(unanswered(&self.to_writer)));
+        Ok(answered?.open())
     }
 
     /// Folds the write-ahead log into the database file.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.to_writer.push(Message::Checkpoint(reply))?;
-        answer.await.unwrap_or(Err(SqliteError::Closed))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(unanswered(&self.to_writer)))
     }
 
     /// Notices of changes of one instance.
@@ -246,15 +259,32 @@ impl Store {
     }
 }
 
-impl Drop for Store {
-    fn drop(&mut self) {
+impl Store {
+    /// Takes no more requests, answers those that are queued, and ends the threads. Blocks.
+    pub(crate) fn close(&self) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         // The last connection to close folds the log into the database file. Readers cannot, so they go first.
         if let Some(readers) = &self.to_readers {
             readers.close();
         }
-        join(self.readers.drain(..));
+        join(threads.readers);
         self.to_writer.close();
-        join(self.writer.take());
+        join(threads.writer);
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Why a request was dropped without an answer.
+fn unanswered<T>(inbox: &Inbox<T>) -> SqliteError {
+    match inbox.is_closed() {
+        true => SqliteError::Closed,
+        false => SqliteError::Interrupted,
     }
 }
 
@@ -271,5 +301,46 @@ impl std::fmt::Debug for Store {
         f.debug_struct("Store")
             .field("in_memory", &self.to_readers.is_none())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::dead_letters;
+
+    fn store(url: &str) -> Store {
+        Store::open(url, &SqliteOptions::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_panics_begins_anew_and_the_store_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = format!("sqlite:{}", folder.path().join("a.db").display());
+        for url in ["sqlite::memory:", &file] {
+            let store = store(url);
+            let (job, answer) = job(Leases::Minded, |tx: &mut Tx<'_>| dead_letters::list(tx, 1));
+            store.to_writer.push(Message::Panic).unwrap();
+            store.to_writer.push(Message::Job(job)).unwrap();
+            // Either taken together with the defect and lost with it, or served after it.
+            let answered = answer
+                .await
+                .unwrap_or_else(|_| Err(unanswered(&store.to_writer)));
+            assert!(
+                matches!(answered, Ok(_) | Err(SqliteError::Interrupted)),
+                "{answered:?}"
+            );
+            let next = store.write("next", |tx| dead_letters::list(tx, 1)).await;
+            assert!(next.is_ok(), "{next:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_store_says_so() {
+        let store = store("sqlite::memory:");
+        store.close();
+        let answer = store.write("late", |tx| dead_letters::list(tx, 1)).await;
+        assert!(!answer.unwrap_err().is_retryable());
+        store.close();
     }
 }

@@ -2,6 +2,7 @@
 //! holder's next step would otherwise have to read; the random part makes it a proof. In: row keys. Out: text, and
 //! back. Whatever a token says is used only after the token itself was found in its row.
 
+use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
 
 use crate::error::SqliteError;
@@ -19,6 +20,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) instance: &'t str,
     /// When the claim was made: the messages of the claim were visible then.
     pub(crate) claimed_at: i64,
+    /// The life that the commit of this turn gives an instance that does not exist yet.
+    pub(crate) next_life: Incarnation,
 }
 
 /// What the token of a claimed activity says.
@@ -47,18 +50,22 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
 }
 
 pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
-    let parsed = key_of(token).and_then(|key| {
+    let parsed = parts_of(token).and_then(|(random, key)| {
         let (claimed_at, instance) = key.split_once('_')?;
+        let random = u128::from_str_radix(random, 16).ok()?;
+        // Not every bit of a UUID is random; folded, every bit of the result is.
+        let folded = (random >> 64) ^ random.rotate_left(17);
         Some(Turn {
             instance,
             claimed_at: claimed_at.parse().ok()?,
+            next_life: Incarnation::from_random(folded as u64),
         })
     });
     parsed.ok_or(SqliteError::InvalidToken)
 }
 
 pub(crate) fn work(token: &str) -> Result<Work> {
-    let parsed = key_of(token).and_then(|key| {
+    let parsed = parts_of(token).and_then(|(_, key)| {
         let plain = key.strip_suffix(IN_SESSION);
         Some(Work {
             id: plain.unwrap_or(key).parse().ok()?,
@@ -68,9 +75,11 @@ pub(crate) fn work(token: &str) -> Result<Work> {
     parsed.ok_or(SqliteError::InvalidToken)
 }
 
-fn key_of(token: &str) -> Option<&str> {
+/// The random part, and what follows it.
+fn parts_of(token: &str) -> Option<(&str, &str)> {
     let rest = token.strip_prefix(PREFIX)?;
-    rest.get(RANDOM_LEN..)?.strip_prefix('_')
+    let (random, key) = rest.split_at_checked(RANDOM_LEN)?;
+    Some((random, key.strip_prefix('_')?))
 }
 
 #[cfg(test)]
@@ -81,17 +90,22 @@ mod tests {
     fn a_token_says_what_it_was_granted_for() {
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y"] {
             let token = for_turn(instance, 17);
-            let expected = Turn {
-                instance,
-                claimed_at: 17,
-            };
-            assert_eq!(turn(&token).unwrap(), expected);
+            let said = turn(&token).unwrap();
+            assert_eq!((said.instance, said.claimed_at), (instance, 17));
         }
         for in_session in [false, true] {
             let token = for_work(42, in_session);
             let expected = Work { id: 42, in_session };
             assert_eq!(work(&token).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn two_claims_of_an_unborn_instance_give_it_two_lives() {
+        let (first, second) = (for_turn("a", 1), for_turn("a", 1));
+        let life = |token| turn(token).unwrap().next_life;
+        assert_eq!(life(&first), life(&first));
+        assert_ne!(life(&first), life(&second));
     }
 
     #[test]

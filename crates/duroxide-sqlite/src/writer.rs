@@ -4,6 +4,7 @@
 //!
 //! While somebody waits for work, the thread also looks whether another process has committed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,10 @@ use crate::tx::{Aware, Result, stored_ms};
 use crate::wake::Wake;
 
 mod fill;
+mod outage;
 mod source;
+
+use outage::Outage;
 
 pub(crate) use source::Source;
 
@@ -39,6 +43,9 @@ pub(crate) enum Message {
     Job(Box<dyn Job>),
     /// Look around: somebody began to wait, or no longer does.
     Nudge,
+    /// Stands for a defect of the writer.
+    #[cfg(test)]
+    Panic,
     /// Fold the log into the database file.
     Checkpoint(oneshot::Sender<Result<()>>),
 }
@@ -85,37 +92,72 @@ enum End {
     Closed,
     /// The disk failed: the connection must not be used again.
     Spoilt,
+    /// A defect of this crate ended the work; who waited for an answer hears so.
+    Panicked,
 }
 
 impl Writer {
-    /// Works until the store is dropped, then closes the connection.
+    /// Works until the store is dropped, then closes the connection. Nothing else ends the thread: while the database
+    /// is out of reach it is tried again, and work that panicked is begun anew.
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
         let mut lobby = Lobby::new(self.recheck);
         let mut folder = Folder::new(self.source.database().cloned());
+        let mut outage = Outage::default();
         loop {
             match self.source.connect() {
                 Ok(conn) => {
-                    self.known.begin_anew();
-                    let statements = Statements::new(&conn);
-                    match self.serve(&statements, &mut batch, &mut lobby, &mut folder) {
+                    outage.is_over();
+                    match self.work_with(&conn, &mut batch, &mut lobby, &mut folder) {
                         End::Closed => {
                             // Its connection must not outlive the writer's, which folds the log at the end.
                             drop(folder);
                             return;
                         }
                         End::Spoilt => {
-                            tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again")
+                            tracing::warn!(target: "duroxide::providers::sqlite", "the writer opens its connection again");
+                        }
+                        End::Panicked => {
+                            tracing::error!(target: "duroxide::providers::sqlite", "the writer panicked and begins anew");
                         }
                     }
+                    self.source.keep_private(conn);
                 }
-                Err(error) => batch.fail(&error),
+                Err(error) => {
+                    let error = outage.goes_on(&error);
+                    batch.jobs.extend(lobby.give_up());
+                    batch.fail(&error);
+                }
             }
-            // Opened again for the next request, not in a loop.
-            if self.gather(None, &mut batch, &mut lobby) == Took::Closed {
+            // While somebody waits, the connection is tried again now and then; else by the next request.
+            let pause = outage.pause().filter(|_| !lobby.is_empty());
+            let wait = if outage.is_on() {
+                pause
+            } else {
+                Some(Duration::ZERO)
+            };
+            if self.gather(wait, &mut batch, &mut lobby) == Took::Closed {
+                batch.jobs.extend(lobby.dismiss());
+                batch.fail(&SqliteError::Closed);
                 return;
             }
         }
+    }
+
+    fn work_with(
+        &self,
+        conn: &Connection,
+        batch: &mut Batch,
+        lobby: &mut Lobby,
+        folder: &mut Folder,
+    ) -> End {
+        self.known.begin_anew();
+        let statements = Statements::new(conn);
+        let work = || self.serve(&statements, batch, lobby, folder);
+        // What the work leaves half done is undone: an open group by its drop, the rest is queues of requests.
+        let end = catch_unwind(AssertUnwindSafe(work)).unwrap_or(End::Panicked);
+        self.uncommitted.say(false);
+        end
     }
 
     fn serve(
@@ -174,6 +216,8 @@ impl Writer {
                     Some(wait) => lobby.admit(job, &wait, now),
                 },
                 Message::Nudge => {}
+                #[cfg(test)]
+                Message::Panic => panic!("asked for"),
                 Message::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
         }

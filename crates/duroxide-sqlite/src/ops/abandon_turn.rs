@@ -16,6 +16,7 @@ pub(crate) fn run(
     let Turn {
         instance,
         claimed_at,
+        ..
     } = token::turn(token)?;
     if !instance_locks::release(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);

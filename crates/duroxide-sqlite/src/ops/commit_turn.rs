@@ -3,19 +3,22 @@
 
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
-    ExecutionMetadata, InstanceOutcome, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+    ExecutionMetadata, Incarnation, InstanceOutcome, OutcomeStatus, ScheduledActivityIdentifier,
+    WorkItem,
 };
 
 use crate::codec;
 use crate::error::SqliteError;
 use crate::known::{Entry, Known};
+use crate::tables::dead_letters::NewLetter;
 use crate::tables::executions::Change;
 use crate::tables::history::NewEvent;
-use crate::tables::instances::{Handler, Named};
+use crate::tables::instances::{Birth, Handler, Named};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::worker_queue::NewWork;
 use crate::tables::{
-    executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
+    dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue,
+    worker_queue,
 };
 use crate::token::{self, Turn};
 use crate::tx::{News, Result, Tx};
@@ -101,9 +104,15 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     let Turn {
         instance,
         claimed_at,
+        next_life,
     } = token::turn(&commit.token)?;
+    let parents = parents(tx, instance, commit)?;
     end_lease(tx, instance, commit, claimed_at)?;
-    write_instance(tx, instance, commit)?;
+    let birth = Birth {
+        incarnation: next_life,
+        parent_incarnation: parents.first().copied(),
+    };
+    write_instance(tx, instance, commit, birth)?;
     for event in &commit.events {
         history::append(tx, instance, commit.execution_id, event)?;
     }
@@ -120,9 +129,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
             activity.activity_id,
         )?;
     }
-    for message in &commit.to_orchestrators {
-        orchestrator_queue::push(tx, message)?;
-    }
+    send(tx, instance, commit, parents)?;
     if orchestrator_queue::has_visible(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
@@ -134,6 +141,58 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     }
     let news = news(tx, instance, commit)?;
     tx.effects.instance_changed(instance, news);
+    Ok(())
+}
+
+/// The lives of the parents that sent the starts this turn was claimed with; read while they are still queued, and only
+/// if the turn has to do with a parent.
+fn parents(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<Vec<Incarnation>> {
+    let is_child = commit.begins_instance()
+        && commit
+            .named
+            .as_ref()
+            .is_some_and(|named| named.parent.is_some());
+    if is_child || commit.to_orchestrators.iter().any(NewMessage::is_notice) {
+        return orchestrator_queue::senders(tx, instance);
+    }
+    Ok(Vec::new())
+}
+
+/// Enqueues what the turn decided to send. The start of a child is stamped with the life of this instance; how a child
+/// ended reaches only the life of the parent that started it.
+fn send(
+    tx: &mut Tx<'_>,
+    instance: &str,
+    commit: &Commit,
+    mut parents: Vec<Incarnation>,
+) -> Result<()> {
+    let mut own_parent_known = false;
+    for message in &commit.to_orchestrators {
+        if message.starts_child_of.as_deref() == Some(instance) {
+            let sender = instances::incarnation(tx, instance)?;
+            orchestrator_queue::push_from(tx, message, sender)?;
+            continue;
+        }
+        if message.is_notice() {
+            if !own_parent_known {
+                parents.extend(instances::parent_incarnation(tx, instance)?);
+                own_parent_known = true;
+            }
+            let alive = instances::incarnation(tx, &message.instance)?;
+            if !parents.is_empty() && !alive.is_some_and(|alive| parents.contains(&alive)) {
+                let letter = NewLetter {
+                    queue: "orchestrator",
+                    instance: &message.instance,
+                    payload: &message.json,
+                    reason: "the instance that started the child was deleted",
+                    claimed: None,
+                };
+                dead_letters::push(tx, &letter)?;
+                continue;
+            }
+        }
+        orchestrator_queue::push(tx, message)?;
+    }
     Ok(())
 }
 
@@ -183,6 +242,7 @@ fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Resu
             version: Some(named.version.clone()),
             execution_id: commit.execution_id,
             pinned: commit.execution.pinned.clone(),
+            incarnation: Some(token::turn(&commit.token)?.next_life),
         }),
         _ => instances::handler(tx, instance)?,
     };
@@ -226,9 +286,9 @@ fn news(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<News> {
     })
 }
 
-fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit, birth: Birth) -> Result<()> {
     match &commit.named {
-        Some(named) => instances::name(tx, instance, named, commit.execution_id)?,
+        Some(named) => instances::name(tx, instance, named, commit.execution_id, birth)?,
         None => instances::advance(tx, instance, commit.execution_id)?,
     }
     if is_recorded(tx, instance, commit) {

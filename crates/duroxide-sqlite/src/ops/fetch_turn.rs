@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, KvEntry,
+    CachedHistories, CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, Incarnation, KvEntry,
     OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
 use semver::Version;
@@ -103,11 +103,12 @@ pub(crate) struct RawTurn {
     handler: Option<Handler>,
     execution_id: u64,
     messages: Vec<Message>,
+    incarnation: Option<Incarnation>,
     history: RawHistory,
 }
 
 enum RawHistory {
-    Unchanged,
+    Unchanged(CachedHistory),
     Loaded {
         events: Vec<Vec<u8>>,
         kv: HashMap<String, KvEntry>,
@@ -341,7 +342,12 @@ fn take(
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
         orchestrator_queue::tag(tx, &lease.messages, &token)?;
     }
+    let incarnation = match &candidate.handler {
+        Some(handler) => handler.incarnation,
+        None => Some(token::turn(&token)?.next_life),
+    };
     let turn = RawTurn {
+        incarnation,
         history: load_history(tx, ask, &candidate)?,
         instance: candidate.instance,
         token,
@@ -353,8 +359,8 @@ fn take(
 }
 
 fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
-    if candidate.handler.is_some() && caller_is_current(tx, ask, candidate)? {
-        return Ok(RawHistory::Unchanged);
+    if let Some(held) = confirmed(tx, ask, candidate)? {
+        return Ok(RawHistory::Unchanged(held));
     }
     let instance = &candidate.instance;
     Ok(RawHistory::Loaded {
@@ -366,22 +372,24 @@ fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHist
     })
 }
 
-/// Whether the caller already holds exactly the history that is stored.
-fn caller_is_current(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<bool> {
+/// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
+fn confirmed(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<Option<CachedHistory>> {
     let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
-    let Some(held) = ask.cached.as_ref().and_then(|held| held.cached(instance)) else {
-        return Ok(false);
+    let life = candidate.handler.as_ref().and_then(|it| it.incarnation);
+    let held = ask.cached.as_ref().and_then(|held| held.cached(instance));
+    let (Some(incarnation), Some(held)) = (life, held) else {
+        return Ok(None);
     };
     let stored = match candidate.last_event_id {
         Some(known) => Some(known),
         None => history::last_event_id(tx, instance, execution_id)?,
     };
-    Ok(stored.is_some_and(|last_event_id| {
-        held == CachedHistory {
-            execution_id,
-            last_event_id,
-        }
-    }))
+    let current = stored.map(|last_event_id| CachedHistory {
+        incarnation,
+        execution_id,
+        last_event_id,
+    });
+    Ok(current.filter(|current| *current == held))
 }
 
 /// The turn as the contract hands it out, and the messages that did not decode with the reason.
@@ -399,7 +407,9 @@ fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
         }
     }
     let (events, kv_snapshot, history) = match raw.history {
-        RawHistory::Unchanged => (Ok(Vec::new()), HashMap::new(), TurnHistory::Unchanged),
+        RawHistory::Unchanged(held) => {
+            (Ok(Vec::new()), HashMap::new(), TurnHistory::Unchanged(held))
+        }
         RawHistory::Loaded { events, kv } => (
             codec::decode_events(&raw.instance, &events),
             kv,
@@ -425,6 +435,7 @@ fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
         },
         lock_token: raw.token,
         message_attempts,
+        incarnation: raw.incarnation,
         history,
     };
     (turn, broken)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedWork, SessionFetchConfig, TagFilter, WorkClaim};
+use duroxide_core::provider::{ClaimedWork, Incarnation, SessionFetchConfig, TagFilter, WorkClaim};
 use tokio::time::Instant;
 
 use crate::claim::{Handover, Tried};
@@ -50,6 +50,7 @@ struct RawWork {
     token: String,
     json: Vec<u8>,
     attempts: u32,
+    incarnation: Option<Incarnation>,
 }
 
 /// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
@@ -69,6 +70,7 @@ pub(crate) async fn run(
             token,
             json,
             attempts,
+            incarnation,
         } in raw
         {
             match codec::decode_work_item(&json) {
@@ -76,6 +78,7 @@ pub(crate) async fn run(
                     item,
                     lock_token: token,
                     attempt_count: attempts,
+                    incarnation,
                 }),
                 Err(reason) => {
                     store
@@ -105,6 +108,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
             token,
             json: item.json,
             attempts: item.attempts,
+            incarnation: item.incarnation,
         });
     }
     let mut due = None;

@@ -18,6 +18,7 @@ pub(crate) fn by_position(
     let Turn {
         instance,
         claimed_at,
+        ..
     } = token::turn(token)?;
     if !instance_locks::is_valid(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);
@@ -40,6 +41,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
     let Turn {
         instance,
         claimed_at,
+        ..
     } = token::turn(token)?;
     // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
     if !instance_locks::is_valid(tx, instance, token)? {

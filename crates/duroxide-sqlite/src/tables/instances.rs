@@ -1,7 +1,8 @@
 //! Instances: handler, current execution, parent, custom status. A row appears with the first commit that names the
 //! handler and its version, never earlier.
 
-use duroxide_core::provider::{InstanceInfo, SystemMetrics};
+use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
+use rusqlite::Row;
 use semver::Version;
 
 use crate::tables::executions;
@@ -14,6 +15,7 @@ pub(crate) struct Handler {
     pub(crate) version: Option<String>,
     pub(crate) execution_id: u64,
     pub(crate) pinned: Option<Version>,
+    pub(crate) incarnation: Option<Incarnation>,
 }
 
 /// What a waiting client needs to know.
@@ -34,12 +36,26 @@ pub(crate) struct Named {
     pub(crate) parent: Option<String>,
 }
 
-/// Creates the instance or overwrites its handler; the parent is stored at creation only.
-pub(crate) fn name(tx: &Tx<'_>, instance: &str, named: &Named, execution_id: u64) -> Result<()> {
+/// What an instance gets when it is created, and keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Birth {
+    pub(crate) incarnation: Incarnation,
+    /// The life of the parent that started it, if that is known.
+    pub(crate) parent_incarnation: Option<Incarnation>,
+}
+
+/// Creates the instance or overwrites its handler; parent and incarnations are stored at creation only.
+pub(crate) fn name(
+    tx: &Tx<'_>,
+    instance: &str,
+    named: &Named,
+    execution_id: u64,
+    birth: Birth,
+) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
-             parent_instance_id, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
          ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
              orchestration_version = excluded.orchestration_version,
              current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
@@ -51,6 +67,8 @@ pub(crate) fn name(tx: &Tx<'_>, instance: &str, named: &Named, execution_id: u64
             execution_id,
             &named.parent,
             tx.now,
+            birth.incarnation.to_stored(),
+            birth.parent_incarnation.map(Incarnation::to_stored),
         ),
     )?;
     Ok(())
@@ -93,7 +111,8 @@ pub(crate) fn custom_status(
 pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
     tx.first(
         "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id,
-             e.duroxide_version_major, e.duroxide_version_minor, e.duroxide_version_patch, e.duroxide_version_pre
+             e.duroxide_version_major, e.duroxide_version_minor, e.duroxide_version_patch, e.duroxide_version_pre,
+             i.incarnation
          FROM instances AS i LEFT JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
          WHERE i.instance_id = ?1",
@@ -104,9 +123,36 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
                 version: row.get(1)?,
                 execution_id: row.get(2)?,
                 pinned: executions::pinned(row, 3)?,
+                incarnation: life(row, 7)?,
             })
         },
     )
+}
+
+/// An incarnation from its column.
+pub(crate) fn life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Incarnation>> {
+    let stored: Option<i64> = row.get(column)?;
+    Ok(stored.and_then(Incarnation::from_stored))
+}
+
+/// The life of an instance; `None` if there is no such instance.
+pub(crate) fn incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<Incarnation>> {
+    let found = tx.first(
+        "SELECT incarnation FROM instances WHERE instance_id = ?1",
+        [instance],
+        |row| life(row, 0),
+    )?;
+    Ok(found.flatten())
+}
+
+/// The life of the parent that started this instance, if it was recorded.
+pub(crate) fn parent_incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<Incarnation>> {
+    let found = tx.first(
+        "SELECT parent_incarnation FROM instances WHERE instance_id = ?1",
+        [instance],
+        |row| life(row, 0),
+    )?;
+    Ok(found.flatten())
 }
 
 pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> {

@@ -3,6 +3,9 @@
 //! `idx_orch_visible` finds instances with something to do, `idx_orch_instance` the messages of one of them; both
 //! skip what is not due, so that parked timers cost nothing.
 
+use duroxide_core::provider::Incarnation;
+
+use crate::tables::instances::life;
 use crate::tx::{Result, Tx, payload, payload_text};
 
 /// Stands in `lock_token` for a message whose instance nobody has started yet.
@@ -15,12 +18,19 @@ pub(crate) struct NewMessage {
     pub(crate) kind: &'static str,
     pub(crate) json: String,
     pub(crate) due: Due,
+    /// Of the start of a child: its parent.
+    pub(crate) starts_child_of: Option<String>,
 }
 
 impl NewMessage {
     /// Whether it begins an instance.
     pub(crate) fn is_start(&self) -> bool {
         self.kind == "StartOrchestration"
+    }
+
+    /// Whether a child tells its parent how it ended.
+    pub(crate) fn is_notice(&self) -> bool {
+        matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
 }
 
@@ -44,18 +54,29 @@ pub(crate) struct Message {
 }
 
 pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
+    push_from(tx, message, None)
+}
+
+/// As [`push`], stamped with the life of the instance that sent it.
+pub(crate) fn push_from(
+    tx: &mut Tx<'_>,
+    message: &NewMessage,
+    sender: Option<Incarnation>,
+) -> Result<()> {
     let visible_at = match message.due {
         Due::After(delay) => tx.after(delay),
         Due::At(at) => at,
     };
     tx.execute(
-        "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         (
             &message.instance,
             message.kind,
             &message.json,
             visible_at,
             tx.now,
+            sender.map(Incarnation::to_stored),
         ),
     )?;
     tx.effects.turn_claimable_at(visible_at);
@@ -237,6 +258,17 @@ pub(crate) fn mailbox(tx: &Tx<'_>, instance: &str) -> Result<Mailbox> {
             })
         },
     )
+}
+
+/// The lives of the parents that sent the visible starts of this instance, oldest start first.
+pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
+    let found = tx.all(
+        "SELECT sender_incarnation FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at <= ?2 AND sender_incarnation IS NOT NULL ORDER BY id",
+        (instance, tx.now),
+        |row| life(row, 0),
+    )?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Whether all visible messages of the instance are queue messages.

@@ -1,6 +1,9 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
 //! tag and session to the oldest one, so that items nobody here may take are never walked over.
 
+use duroxide_core::provider::Incarnation;
+
+use crate::tables::instances::life;
 use crate::tx::{Result, Tx, payload, payload_text};
 
 /// An activity ready to be written.
@@ -22,13 +25,16 @@ pub(crate) struct Free {
     pub(crate) json: Vec<u8>,
     /// This claim included.
     pub(crate) attempts: u32,
+    pub(crate) incarnation: Option<Incarnation>,
 }
 
 pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
     tx.execute(
         "INSERT INTO worker_queue
-             (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+             (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at,
+              incarnation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7,
+              (SELECT incarnation FROM instances WHERE instance_id = ?1))",
         (
             &work.instance,
             work.execution_id,
@@ -124,7 +130,7 @@ pub(crate) fn free(
     limit: usize,
 ) -> Result<Vec<Free>> {
     tx.all(
-        "SELECT id, work_item, attempt_count + 1 FROM worker_queue INDEXED BY idx_worker_available
+        "SELECT id, work_item, attempt_count + 1, incarnation FROM worker_queue INDEXED BY idx_worker_available
          WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND visible_at <= ?3 ORDER BY id LIMIT ?4",
         (tag, session, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
         |row| {
@@ -133,6 +139,7 @@ pub(crate) fn free(
                 session: session.map(str::to_owned),
                 json: payload(row, 1)?,
                 attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
+                incarnation: life(row, 3)?,
             })
         },
     )

@@ -46,6 +46,13 @@ impl Source {
         }
     }
 
+    /// Takes a connection back that no other can replace: a database in memory lives in its only one.
+    pub(super) fn keep_private(&mut self, conn: Connection) {
+        if self.file.is_none() {
+            self.first = Some(conn);
+        }
+    }
+
     /// Whether the path still names the file that was opened.
     ///
     /// SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be lost

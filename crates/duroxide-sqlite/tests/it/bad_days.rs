@@ -242,3 +242,57 @@ async fn who_waits_on_a_file_that_is_gone_is_told_with_the_next_request() {
     let told = tokio::time::timeout(Duration::from_secs(10), waiting).await;
     told.expect("told at once").unwrap().unwrap_err();
 }
+
+/// Makes the header of the file unreadable, as a disk does that went away; returns what was there.
+fn spoil(path: &Path) -> Vec<u8> {
+    let file = shell(path);
+    // What the writer remembers of the file is outdated by this, so that it reads it again.
+    file.execute_batch(
+        "INSERT INTO dead_letters (queue, payload, reason, set_aside_at) VALUES ('none', '', '', 0);
+         PRAGMA wal_checkpoint(TRUNCATE);",
+    )
+    .unwrap();
+    drop(file);
+    let sound = std::fs::read(path).unwrap();
+    overwrite(path, &[0xFF; 100]);
+    sound
+}
+
+fn overwrite(path: &Path, bytes: &[u8]) {
+    use std::io::Write;
+    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[tokio::test]
+async fn claims_that_wait_while_the_database_is_out_of_reach_are_served_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = std::sync::Arc::new(file_store(&path).await);
+    send(&*store, start("a")).await;
+    let sound = spoil(&path);
+    let failed = store.enqueue_for_orchestrator(start("b"), None).await;
+    assert!(failed.unwrap_err().is_retryable(), "an outage");
+    let failed = store.enqueue_for_orchestrator(start("b"), None).await;
+    assert!(failed.unwrap_err().is_retryable(), "it goes on");
+
+    // Without patience: told at once.
+    let claim = store.fetch_orchestration_item(LEASE, NO_WAIT, None);
+    assert!(claim.await.unwrap_err().is_retryable());
+    // With some: told when it is over.
+    let claim = store.fetch_orchestration_item(LEASE, Duration::from_millis(20), None);
+    assert!(claim.await.unwrap_err().is_retryable());
+    // With much: served once the cause is gone, though nobody asks for anything else.
+    let waiting = tokio::spawn({
+        let store = std::sync::Arc::clone(&store);
+        async move {
+            store
+                .fetch_orchestration_item(LEASE, Duration::from_secs(60), None)
+                .await
+        }
+    });
+    tokio::task::yield_now().await;
+    overwrite(&path, &sound[..100]);
+    let (item, _, _) = waiting.await.unwrap().unwrap().expect("a turn");
+    assert_eq!(item.instance, "a");
+}

@@ -8,7 +8,8 @@ use std::time::Duration;
 use duroxide_core::clock::Clock;
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
-    ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin, TagFilter, WorkItem,
+    ExecutionMetadata, Incarnation, OrchestrationItem, Provider, ProviderAdmin, TagFilter,
+    TurnClaim, WorkItem,
 };
 use duroxide_sqlite::{Durability, SqliteOptions, SqliteProvider};
 
@@ -231,4 +232,21 @@ pub(crate) async fn finish(store: &dyn Provider, instance: &str, status: &str) {
         ended(status, "out"),
     )
     .await;
+}
+
+/// Which life of the instance is stored.
+pub(crate) async fn life(store: &dyn Provider, instance: &str) -> Incarnation {
+    send(store, raised(instance, "who are you")).await;
+    let claim = TurnClaim::new(1, LEASE, NO_WAIT);
+    let turn = store.claim_turns(claim).await.unwrap().remove(0);
+    assert_eq!(turn.item.instance, instance);
+    ack(
+        store,
+        &turn.lock_token,
+        turn.item.execution_id,
+        vec![],
+        ExecutionMetadata::default(),
+    )
+    .await;
+    turn.incarnation.expect("every instance has one")
 }

@@ -160,14 +160,19 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
     }
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
-    for (last_event_id, expected, events) in
-        [(1, TurnHistory::Unchanged, 0), (7, TurnHistory::Loaded, 1)]
-    {
+    let incarnation = life(&store, "a").await;
+    for (last_event_id, is_current, events) in [(1, true, 0), (7, false, 1)] {
         send(&store, raised("a", "x")).await;
-        let held = Held(CachedHistory {
+        let held = CachedHistory {
+            incarnation,
             execution_id: 1,
             last_event_id,
-        });
+        };
+        let expected = match is_current {
+            true => TurnHistory::Unchanged(held),
+            false => TurnHistory::Loaded,
+        };
+        let held = Held(held);
         let turns = store
             .claim_turns(TurnClaim {
                 cached: Some(Arc::new(held)),
