@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, TagFilter, TurnClaim};
+use duroxide_core::provider::{Provider, TagFilter, TurnClaim, WorkClaim};
 
 use crate::ProviderFactory;
 use crate::fixture::items;
@@ -40,6 +40,8 @@ pub enum Capability {
     MessageAttempts,
     /// The store tells which activity leases are lost.
     LostWork,
+    /// The store tells which life of an id was claimed.
+    Incarnations,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -61,6 +63,7 @@ impl Capability {
             Self::BatchedWork => "the store claims one activity at a time",
             Self::MessageAttempts => "the store does not tell attempts per message",
             Self::LostWork => "the store cannot tell lost activity leases",
+            Self::Incarnations => "the store does not tell the lives of an id apart",
             Self::Watch => "the store cannot wake waiting clients",
         }
     }
@@ -95,6 +98,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::BatchedWork
         | Capability::MessageAttempts
         | Capability::LostWork
+        | Capability::Incarnations
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -109,6 +113,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::BatchedTurns => turns_at_once(store).await != 1,
         Capability::BatchedWork => works_at_once(store).await != 1,
         Capability::MessageAttempts => tells_attempts(store).await,
+        Capability::Incarnations => tells_lives(store).await,
         _ => true,
     }
 }
@@ -137,11 +142,19 @@ async fn tells_attempts(store: &dyn Provider) -> bool {
     }
 }
 
+async fn tells_lives(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => turn.incarnation.is_some(),
+        _ => true,
+    }
+}
+
 async fn works_at_once(store: &dyn Provider) -> usize {
     for id in 1..=2 {
         let _ = store.enqueue_for_worker(items::activity("probe", id)).await;
     }
-    let claim = duroxide_core::provider::WorkClaim {
+    let claim = WorkClaim {
         tag_filter: TagFilter::DefaultOnly,
         ..WorkClaim::new(2, Duration::from_secs(5), Duration::ZERO)
     };

@@ -438,6 +438,17 @@ macro_rules! for_each_case {
                 the_end_told_by_a_watch_is_the_one_that_is_read [Watch];
                 an_ended_instance_is_never_called_running [Watch];
             }
+            incarnations {
+                a_history_of_an_earlier_life_is_loaded [Incarnations, Management];
+                the_life_told_by_a_claim_is_the_one_stored [Incarnations];
+                each_claim_of_a_new_instance_draws_a_life [Incarnations];
+                two_lives_of_an_id_differ [Incarnations, Management];
+                an_activity_names_the_life_that_scheduled_it [Incarnations, Management];
+                a_childs_result_for_an_earlier_life_is_not_delivered [Incarnations, Management];
+                a_childs_result_for_an_earlier_life_is_kept [Incarnations, DeadLetters, Management];
+                a_childs_result_reaches_its_parent;
+                an_unstarted_child_of_a_deleted_parent_can_be_deleted [Incarnations, Management];
+            }
             outcome {
                 a_stranger_has_no_outcome;
                 a_running_instance_is_running;

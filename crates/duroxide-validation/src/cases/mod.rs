@@ -14,6 +14,7 @@ pub mod error_handling;
 pub mod fencing;
 pub mod handles;
 pub mod hostile_input;
+pub mod incarnations;
 pub mod instance_creation;
 pub mod instance_locking;
 pub mod kv_store;
