@@ -5,6 +5,7 @@ mod builder;
 mod claiming;
 pub mod client;
 mod engine;
+mod excuses;
 mod executor;
 mod gauges;
 mod leases;

@@ -7,7 +7,7 @@ use duroxide::{
     PruneOptions,
 };
 
-use crate::faulty::{self, Faulty};
+use crate::faulty;
 use crate::support::{World, activities, in_memory, orchestrations, output, quick, until};
 
 fn registry() -> OrchestrationRegistry {

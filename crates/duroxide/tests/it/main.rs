@@ -17,6 +17,7 @@ mod support;
 
 mod async_runtimes;
 mod bad_input;
+mod blocked;
 mod cancel;
 mod children;
 mod client;

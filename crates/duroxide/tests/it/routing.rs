@@ -10,7 +10,7 @@ use duroxide::{
 };
 use tokio::sync::Semaphore;
 
-use crate::faulty::{self, Faulty};
+use crate::faulty;
 use crate::support::{
     Notes, World, activities, failure, in_memory, orchestrations, output, quick, until,
 };
