@@ -37,6 +37,7 @@ async fn a_commit_answered_after_later_turns_were_claimed_costs_no_instance() {
             .answer_late("ack_orchestration_item", held_back);
         let world = World::on(store, step(), chain(), quick()).await;
         assert_eq!(output(&world.run("i", "chain", "x").await), "x.....");
-        world.stop().await;
+        // Nor was anything old tried: the store had nothing to refuse.
+        assert_eq!(world.stopped().await.provider_errors, 0);
     }
 }
