@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cell::{Cell, Identity, Shared};
+use super::cell::{Cell, Identity, RecordedKv, Shared};
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
@@ -140,7 +140,7 @@ impl Execution {
         }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
         execution.turns = count_turns(history);
-        execution.expect_kv_stamps(rest);
+        execution.expect_kv(rest);
         for event in rest {
             execution.replay(event)?;
             if execution.ended {
@@ -260,13 +260,21 @@ impl Execution {
         self.turns
     }
 
-    fn expect_kv_stamps(&mut self, history: &[Event]) {
-        self.shared.cell().recorded_kv_stamps = history
+    fn expect_kv(&mut self, history: &[Event]) {
+        self.shared.cell().recorded_kv = history
             .iter()
-            .filter_map(|event| match event.kind {
+            .filter_map(|event| match &event.kind {
                 EventKind::KeyValueSet {
-                    last_updated_at_ms, ..
-                } => Some(last_updated_at_ms),
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => Some(RecordedKv {
+                    key: key.clone(),
+                    entry: KvEntry {
+                        value: value.clone(),
+                        last_updated_at_ms: *last_updated_at_ms,
+                    },
+                }),
                 _ => None,
             })
             .collect();

@@ -7,6 +7,7 @@ mod program;
 mod world;
 
 mod basics;
+mod codec;
 mod combinators;
 mod cost;
 mod cuts;
