@@ -75,8 +75,11 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
-    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    /// The code watched for the request to cancel and was told; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
+    /// Somebody asked for the end at once; the code runs no more.
+    pub(super) terminated: bool,
+    pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
     pub(super) turns: u64,
     pub(super) turn: super::turn::TurnState,
@@ -200,6 +203,8 @@ impl Execution {
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
             winds_down: false,
+            terminated: false,
+            sets_strays_aside: false,
             ended: false,
             turns: 0,
             turn: super::turn::TurnState::default(),
@@ -254,6 +259,12 @@ impl Execution {
         self.started_at_ms
     }
 
+    /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
+    /// ignored, instead of ending the execution.
+    pub fn set_strays_aside(&mut self) {
+        self.sets_strays_aside = true;
+    }
+
     /// How many turns it took so far, this one included; see [`count_turns`].
     #[must_use]
     pub fn turns(&self) -> u64 {
@@ -302,7 +313,7 @@ impl Execution {
         let Some(origin) = self.due.take() else {
             return;
         };
-        if !self.handler.is_suspended() || self.turn.abort.is_some() {
+        if !self.handler.is_suspended() || self.turn.abort.is_some() || self.terminated {
             return;
         }
         let commands_before = {

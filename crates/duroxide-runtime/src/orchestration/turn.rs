@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{
-    Divergence, ExecutionStart, Outcome, ParentLink, count_turns, fail_without_replay,
+    Divergence, ExecutionStart, FailedBy, Outcome, ParentLink, count_turns, fail_without_replay,
 };
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
 use semver::Version;
@@ -285,7 +285,7 @@ impl Claimed<'_> {
             late_answers,
         } = driven;
         if let Outcome::Failed { details } = &turn.outcome
-            && is_nondeterminism(details)
+            && turn.failed_by.is_some_and(FailedBy::is_cured_by_other_code)
             && engine.options.on_divergence == OnDivergence::Block
         {
             self.block(engine, &author, details.display_message()).await;
@@ -450,10 +450,6 @@ fn is_panic(details: &ErrorDetails) -> bool {
         return false;
     };
     *kind == AppErrorKind::Panicked
-}
-
-fn is_nondeterminism(details: &ErrorDetails) -> bool {
-    matches!(details, ErrorDetails::Configuration { .. })
 }
 
 fn recorded_version(history: &[Event]) -> String {
