@@ -31,4 +31,4 @@ pub use ids::{
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
-pub use work_item::WorkItem;
+pub use work_item::{TERMINATE_PREFIX, WorkItem, termination_reason};

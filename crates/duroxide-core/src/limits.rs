@@ -1,6 +1,6 @@
 //! Limits that hold for every orchestration. Exactly the limit is accepted; one byte or one key more is not.
 
-/// Unread queue messages carried into the next execution by continue-as-new; the newest beyond it are dropped.
+/// How many unread queue messages the published crate carries into the next execution. Here all of them are carried.
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
 /// Largest custom status, in bytes.
 pub const MAX_CUSTOM_STATUS_BYTES: usize = 262_144;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::command::{Command, CommandKind};
 use super::operations::{OperationKind, Operations};
+use crate::codec::same_meaning;
 use crate::provider::KvEntry;
 
 /// Who runs.
@@ -46,6 +47,13 @@ pub(crate) struct NextExecution {
     pub(crate) version: Option<String>,
 }
 
+/// A recorded key-value write.
+#[derive(Debug)]
+pub(crate) struct RecordedKv {
+    pub(crate) key: String,
+    pub(crate) entry: KvEntry,
+}
+
 /// What changes while the code runs.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
@@ -59,8 +67,8 @@ pub(crate) struct Cell {
     /// Asked for, not recorded yet.
     pub(crate) commands: VecDeque<Command>,
     pub(crate) kv: BTreeMap<String, KvEntry>,
-    /// Stamps of recorded key-value writes that the code has not repeated yet.
-    pub(crate) recorded_kv_stamps: VecDeque<u64>,
+    /// Recorded key-value writes that the code has not repeated yet.
+    pub(crate) recorded_kv: VecDeque<RecordedKv>,
     pub(crate) custom_status: Option<String>,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
@@ -95,6 +103,16 @@ impl Cell {
         });
     }
 
+    /// Whether the code holds a wait for a signal of this name that is not recorded yet.
+    pub(crate) fn has_asked_for(&self, signal: &str) -> bool {
+        self.commands.iter().any(|command| {
+            matches!(&command.kind, CommandKind::Wait { name } if name == signal)
+                && command
+                    .operation
+                    .is_some_and(|slot| self.operations.get(slot).is_held())
+        })
+    }
+
     /// A request to cancel arrived; false if the code does not watch for it.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
         self.cancel_requested
@@ -102,8 +120,19 @@ impl Cell {
         self.operations.request_cancellation(reason)
     }
 
-    /// The stamp of the next key-value write: as recorded when the write is repeated, else the turn's time.
-    pub(crate) fn next_kv_stamp(&mut self) -> u64 {
-        self.recorded_kv_stamps.pop_front().unwrap_or(self.now_ms)
+    /// The next key-value write. What is recorded governs when the write is repeated: its stamp, and its text if the code
+    /// wrote the same value in another way, so that the code reads the same text in every replay.
+    pub(crate) fn next_kv(&mut self, key: &str, value: String) -> KvEntry {
+        let Some(recorded) = self.recorded_kv.pop_front() else {
+            return KvEntry {
+                value,
+                last_updated_at_ms: self.now_ms,
+            };
+        };
+        let repeats = recorded.key == key && same_meaning(&recorded.entry.value, &value);
+        KvEntry {
+            value: if repeats { recorded.entry.value } else { value },
+            last_updated_at_ms: recorded.entry.last_updated_at_ms,
+        }
     }
 }

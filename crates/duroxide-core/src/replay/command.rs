@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use crate::action::Action;
+use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
 
@@ -183,7 +184,8 @@ impl CommandKind {
         }
     }
 
-    /// Whether a recorded event is this request. Deadlines and time stamps are not compared: what is recorded governs.
+    /// Whether a recorded event is this request. Inputs and values are compared by meaning, because the same value can be
+    /// written in more than one way. Deadlines and time stamps are not compared: what is recorded governs.
     pub(crate) fn reproduces(&self, event: &EventKind) -> bool {
         match (self, event) {
             (
@@ -199,7 +201,7 @@ impl CommandKind {
                     session_id: s,
                     tag: t,
                 },
-            ) => (name, input, session_id, tag) == (n, i, s, t),
+            ) => (name, session_id, tag) == (n, s, t) && same_meaning(input, i),
             (Self::Timer { .. }, EventKind::TimerCreated { .. })
             | (Self::SetStatus { .. }, EventKind::CustomStatusUpdated { .. })
             | (Self::ClearAllKv, EventKind::KeyValuesCleared) => true,
@@ -211,7 +213,7 @@ impl CommandKind {
                 EventKind::KeyValueSet {
                     key: k, value: v, ..
                 },
-            ) => (key, value) == (k, v),
+            ) => key == k && same_meaning(value, v),
             (
                 Self::Child {
                     target,
@@ -228,7 +230,7 @@ impl CommandKind {
                     Some(chosen) => chosen == recorded,
                     None => is_auto_generated_sub_orch_id(recorded),
                 };
-                target.matches(name) && same_id && input == i
+                target.matches(name) && same_id && same_meaning(input, i)
             }
             (
                 Self::Detached {
@@ -241,7 +243,7 @@ impl CommandKind {
                     instance: i,
                     input: n,
                 },
-            ) => target.matches(name) && (instance, input) == (i, n),
+            ) => target.matches(name) && instance == i && same_meaning(input, n),
             _ => false,
         }
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cell::{Cell, Identity, Shared};
+use super::cell::{Cell, Identity, RecordedKv, Shared};
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
@@ -95,8 +95,11 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
-    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    /// The code watched for the request to cancel and was told; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
+    /// Somebody asked for the end at once; the code runs no more.
+    pub(super) terminated: bool,
+    pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
     pub(super) turns: u64,
     pub(super) turn: super::turn::TurnState,
@@ -160,7 +163,7 @@ impl Execution {
         }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
         execution.turns = count_turns(history);
-        execution.expect_kv_stamps(rest);
+        execution.expect_kv(rest);
         for event in rest {
             execution.replay(event)?;
             if execution.ended {
@@ -220,6 +223,8 @@ impl Execution {
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
             winds_down: false,
+            terminated: false,
+            sets_strays_aside: false,
             ended: false,
             turns: 0,
             turn: super::turn::TurnState::default(),
@@ -274,19 +279,33 @@ impl Execution {
         self.started_at_ms
     }
 
+    /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
+    /// ignored, instead of ending the execution.
+    pub fn set_strays_aside(&mut self) {
+        self.sets_strays_aside = true;
+    }
+
     /// How many turns it took so far, this one included; see [`count_turns`].
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
     }
 
-    fn expect_kv_stamps(&mut self, history: &[Event]) {
-        self.shared.cell().recorded_kv_stamps = history
+    fn expect_kv(&mut self, history: &[Event]) {
+        self.shared.cell().recorded_kv = history
             .iter()
-            .filter_map(|event| match event.kind {
+            .filter_map(|event| match &event.kind {
                 EventKind::KeyValueSet {
-                    last_updated_at_ms, ..
-                } => Some(last_updated_at_ms),
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => Some(RecordedKv {
+                    key: key.clone(),
+                    entry: KvEntry {
+                        value: value.clone(),
+                        last_updated_at_ms: *last_updated_at_ms,
+                    },
+                }),
                 _ => None,
             })
             .collect();
@@ -314,7 +333,7 @@ impl Execution {
         let Some(origin) = self.due.take() else {
             return;
         };
-        if !self.handler.is_suspended() || self.turn.abort.is_some() {
+        if !self.handler.is_suspended() || self.turn.abort.is_some() || self.terminated {
             return;
         }
         let commands_before = {

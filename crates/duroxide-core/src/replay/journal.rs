@@ -1,6 +1,7 @@
 //! The next event against what the code asked for. In: recorded and new events, one at a time. Out: answered
 //! operations, or the report that code and history do not fit together.
 
+use super::cause::FailedBy;
 use super::command::{Command, CommandKind};
 use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
@@ -8,6 +9,7 @@ use super::machines::{Call, Resolution};
 use super::notes::{ChildEnded, Unused};
 use super::operations::OperationKind;
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::work_item::termination_reason;
 
 impl Execution {
     /// Applies one event to the operations of the code.
@@ -85,8 +87,15 @@ impl Execution {
         Ok(())
     }
 
-    /// The first request is told to code that watches for it; any other ends the execution with this turn.
+    /// The first request is told to code that watches for it, or ends the execution with this turn. Later ones are not
+    /// admitted; where one is recorded, it ended the execution. A request to terminate always does.
     fn request_cancellation(&mut self, reason: &str, origin: Origin) {
+        if let Some(plain) = termination_reason(reason) {
+            self.terminated = true;
+            self.winds_down = false;
+            self.cancel_reason = Some(plain.to_owned());
+            return;
+        }
         let first = self.cancel_reason.is_none();
         self.winds_down = first && self.shared.cell().request_cancellation(reason);
         if self.winds_down {
@@ -165,7 +174,7 @@ impl Execution {
             .by_event(source)
             .is_some_and(|operation| operation.is_held() && !operation.surfaces_failures);
         if fatal && !details.is_application() {
-            self.abort(details.clone());
+            self.abort(FailedBy::Operation, details.clone());
         }
     }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use duroxide_core::Action;
-use duroxide_core::limits::MAX_CARRY_FORWARD_EVENTS;
 use duroxide_core::replay::{Outcome, Turn};
 
 use crate::history::{cancel, child_completed, completed, fired, in_execution, letter, signal};
@@ -186,29 +185,36 @@ fn continue_as_new_wins_over_a_returned_value_and_the_first_one_counts() {
 }
 
 #[test]
-fn unread_letters_cross_into_the_next_execution_oldest_first_and_only_so_many() {
+fn unread_letters_cross_into_the_next_execution_oldest_first_and_none_is_lost() {
     let mut world = World::of(|ctx, input| async move {
         if input == "next" {
-            let a = ctx.dequeue_event("a").await;
-            let b = ctx.dequeue_event("b").await;
-            return Ok(format!("{a},{b}"));
+            let mut read = Vec::new();
+            for _ in 0..600 {
+                read.push(ctx.dequeue_event("a").await);
+            }
+            read.push(ctx.dequeue_event("a").await);
+            read.push(ctx.dequeue_event("b").await);
+            return Ok(read.join(","));
         }
         ctx.dequeue_event("b").await;
         ctx.continue_as_new("next").await
     });
     let letters =
-        (0..60).flat_map(|n| [letter("b", &format!("b{n}")), letter("a", &format!("a{n}"))]);
+        (0..600).flat_map(|n| [letter("b", &format!("b{n}")), letter("a", &format!("a{n}"))]);
     let turn = world.turn(letters.collect());
     let Outcome::ContinuedAsNew { carried, .. } = &turn.outcome else {
         panic!("{:?}", turn.outcome)
     };
-    assert_eq!(carried.len(), MAX_CARRY_FORWARD_EVENTS);
+    assert_eq!(carried.len(), 1_199);
     assert_eq!(carried[0], ("a".to_owned(), "a0".to_owned()));
     assert_eq!(carried[1], ("b".to_owned(), "b1".to_owned()));
     assert_eq!(carried[99], ("b".to_owned(), "b50".to_owned()));
 
+    assert_eq!(turn.notes.unused, []);
+
     let turn = world.turn(vec![letter("a", "newer")]);
-    assert_eq!(output(&turn), "a0,b1");
+    let all: String = (0..600).map(|n| format!("a{n},")).collect();
+    assert_eq!(output(&turn), format!("{all}newer,b1"));
     assert_eq!(
         kinds(&turn.events)[..2],
         ["OrchestrationStarted", "ExternalEventPersistent"]

@@ -7,6 +7,9 @@ mod program;
 mod world;
 
 mod basics;
+mod cancelling;
+mod causes;
+mod codec;
 mod combinators;
 mod cost;
 mod cuts;
@@ -20,6 +23,7 @@ mod misuse;
 mod mutations;
 mod recut;
 mod retries;
+mod signals;
 mod stored_format;
 mod unused;
 mod values;

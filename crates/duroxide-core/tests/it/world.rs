@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) limits: TurnLimits,
     /// Whether questions to the host are answered within the turn.
     pub(crate) ask_host: bool,
+    /// Whether completions that fit no schedule are left out.
+    pub(crate) set_strays_aside: bool,
     live: Option<Execution>,
 }
 
@@ -72,6 +74,7 @@ impl World {
             now_ms: EPOCH_MS,
             limits: TurnLimits::default(),
             ask_host: true,
+            set_strays_aside: false,
             live: None,
         }
     }
@@ -123,6 +126,9 @@ impl World {
             Some(execution) => execution,
             None => self.open()?,
         };
+        if self.set_strays_aside {
+            execution.set_strays_aside();
+        }
         let turn = run_turn(
             &mut execution,
             self.now_ms,

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 
 use duroxide_core::provider::ProviderError;
-use duroxide_core::replay::{Divergence, Execution, Outcome};
+use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
 use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::{Driven, NotDriven, Seed, drive};
-use super::forced::{self, FailurePoint};
+use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, note_asides, started_children};
 use super::sticky::Kept;
 use super::turn::{ClaimInHand, REST};
-use super::without_code::requested_cancel;
 use crate::engine::Engine;
 use crate::options::OnDivergence;
 
@@ -65,7 +64,7 @@ pub(super) async fn run(
     seed: Seed,
     messages: Vec<WorkItem>,
 ) {
-    let cancel = requested_cancel(&messages);
+    let cancel = CancelRequest::among(&messages);
     match drive(engine, seed, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
@@ -97,7 +96,11 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
     let options = &engine.options;
     match &driven.turn.outcome {
         Outcome::Failed { details }
-            if is_nondeterminism(details) && options.on_divergence == OnDivergence::Block =>
+            if driven
+                .turn
+                .failed_by
+                .is_some_and(FailedBy::is_cured_by_other_code)
+                && options.on_divergence == OnDivergence::Block =>
         {
             Decision::Block(details.display_message())
         }
@@ -115,7 +118,7 @@ async fn finish(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     driven: Driven,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     let Driven {
         execution,
@@ -180,7 +183,7 @@ struct Refused {
     source: Source,
     /// The start of the execution, if it begins with this turn.
     begun: Option<Event>,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 }
 
 impl Refused {
@@ -193,14 +196,14 @@ impl Refused {
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None, Attempt::Uncounted).await;
             }
-            (source, Some(reason)) => {
+            (source, Some(request)) => {
                 let point = FailurePoint {
                     of,
                     beginning: self.begun,
                     base: source.recorded().to_vec(),
                     undecodable: false,
                 };
-                forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+                forced::end_at(engine, claim, point, &request.into_end()).await;
             }
             (_, None) => {
                 let report = format!("the store refuses the turn: {error}");
@@ -215,7 +218,7 @@ async fn diverged(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     divergence: Divergence,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     if engine.options.on_divergence == OnDivergence::Block {
         cannot_run(engine, claim, run, divergence.to_string(), cancel).await;
@@ -227,7 +230,8 @@ async fn diverged(
         beginning: None,
         undecodable: false,
     };
-    forced::end_at(engine, claim, point, divergence.to_details()).await;
+    let how = ForcedEnd::Fail(divergence.to_details());
+    forced::end_at(engine, claim, point, &how).await;
 }
 
 /// The code does not fit the history: the instance waits for code that does, unless somebody asked to cancel it.
@@ -236,17 +240,17 @@ async fn cannot_run(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     report: String,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     match (cancel, run.source) {
-        (Some(reason), Source::Record(history)) => {
+        (Some(request), Source::Record(history)) => {
             let point = FailurePoint {
                 of: run.of,
                 beginning: None,
                 base: history.to_vec(),
                 undecodable: false,
             };
-            forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+            forced::end_at(engine, claim, point, &request.into_end()).await;
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
         (_, Source::Memory { .. }) => {
@@ -283,10 +287,6 @@ fn is_panic(details: &ErrorDetails) -> bool {
         return false;
     };
     *kind == AppErrorKind::Panicked
-}
-
-fn is_nondeterminism(details: &ErrorDetails) -> bool {
-    matches!(details, ErrorDetails::Configuration { .. })
 }
 
 impl<'a> TurnReport<'a> {

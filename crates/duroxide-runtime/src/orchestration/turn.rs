@@ -13,11 +13,12 @@ use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::Seed;
 use super::finish::{Source, TurnRun};
+use super::forced::{self, CancelRequest, ForcedEnd};
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
 use super::sticky::{Kept, OpenTurn};
-use super::{forced, poison, without_code};
+use super::{poison, without_code};
 use crate::engine::Engine;
 use crate::leases::{Held, Leased, Terms};
 use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
@@ -136,7 +137,8 @@ async fn process(
         if missing.is_some() || !poison::isolate(engine, token, &mut item, &message_attempts).await
         {
             let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
-            Box::pin(forced::end(engine, claim, item, details)).await;
+            let how = ForcedEnd::Fail(details);
+            Box::pin(forced::end(engine, claim, item, how)).await;
             return;
         }
     }
@@ -199,9 +201,8 @@ impl ClaimInHand<'_> {
             give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
             return;
         }
-        if let Some(reason) = without_code::requested_cancel(&item.messages) {
-            let details = duroxide_core::ErrorDetails::cancelled(reason);
-            Box::pin(forced::end(engine, self, item, details)).await;
+        if let Some(request) = CancelRequest::among(&item.messages) {
+            Box::pin(forced::end(engine, self, item, request.into_end())).await;
             return;
         }
         let report = format!(

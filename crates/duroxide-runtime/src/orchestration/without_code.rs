@@ -8,12 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::provider::OrchestrationItem;
-use duroxide_core::{ErrorDetails, WorkItem};
 use lru::LruCache;
 use tokio::time::Instant;
 
 use super::commit::{Attempt, give_back};
-use super::forced;
+use super::forced::{self, CancelRequest};
 use super::turn::ClaimInHand;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
@@ -79,15 +78,18 @@ pub(super) async fn handle(
         }
         OnUnregistered::Wait => engine.code_wanted.see(&item.instance),
     };
-    if let Some(reason) = requested_cancel(&item.messages) {
-        // A store that draws incarnations knows what a node can run, and has waited before it handed this out.
-        if claim.incarnation.is_some() || wait.first.elapsed() >= CANCEL_WITHOUT_CODE_AFTER {
+    if let Some(request) = CancelRequest::among(&item.messages) {
+        // Code that is elsewhere may want to put things right before it is cancelled. A store that draws incarnations
+        // knows what a node can run, and has waited before it handed this out.
+        let has_waited =
+            claim.incarnation.is_some() || wait.first.elapsed() >= CANCEL_WITHOUT_CODE_AFTER;
+        if request.terminates || has_waited {
             tracing::warn!(
                 target: "duroxide::runtime",
                 instance_id = %item.instance, orchestration_name = %handler,
                 "cancelled without running its code: no node with the handler took the request up"
             );
-            forced::end(engine, claim, item, ErrorDetails::cancelled(reason)).await;
+            forced::end(engine, claim, item, request.into_end()).await;
             return;
         }
     }
@@ -113,12 +115,4 @@ async fn fail_in_the_end(engine: &Engine, claim: ClaimInHand<'_>, handler: &str)
         delay.as_secs_f64()
     );
     give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
-}
-
-/// Why somebody asked to cancel, if somebody did.
-pub(super) fn requested_cancel(messages: &[WorkItem]) -> Option<String> {
-    messages.iter().find_map(|message| match message {
-        WorkItem::CancelInstance { reason, .. } => Some(reason.clone()),
-        _ => None,
-    })
 }
