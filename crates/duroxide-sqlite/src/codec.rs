@@ -5,6 +5,7 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
 
 use crate::error::SqliteError;
+use crate::lane;
 use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::{Due, NewMessage};
 use crate::tables::worker_queue::NewWork;
@@ -55,6 +56,19 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
         kind: item.kind_name(),
         json: work_item_json(item)?,
         due,
+        begins: match item {
+            WorkItem::StartOrchestration {
+                orchestration,
+                version,
+                ..
+            }
+            | WorkItem::ContinueAsNew {
+                orchestration,
+                version,
+                ..
+            } => Some(lane::of(orchestration, version.as_deref(), None)),
+            _ => None,
+        },
         starts_child_of: match item {
             WorkItem::StartOrchestration {
                 parent_instance, ..
@@ -91,6 +105,7 @@ pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
         instance,
         execution_id,
         id,
+        name,
         session_id,
         tag,
         ..
@@ -105,6 +120,7 @@ pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
         instance: instance.clone(),
         execution_id: *execution_id,
         activity_id: *id,
+        name: name.clone(),
         session: session_id.clone(),
         tag: tag.clone(),
         json: work_item_json(item)?,

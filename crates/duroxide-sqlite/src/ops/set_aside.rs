@@ -16,14 +16,12 @@ pub(crate) fn by_position(
     reason: &str,
 ) -> Result<()> {
     let Turn {
-        instance,
-        claimed_at,
-        ..
+        instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::is_valid(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);
     }
-    let mut ids = orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?;
+    let mut ids = orchestrator_queue::claimed_ids(tx, instance, token, bounds)?;
     ids.extend(dead_letters::ids_of_claim(tx, token)?);
     ids.sort_unstable();
     for position in positions {
@@ -33,15 +31,14 @@ pub(crate) fn by_position(
         })?;
         move_message(tx, instance, *id, reason, Some((*id, token)))?;
     }
+    orchestrator_queue::settle_head(tx, instance)?;
     Ok(())
 }
 
 /// Messages that did not decode. If nothing is left of the batch the lease ends: there is no turn to run.
 pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
     let Turn {
-        instance,
-        claimed_at,
-        ..
+        instance, bounds, ..
     } = token::turn(token)?;
     // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
     if !instance_locks::is_valid(tx, instance, token)? {
@@ -51,9 +48,10 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
         // Not part of the batch that is handed out, so not counted among its positions.
         move_message(tx, instance, *id, reason, None)?;
     }
-    if orchestrator_queue::claimed_ids(tx, instance, token, claimed_at)?.is_empty() {
+    let is_claimable = orchestrator_queue::settle_head(tx, instance)?;
+    if orchestrator_queue::claimed_ids(tx, instance, token, bounds)?.is_empty() {
         instance_locks::release(tx, instance, token)?;
-        if orchestrator_queue::has_visible(tx, instance)? {
+        if is_claimable {
             tx.effects.turn_claimable_at(tx.now);
         }
     }

@@ -5,6 +5,7 @@ use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
+use crate::lane;
 use crate::tables::executions;
 use crate::tx::{Result, Tx, shown_ms};
 
@@ -16,6 +17,8 @@ pub(crate) struct Handler {
     pub(crate) execution_id: u64,
     pub(crate) pinned: Option<Version>,
     pub(crate) incarnation: Option<Incarnation>,
+    /// The code it needs next.
+    pub(crate) lane: String,
 }
 
 /// What a waiting client needs to know.
@@ -50,16 +53,17 @@ pub(crate) fn name(
     instance: &str,
     named: &Named,
     execution_id: u64,
+    lane: &str,
     birth: Birth,
 ) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
-             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
+             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9)
          ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
              orchestration_version = excluded.orchestration_version,
              current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
-             updated_at = excluded.updated_at",
+             updated_at = excluded.updated_at, lane = excluded.lane",
         (
             instance,
             &named.name,
@@ -69,17 +73,24 @@ pub(crate) fn name(
             tx.now,
             birth.incarnation.to_stored(),
             birth.parent_incarnation.map(Incarnation::to_stored),
+            lane,
         ),
     )?;
     Ok(())
 }
 
-/// Moves the pointer to the current execution, upwards only.
-pub(crate) fn advance(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<()> {
+/// Moves the pointer to the current execution, upwards only, and the instance to another lane if it needs other code.
+pub(crate) fn advance(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    lane: Option<&str>,
+) -> Result<()> {
     tx.execute(
-        "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3
+        "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3,
+             lane = COALESCE(?4, lane)
          WHERE instance_id = ?1",
-        (instance, execution_id, tx.now),
+        (instance, execution_id, tx.now, lane),
     )?;
     Ok(())
 }
@@ -112,18 +123,28 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
     tx.first(
         "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id,
              e.duroxide_version_major, e.duroxide_version_minor, e.duroxide_version_patch, e.duroxide_version_pre,
-             i.incarnation
+             i.incarnation, i.lane, e.status
          FROM instances AS i LEFT JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
          WHERE i.instance_id = ?1",
         [instance],
         |row| {
+            let (name, version): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+            let pinned = executions::pinned(row, 3)?;
+            let stored: Option<String> = row.get(8)?;
+            let status: Option<String> = row.get(9)?;
+            let lane = stored.unwrap_or_else(|| match status.as_deref() {
+                // What continues it says which code it needs; whoever claims it finds out.
+                Some("Completed" | "Failed" | "ContinuedAsNew") => lane::ANYBODY.to_owned(),
+                _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
+            });
             Ok(Handler {
-                name: row.get(0)?,
-                version: row.get(1)?,
+                name,
+                version,
                 execution_id: row.get(2)?,
-                pinned: executions::pinned(row, 3)?,
+                pinned,
                 incarnation: life(row, 7)?,
+                lane,
             })
         },
     )
