@@ -210,4 +210,22 @@ impl WorkItem {
             Self::StartOrchestration { .. } | Self::ContinueAsNew { .. }
         )
     }
+
+    /// Name and version of the handler that the item asks for, if it begins an execution.
+    #[must_use]
+    pub fn begins(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::StartOrchestration {
+                orchestration,
+                version,
+                ..
+            }
+            | Self::ContinueAsNew {
+                orchestration,
+                version,
+                ..
+            } => Some((orchestration, version.as_deref())),
+            _ => None,
+        }
+    }
 }

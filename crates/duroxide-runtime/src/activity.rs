@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::provider::Provider;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
@@ -69,7 +68,7 @@ pub struct ActivityContext {
     identity: Arc<ActivityIdentity>,
     cancelled: CancellationToken,
     shutdown: CancellationToken,
-    store: Arc<dyn Provider>,
+    client: Client,
 }
 
 impl ActivityContext {
@@ -77,13 +76,13 @@ impl ActivityContext {
         identity: ActivityIdentity,
         cancelled: CancellationToken,
         shutdown: CancellationToken,
-        store: Arc<dyn Provider>,
+        client: Client,
     ) -> Self {
         Self {
             identity: Arc::new(identity),
             cancelled,
             shutdown,
-            store,
+            client,
         }
     }
 
@@ -172,10 +171,10 @@ impl ActivityContext {
         self.shutdown.clone()
     }
 
-    /// A client on the same store.
+    /// A client on the same store, with the payload limit of the runtime.
     #[must_use]
     pub fn get_client(&self) -> Client {
-        Client::new(Arc::clone(&self.store))
+        self.client.clone()
     }
 
     /// Logs at INFO.
@@ -222,7 +221,6 @@ impl fmt::Debug for ActivityContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ActivityContext")
             .field("identity", &self.identity)
-            .field("store", &"<Provider>")
             .finish_non_exhaustive()
     }
 }

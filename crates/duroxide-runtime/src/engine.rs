@@ -1,11 +1,14 @@
 //! What all parts of one runtime share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use duroxide_core::clock::ClockRef;
-use duroxide_core::provider::{DispatcherCapabilityFilter, Provider};
+use duroxide_core::provider::{
+    DispatcherCapabilityFilter, HandlerKind, OrchestrationHandlers, Provider, ReadyWork,
+};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -13,11 +16,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::executor::Executor;
 use crate::leases::Leases;
-use crate::observability::MetricsProvider;
-use crate::options::RuntimeOptions;
-use crate::orchestration::StickyCache;
+use crate::observability::{Layered, MetricsProvider, OnHost};
+use crate::options::{OnUnregistered, RuntimeOptions};
+use crate::orchestration::{BlockedInstances, CodeWanted, StickyCache};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
-use crate::runtime::BlockedInstance;
 use crate::worker::{HandlerNames, RunningActivities};
 
 /// What all parts of one runtime share.
@@ -39,6 +41,8 @@ pub(crate) struct Engine {
     pub(crate) stop: CancellationToken,
     /// Fires when what still runs must end.
     pub(crate) abort: CancellationToken,
+    /// Fires when nothing holds a lease any more, or is waited for.
+    pub(crate) settled: CancellationToken,
     /// Dispatchers, turns and activities.
     pub(crate) tasks: TaskTracker,
     /// What must outlive them: lease renewal and cancellation notices.
@@ -49,19 +53,90 @@ pub(crate) struct Engine {
     pub(crate) sticky: Arc<StickyCache>,
     pub(crate) running: Arc<RunningActivities>,
     pub(crate) names: HandlerNames,
-    pub(crate) blocked: Mutex<HashMap<String, BlockedInstance>>,
+    pub(crate) blocked: BlockedInstances,
+    pub(crate) code_wanted: CodeWanted,
+    /// What this node has code for, as claims say it.
+    pub(crate) code_here: CodeHere,
     /// Wakes a dispatcher that pauses because its store cannot wait.
     pub(crate) turns_ready: Notify,
     pub(crate) work_ready: Notify,
 }
 
+/// What a node has code for.
+pub(crate) struct CodeHere {
+    orchestrations: Arc<OrchestrationHandlers>,
+    activities: Arc<BTreeSet<String>>,
+}
+
+impl CodeHere {
+    pub(crate) fn of(
+        orchestrations: &OrchestrationRegistry,
+        activities: &ActivityRegistry,
+    ) -> Self {
+        let mut handlers = OrchestrationHandlers::default();
+        for name in orchestrations.list_names() {
+            for version in orchestrations.list_versions(&name) {
+                handlers = handlers.with(name.clone(), version.to_string());
+            }
+        }
+        Self {
+            orchestrations: Arc::new(handlers),
+            activities: Arc::new(activities.list_names().into_iter().collect()),
+        }
+    }
+
+    /// Whether this node can run the handler of some ready work.
+    pub(crate) fn can_run(&self, work: &ReadyWork) -> bool {
+        match work.kind {
+            HandlerKind::Orchestration => self
+                .orchestrations
+                .starts(&work.name, work.version.as_deref()),
+            HandlerKind::Activity => self.activities.contains(&work.name),
+        }
+    }
+}
+
 impl Engine {
-    /// Forgets that an instance was blocked.
-    pub(crate) fn unblock(&self, instance: &str) {
-        self.blocked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(instance);
+    /// The orchestrations to claim; `None` for all, where work without a handler is to fail.
+    pub(crate) fn handlers(&self) -> Option<Arc<OrchestrationHandlers>> {
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits.then(|| Arc::clone(&self.code_here.orchestrations))
+    }
+
+    /// The activities to claim; `None` for all, where work without a handler is to fail.
+    pub(crate) fn activity_names(&self) -> Option<Arc<BTreeSet<String>>> {
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits.then(|| Arc::clone(&self.code_here.activities))
+    }
+
+    /// Runs what must go on whatever the program does with its async threads.
+    pub(crate) fn spawn_keeper(&self, keeper: impl Future<Output = ()> + Send + 'static) {
+        self.keepers.spawn_on(keeper, self.executor.timekeeper());
+    }
+
+    /// The store, as keepers call it.
+    pub(crate) fn store_of_keepers(&self) -> Arc<dyn Provider> {
+        let host = OnHost(self.executor.host().clone());
+        Arc::new(Layered::around(Arc::clone(&self.store), host))
+    }
+
+    /// Waits for a while; whether it was long enough. Works outside an async runtime's context too, and with a runtime
+    /// that is gone.
+    pub(crate) async fn waits(&self, what: impl Future<Output = ()>, limit: Duration) -> bool {
+        let mut what = std::pin::pin!(what);
+        let done = std::future::poll_fn(|cx| Poll::Ready(what.as_mut().poll(cx).is_ready())).await;
+        if done || limit.is_zero() {
+            return done;
+        }
+        let limit = {
+            let _entered = self.executor.timekeeper().enter();
+            tokio::time::sleep(limit)
+        };
+        tokio::select! {
+            biased;
+            () = what => true,
+            () = limit => false,
+        }
     }
 
     /// Sleeps unless the runtime stops first; false if it does.

@@ -4,9 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::provider::ReadyWork;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
+
+/// How many handlers with ready work are looked at.
+const READY_HANDLERS_MAX: u32 = 1_000;
+/// Work that is ready for longer than this is reported.
+const LONG_WAIT_MS: u64 = 30_000;
 
 /// How many times longer than a reading the pause after it is at least.
 const PAUSE_FACTOR: u32 = 1_000;
@@ -16,6 +22,7 @@ pub(crate) async fn poll(engine: Arc<Engine>) {
     let mut before = Duration::ZERO;
     loop {
         let began = Instant::now();
+        engine.sticky.sweep();
         tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,
@@ -44,6 +51,43 @@ async fn read(engine: &Engine) {
         let running = i64::try_from(running).unwrap_or(i64::MAX);
         engine.metrics.set_active_orchestrations(running);
     }
+    if let Ok(Some(ready)) = admin.list_ready_work(READY_HANDLERS_MAX).await {
+        report_waiting(engine, &ready);
+    }
+}
+
+/// Says once for each handler that ready work waits for it, and how much work waits for code altogether.
+fn report_waiting(engine: &Engine, ready: &[ReadyWork]) {
+    let now_ms = engine.clock.now_ms();
+    let mut waiting = 0;
+    for work in ready {
+        let waited_ms = now_ms.saturating_sub(work.ready_since_ms);
+        if waited_ms < LONG_WAIT_MS {
+            continue;
+        }
+        let can_run = engine.code_here.can_run(work);
+        let handler = match &work.version {
+            Some(version) => format!("{}@{version}", work.name),
+            None => work.name.clone(),
+        };
+        if !can_run {
+            waiting += work.count;
+        }
+        if engine.code_wanted.is_news(&format!("{can_run} {handler}")) {
+            let why = match can_run {
+                true => {
+                    "it has the handler; all its slots are busy, or another engine version began the work"
+                }
+                false => "it does not have the handler; a node that has it must be started",
+            };
+            tracing::warn!(
+                target: "duroxide::runtime",
+                handler = %handler, kind = ?work.kind, count = work.count, waited_ms,
+                "ready work has not been claimed for long, and this node does not claim it: {why}"
+            );
+        }
+    }
+    engine.metrics.set_waiting_for_code(waiting);
 }
 
 fn pause_after(reading: Duration, interval: Duration) -> Duration {

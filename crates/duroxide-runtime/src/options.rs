@@ -19,8 +19,17 @@ pub enum OnDivergence {
     Block,
 }
 
+/// What to do with work whose handler is not registered on this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnregistered {
+    /// Leave it to a node that has the handler, however long that takes. Nothing is counted against it.
+    Wait,
+    /// Count each claim as an attempt, so that the work fails as poison in the end: what the published crate does.
+    Fail,
+}
+
 /// How long to wait before a handler that is not registered here is looked for again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnregisteredBackoffConfig {
     /// First wait.
     pub base_delay: Duration,
@@ -106,8 +115,17 @@ pub struct RuntimeOptions {
     pub worker_tag_filter: TagFilter,
     /// What to do when code no longer fits a history.
     pub on_divergence: OnDivergence,
+    /// What to do with work whose handler is not registered here. `None`: wait; but a program that changes
+    /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
+    pub on_unregistered: Option<OnUnregistered>,
+    /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes poison.
+    pub turn_duration_max: Duration,
     /// Suspended orchestrations kept in memory, so that their next turn need not replay; 0 keeps none.
     pub sticky_instances_max: usize,
+    /// Payload bytes that suspended orchestrations in memory may have seen together.
+    pub sticky_bytes_max: usize,
+    /// A suspended orchestration without a turn for this long leaves memory.
+    pub sticky_idle_max: Duration,
     /// How often running activities are checked for cancellation by other processes, for stores that can tell.
     pub activity_cancellation_check_interval: Duration,
     /// Largest input, output or payload, in bytes.
@@ -142,13 +160,30 @@ impl Default for RuntimeOptions {
             worker_node_id: None,
             worker_tag_filter: TagFilter::DefaultOnly,
             on_divergence: OnDivergence::Fail,
+            on_unregistered: None,
+            turn_duration_max: Duration::from_secs(60),
             sticky_instances_max: 1024,
+            sticky_bytes_max: 256 * 1024 * 1024,
+            sticky_idle_max: Duration::from_secs(15 * 60),
             activity_cancellation_check_interval: Duration::from_secs(1),
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
             history_events_max: None,
             orchestration_panic_retries: 0,
         }
     }
+}
+
+/// Leases shorter than this are renewed half-way.
+const SHORT_LEASE: Duration = Duration::from_secs(15);
+/// A lease must live long enough to be renewed once.
+const SHORTEST_LEASE: Duration = Duration::from_millis(10);
+/// A renewal needs this much time to reach the store.
+const SHORTEST_BUFFER: Duration = Duration::from_millis(500);
+/// Beyond this a time stamp or deadline could overflow.
+const LONGEST_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+fn refuse(why: String) -> Result<(), InvalidOptions> {
+    Err(InvalidOptions(why))
 }
 
 /// Options that cannot work.
@@ -163,44 +198,151 @@ impl RuntimeOptions {
     ///
     /// The first thing that cannot work, in words.
     pub fn validate(&self) -> Result<(), InvalidOptions> {
-        let positive = [
-            (
-                "dispatcher_long_poll_timeout",
-                self.dispatcher_long_poll_timeout,
-            ),
-            ("orchestrator_lock_timeout", self.orchestrator_lock_timeout),
-            ("worker_lock_timeout", self.worker_lock_timeout),
-            ("session_lock_timeout", self.session_lock_timeout),
-            ("session_cleanup_interval", self.session_cleanup_interval),
-            (
-                "activity_cancellation_check_interval",
-                self.activity_cancellation_check_interval,
-            ),
-        ];
-        if let Some((name, _)) = positive.iter().find(|(_, value)| value.is_zero()) {
-            return Err(InvalidOptions(format!("{name} must be greater than zero")));
-        }
+        self.check_durations()?;
         if self.max_attempts == 0 {
-            return Err(InvalidOptions("max_attempts must be at least 1".to_owned()));
+            return refuse("max_attempts must be at least 1".to_owned());
         }
         if let TagFilter::Tags(tags) | TagFilter::DefaultAnd(tags) = &self.worker_tag_filter
             && (tags.is_empty() || tags.len() > duroxide_core::limits::MAX_WORKER_TAGS)
         {
-            return Err(InvalidOptions(format!(
+            return refuse(format!(
                 "worker_tag_filter needs 1 to {} tags, got {}",
                 duroxide_core::limits::MAX_WORKER_TAGS,
                 tags.len()
-            )));
+            ));
         }
+        self.check_leases()?;
         let renewal = renewal_interval(self.worker_lock_timeout, self.worker_lock_renewal_buffer);
         if self.session_idle_timeout <= renewal {
-            return Err(InvalidOptions(format!(
+            return refuse(format!(
                 "session_idle_timeout ({}s) must be greater than worker lock renewal interval ({}s). Sessions would unpin during long-running activity execution. Increase session_idle_timeout or decrease worker_lock_timeout.",
                 self.session_idle_timeout.as_secs_f64(),
                 renewal.as_secs_f64()
-            )));
+            ));
         }
         Ok(())
+    }
+
+    /// No duration is so long that adding it to a time overflows, and none is zero that something waits for.
+    fn check_durations(&self) -> Result<(), InvalidOptions> {
+        let observability = &self.observability;
+        let backoff = &self.unregistered_backoff;
+        let durations = [
+            (
+                "dispatcher_min_poll_interval",
+                self.dispatcher_min_poll_interval,
+                true,
+            ),
+            (
+                "dispatcher_long_poll_timeout",
+                self.dispatcher_long_poll_timeout,
+                false,
+            ),
+            (
+                "orchestrator_lock_timeout",
+                self.orchestrator_lock_timeout,
+                false,
+            ),
+            (
+                "orchestrator_lock_renewal_buffer",
+                self.orchestrator_lock_renewal_buffer,
+                true,
+            ),
+            ("worker_lock_timeout", self.worker_lock_timeout, false),
+            (
+                "worker_lock_renewal_buffer",
+                self.worker_lock_renewal_buffer,
+                true,
+            ),
+            ("session_lock_timeout", self.session_lock_timeout, false),
+            (
+                "session_lock_renewal_buffer",
+                self.session_lock_renewal_buffer,
+                true,
+            ),
+            ("session_idle_timeout", self.session_idle_timeout, true),
+            (
+                "session_cleanup_interval",
+                self.session_cleanup_interval,
+                false,
+            ),
+            (
+                "activity_cancellation_check_interval",
+                self.activity_cancellation_check_interval,
+                false,
+            ),
+            (
+                "activity_cancellation_grace_period",
+                self.activity_cancellation_grace_period,
+                true,
+            ),
+            ("turn_duration_max", self.turn_duration_max, false),
+            ("sticky_idle_max", self.sticky_idle_max, true),
+            ("unregistered_backoff.base_delay", backoff.base_delay, true),
+            ("unregistered_backoff.max_delay", backoff.max_delay, true),
+            (
+                "observability.gauge_poll_interval",
+                observability.gauge_poll_interval,
+                false,
+            ),
+        ];
+        for (name, value, may_be_zero) in durations {
+            if value.is_zero() && !may_be_zero {
+                return refuse(format!("{name} must be greater than zero"));
+            }
+            if value > LONGEST_DURATION {
+                return refuse(format!(
+                    "{name} must not be longer than {} days",
+                    LONGEST_DURATION.as_secs() / 86_400
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every lease is renewed before it ends.
+    fn check_leases(&self) -> Result<(), InvalidOptions> {
+        let leases = [
+            (
+                "orchestrator_lock",
+                self.orchestrator_lock_timeout,
+                self.orchestrator_lock_renewal_buffer,
+            ),
+            (
+                "worker_lock",
+                self.worker_lock_timeout,
+                self.worker_lock_renewal_buffer,
+            ),
+            (
+                "session_lock",
+                self.session_lock_timeout,
+                self.session_lock_renewal_buffer,
+            ),
+        ];
+        for (name, timeout, buffer) in leases {
+            if timeout < SHORTEST_LEASE {
+                return refuse(format!(
+                    "{name}_timeout must be at least {SHORTEST_LEASE:?}, got {timeout:?}"
+                ));
+            }
+            if timeout >= SHORT_LEASE && buffer < SHORTEST_BUFFER {
+                return refuse(format!(
+                    "{name}_renewal_buffer must be at least {SHORTEST_BUFFER:?} for a lease of {timeout:?}, got {buffer:?}: the lease would end before it is renewed"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do with work whose handler is not registered here.
+    pub(crate) fn on_unregistered(&self) -> OnUnregistered {
+        match self.on_unregistered {
+            Some(chosen) => chosen,
+            None if self.unregistered_backoff == UnregisteredBackoffConfig::default() => {
+                OnUnregistered::Wait
+            }
+            None => OnUnregistered::Fail,
+        }
     }
 
     pub(crate) fn capability_filter(&self) -> DispatcherCapabilityFilter {
@@ -222,8 +364,7 @@ impl RuntimeOptions {
 
 /// How long after a claim or renewal the lease is renewed: the buffer before its end, or half-way for short leases.
 pub(crate) fn renewal_interval(timeout: Duration, buffer: Duration) -> Duration {
-    const SHORT: Duration = Duration::from_secs(15);
-    if timeout >= SHORT {
+    if timeout >= SHORT_LEASE {
         timeout.saturating_sub(buffer).max(Duration::from_secs(1))
     } else {
         timeout / 2

@@ -1,7 +1,7 @@
 //! A runtime: started, running, shut down. In: a store, handlers, options. Out: work that goes on.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
@@ -12,14 +12,14 @@ use tokio_util::task::TaskTracker;
 
 use crate::builder::RuntimeBuilder;
 use crate::client::Client;
-use crate::engine::Engine;
+use crate::engine::{CodeHere, Engine};
 use crate::executor::{Executor, Lane};
-use crate::leases::Leases;
+use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::StickyCache;
+use crate::orchestration::{BlockedInstances, CodeWanted, StickyCache, StickyLimits};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
 use crate::worker::{HandlerNames, RunningActivities};
@@ -27,19 +27,21 @@ use crate::{gauges, orchestration, worker};
 
 /// Grace period of [`Runtime::shutdown`] if none is given.
 const DEFAULT_GRACE: Duration = Duration::from_secs(1);
+/// How long a shutdown waits for aborted work to be dropped, and for its leases to be given back.
+const ABORT_GRACE: Duration = Duration::from_millis(500);
 
-/// An instance that waits for code that fits its history.
+/// An instance that cannot go on for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedInstance {
-    /// Which.
+    /// The instance.
     pub instance_id: String,
-    /// Its execution.
+    /// Its current execution.
     pub execution_id: u64,
-    /// Its handler.
+    /// The name of its handler.
     pub orchestration_name: String,
-    /// What is recorded against what the code attempted.
+    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
     pub report: String,
-    /// How often it was tried.
+    /// The number of tries so far.
     pub attempts: u32,
 }
 
@@ -149,14 +151,21 @@ impl Runtime {
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
+        let activities = worker::with_built_ins(activities, &clock);
+        let (leases, returns) = Leases::new();
         let engine = Arc::new(Engine {
+            code_here: CodeHere::of(&orchestrations, &activities),
             store: Arc::new(measured),
             limits: options.turn_limits(),
             filter: options.capability_filter(),
             orchestrations,
-            activities: worker::with_built_ins(activities, &clock),
+            activities,
             sticky: Arc::new(StickyCache::new(
-                options.sticky_instances_max,
+                StickyLimits {
+                    instances_max: options.sticky_instances_max,
+                    bytes_max: options.sticky_bytes_max,
+                    idle_max: options.sticky_idle_max,
+                },
                 Arc::clone(&metrics),
             )),
             metrics,
@@ -167,16 +176,18 @@ impl Runtime {
             abort,
             tasks,
             keepers,
-            leases: Arc::new(Leases::default()),
+            leases,
+            settled: CancellationToken::new(),
             running: Arc::new(RunningActivities::default()),
             names: HandlerNames::new(),
-            blocked: std::sync::Mutex::default(),
+            blocked: BlockedInstances::default(),
+            code_wanted: CodeWanted::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,
         });
         announce(&engine);
-        spawn_dispatchers(&engine);
+        spawn_dispatchers(&engine, returns);
         Ok(Arc::new(Self {
             engine,
             observability,
@@ -185,23 +196,28 @@ impl Runtime {
     }
 
     /// Stops the runtime. Nothing new is claimed; what runs may finish within the grace period (1 s if `None`) and is
-    /// aborted then, to run again later. Returns when every task of the runtime has ended. May be called again.
+    /// aborted then, to run again later: its lease is given back and no attempt is counted. Returns when every task of
+    /// the runtime has ended, or shortly after the grace period if code does not return: such code is named in a warning
+    /// and left to its thread. May be called again.
     pub async fn shutdown(self: Arc<Self>, timeout_ms: Option<u64>) {
         let engine = &self.engine;
         engine.stop.cancel();
         engine.tasks.close();
         engine.keepers.close();
         let grace = timeout_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
-        // Without a grace period no clock is needed, so this also works outside an async runtime's context.
-        if !grace.is_zero() {
-            let drained = tokio::time::timeout(grace, engine.tasks.wait()).await;
-            if drained.is_err() {
-                tracing::warn!(target: "duroxide::runtime", "work still running after {grace:?} is aborted and will run again");
-            }
+        if !engine.waits(engine.tasks.wait(), grace).await && !grace.is_zero() {
+            tracing::warn!(target: "duroxide::runtime", "work still running after {grace:?} is aborted and will run again");
         }
         engine.abort.cancel();
-        engine.tasks.wait().await;
-        engine.keepers.wait().await;
+        if !engine.waits(engine.tasks.wait(), ABORT_GRACE).await {
+            let stuck = engine.executor.stuck();
+            tracing::error!(
+                target: "duroxide::runtime",
+                "the runtime shuts down though code of it does not return: {}", stuck.join(", ")
+            );
+        }
+        engine.settled.cancel();
+        engine.waits(engine.keepers.wait(), ABORT_GRACE).await;
         engine.sticky.clear();
     }
 
@@ -255,17 +271,11 @@ impl Runtime {
         Client::new(self.store()).with_payload_limit(self.engine.options.payload_bytes_max)
     }
 
-    /// Instances that wait for code that fits their history, with `on_divergence` set to `Block`.
+    /// Instances that cannot go on for now, as far as this node has seen them: their code does not fit their history and
+    /// `on_divergence` is `Block`, or the store refuses what they decided. Another node may know of others.
     #[must_use]
     pub fn blocked_instances(&self) -> Vec<BlockedInstance> {
-        let blocked = self
-            .engine
-            .blocked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = blocked.values().cloned().collect();
-        all.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
-        all
+        self.engine.blocked.list()
     }
 }
 
@@ -307,18 +317,22 @@ fn announce(engine: &Engine) {
     );
 }
 
-fn spawn_dispatchers(engine: &Arc<Engine>) {
+fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
+    let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
+    engine.spawn_keeper(async move { returns.give_back(store.as_ref(), last).await });
     let leases = Arc::clone(&engine.leases);
-    engine
-        .keepers
-        .spawn(leases.keep(Arc::clone(&engine.store), engine.abort.clone()));
+    engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
     engine.tasks.spawn(gauges::poll(Arc::clone(engine)));
     if engine.options.orchestration_concurrency > 0 {
         let dispatcher = orchestration::dispatch(Arc::clone(engine));
-        engine.executor.spawn(Lane::Engine, dispatcher);
+        engine
+            .executor
+            .spawn(Lane::Engine, "the dispatcher of turns", dispatcher);
     }
     if worker::can_work(engine) {
         let dispatcher = worker::dispatch(Arc::clone(engine));
-        engine.executor.spawn(Lane::Engine, dispatcher);
+        engine
+            .executor
+            .spawn(Lane::Engine, "the dispatcher of activities", dispatcher);
     }
 }

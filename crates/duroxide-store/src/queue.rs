@@ -100,6 +100,8 @@ pub struct NewMessage {
     pub affinity: Option<String>,
     /// Label: selects messages at the claim in a queue of single messages, and is counted in [`Depth`].
     pub label: Option<String>,
+    /// A number that travels with the message, at most `i64::MAX`; the store does not look at it.
+    pub stamp: Option<u64>,
     /// Bytes the store does not look into.
     pub payload: Vec<u8>,
     /// When it can be claimed.
@@ -125,6 +127,7 @@ impl NewMessage {
             key: self.key,
             affinity: self.affinity,
             label: self.label,
+            stamp: self.stamp,
             payload: self.payload,
             visible_at: self.visible.at_ms(now_ms),
             enqueued_at: now_ms,
@@ -146,6 +149,8 @@ pub struct Message {
     pub affinity: Option<String>,
     /// Label.
     pub label: Option<String>,
+    /// The number that travels with it.
+    pub stamp: Option<u64>,
     /// Bytes the store does not look into.
     pub payload: Vec<u8>,
     /// When it can be claimed, in milliseconds since the Unix epoch.

@@ -14,6 +14,32 @@ impl Event {
             _ => None,
         }
     }
+
+    /// About how many bytes of payload the event carries; names and numbers are left out.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        match &self.kind {
+            EventKind::OrchestrationStarted {
+                input,
+                carry_forward_events,
+                ..
+            } => {
+                let carried = carry_forward_events.iter().flatten();
+                input.len() + carried.map(|(_, data)| data.len()).sum::<usize>()
+            }
+            EventKind::OrchestrationCompleted { output: text }
+            | EventKind::OrchestrationContinuedAsNew { input: text }
+            | EventKind::OrchestrationChained { input: text, .. }
+            | EventKind::ActivityScheduled { input: text, .. }
+            | EventKind::ActivityCompleted { result: text }
+            | EventKind::ExternalEvent { data: text, .. }
+            | EventKind::QueueEventDelivered { data: text, .. }
+            | EventKind::SubOrchestrationScheduled { input: text, .. }
+            | EventKind::SubOrchestrationCompleted { result: text }
+            | EventKind::KeyValueSet { value: text, .. } => text.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// Whether an execution with this history waits for a positional signal of this name: the next one would be delivered.

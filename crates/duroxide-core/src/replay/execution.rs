@@ -36,6 +36,26 @@ pub struct ParentLink {
     pub execution_id: Option<u64>,
 }
 
+impl ParentLink {
+    /// Who awaits the execution with this history.
+    #[must_use]
+    pub fn recorded_in(history: &[Event]) -> Option<Self> {
+        history.iter().find_map(|event| match &event.kind {
+            EventKind::OrchestrationStarted {
+                parent_instance: Some(instance),
+                parent_id,
+                parent_execution_id,
+                ..
+            } => Some(Self {
+                instance: instance.clone(),
+                id: parent_id.unwrap_or_default(),
+                execution_id: *parent_execution_id,
+            }),
+            _ => None,
+        })
+    }
+}
+
 /// What an execution begins with.
 #[derive(Debug, Clone, Default)]
 pub struct ExecutionStart {

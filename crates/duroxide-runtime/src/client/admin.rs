@@ -222,17 +222,42 @@ impl Client {
     }
 }
 
-/// A store can only say why in words; the words of the contract are told apart here.
+/// A store can only say why in words; the words of the contract are told apart here. Ids are taken out first: they are the
+/// user's, and may say anything.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
-    let text = error.message.to_lowercase();
+    let text = error.message.replace(instance_id, "").to_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let instance_id = instance_id.to_owned();
-    if text.contains("sub-orchestration") || text.contains("delete the root") {
+    if says(&["delete sub-orchestration", "delete the root"]) {
         ClientError::CannotDeleteSubOrchestration { instance_id }
-    } else if text.contains("running") {
-        ClientError::InstanceStillRunning { instance_id }
-    } else if text.contains("not found") {
+    } else if says(&["not found"]) {
         ClientError::InstanceNotFound { instance_id }
+    } else if says(&["still running", "is running", "are running"]) {
+        ClientError::InstanceStillRunning { instance_id }
     } else {
         ClientError::Provider(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_id_says_is_not_taken_for_the_words_of_the_store() {
+        for id in ["job-running-1", "sub-orchestration-1", "is running"] {
+            let error = ProviderError::permanent("get", format!("Instance {id} not found"));
+            let told = of_instance(error, id);
+            assert!(
+                matches!(told, ClientError::InstanceNotFound { .. }),
+                "{told}"
+            );
+        }
+        let error = ProviderError::permanent("delete", "Instance not found is still running");
+        let told = of_instance(error, "not found");
+        assert!(
+            matches!(told, ClientError::InstanceStillRunning { .. }),
+            "{told}"
+        );
     }
 }

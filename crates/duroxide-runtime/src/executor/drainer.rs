@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_task::Runnable;
 
 use super::queue::Drainer;
-use super::{Lane, Shared};
+use super::{Label, Lane, Shared};
 
 /// How long a drainer looks out for more before it goes home: about as long as a store takes for one step. Waking a
 /// thread that sleeps costs as much, on virtual machines more.
@@ -18,10 +18,14 @@ const SLOW: Duration = Duration::from_micros(200);
 pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
     while let Some(task) = next(shared, me) {
         let began = Instant::now();
-        me.begin(*task.metadata(), began);
-        // The author's panics end in the turn or activity they belong to; one that comes up here is a mistake of ours.
-        if catch_unwind(AssertUnwindSafe(|| task.run())).is_err() {
-            tracing::error!(target: "duroxide::runtime", "a task of the runtime panicked");
+        let label = task.metadata().clone();
+        me.begin(label.clone(), began);
+        // The author's panics end in the turn or activity they belong to. One that comes up here is a mistake of ours, or
+        // the end of the async runtime, without which nothing can wait.
+        if catch_unwind(AssertUnwindSafe(|| poll(shared, task))).is_err()
+            && !shared.abort.is_cancelled()
+        {
+            tracing::error!(target: "duroxide::runtime", "a task of the runtime panicked: {}", label.what);
         }
         me.end();
         if began.elapsed() > SLOW {
@@ -30,8 +34,21 @@ pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
     }
 }
 
+/// Polls a task once.
+fn poll(shared: &Shared, task: Runnable<Label>) {
+    match task.metadata().lane {
+        Lane::Engine => {
+            task.run();
+        }
+        // This is the async runtime's way to poll with its cooperative budget.
+        Lane::Work => shared.host.block_on(async {
+            task.run();
+        }),
+    }
+}
+
 /// The next task, or `None` when the drainer is off duty.
-fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Lane>> {
+fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Label>> {
     let mut queue = shared.queue();
     if let Some(task) = queue.pop(Instant::now()) {
         shared.waiting.set(queue.len());

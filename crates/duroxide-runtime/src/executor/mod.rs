@@ -6,8 +6,9 @@
 //! a few drainers empty one queue. A drainer whose task takes too long counts as stuck, and another one takes over;
 //! so well-behaved code shares a warm thread, and code that blocks has one to itself.
 //!
-//! Drainers are blocking threads of the async runtime the engine was started in: its timers, sockets and tasks work
-//! inside them as everywhere.
+//! Drainers are threads of the engine (`threads.rs`) inside the context of the async runtime the engine was started in:
+//! its timers, sockets and tasks work in them as everywhere. Activities are polled with the async runtime's cooperative
+//! budget, so that one whose futures are always ready still hears of its cancellation.
 
 mod contained;
 mod drainer;
@@ -15,6 +16,8 @@ mod queue;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod timekeeper;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -29,6 +32,8 @@ use tracing::subscriber::NoSubscriber;
 use contained::Contained;
 use queue::Queue;
 use supervisor::Supervisor;
+use threads::Threads;
+use timekeeper::Timekeeper;
 
 /// Kinds of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +42,13 @@ pub(crate) enum Lane {
     Engine,
     /// Activities, which may take their time.
     Work,
+}
+
+/// What is known of a task while it is polled.
+#[derive(Debug, Clone)]
+pub(crate) struct Label {
+    lane: Lane,
+    what: Arc<str>,
 }
 
 /// Polls futures off the async threads.
@@ -50,7 +62,10 @@ struct Shared {
     /// Tells a drainer that lingers about work, without a lock.
     waiting: queue::Waiting,
     supervisor: supervisor::Call,
-    handle: Handle,
+    /// The async runtime the engine was started in.
+    host: Handle,
+    threads: Threads,
+    timekeeper: Arc<Timekeeper>,
     tasks: TaskTracker,
     abort: CancellationToken,
 }
@@ -63,30 +78,68 @@ impl Executor {
         keepers: &TaskTracker,
         abort: CancellationToken,
     ) -> Self {
+        let host = Handle::current();
+        let own = match threads::is_time_paused() {
+            true => None,
+            false => timekeeper(),
+        };
+        let threads = match own {
+            Some(_) => Threads::Own(Arc::default()),
+            None => Threads::Host(host.clone()),
+        };
+        let timekeeper = own.unwrap_or_else(|| Arc::new(Timekeeper::on_host(host.clone())));
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             waiting: queue::Waiting::default(),
             supervisor: supervisor::Call::default(),
-            handle: Handle::current(),
+            host,
+            threads,
+            timekeeper,
             tasks,
             abort,
         });
-        keepers.spawn(Supervisor::new(Arc::clone(&shared)).watch());
+        let supervisor = Supervisor::new(Arc::clone(&shared)).watch();
+        keepers.spawn_on(supervisor, shared.timekeeper.handle());
+        keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared)).watch());
         Self { shared }
+    }
+
+    /// What is being polled now, and has been for a while.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        self.shared.queue().stuck()
+    }
+
+    /// Where what must keep time runs, whatever becomes of the program's async threads.
+    pub(crate) fn timekeeper(&self) -> &Handle {
+        self.shared.timekeeper.handle()
+    }
+
+    /// The async runtime the engine was started in.
+    pub(crate) fn host(&self) -> &Handle {
+        &self.shared.host
     }
 
     /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
     /// only this thread has.
-    pub(crate) fn spawn(&self, lane: Lane, future: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(
+        &self,
+        lane: Lane,
+        what: impl Into<Arc<str>>,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let label = Label {
+            lane,
+            what: what.into(),
+        };
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         if subscriber.is::<NoSubscriber>() {
-            self.spawn_tracked(lane, future);
+            self.spawn_tracked(label, future);
         } else {
-            self.spawn_tracked(lane, future.with_subscriber(subscriber));
+            self.spawn_tracked(label, future.with_subscriber(subscriber));
         }
     }
 
-    fn spawn_tracked(&self, lane: Lane, future: impl Future<Output = ()> + Send + 'static) {
+    fn spawn_tracked(&self, label: Label, future: impl Future<Output = ()> + Send + 'static) {
         let abort = self.shared.abort.clone();
         let future = Contained::new(future);
         let future = self.shared.tasks.track_future(async move {
@@ -98,11 +151,20 @@ impl Executor {
         });
         let shared = Arc::clone(&self.shared);
         let (runnable, task) = async_task::Builder::new()
-            .metadata(lane)
+            .metadata(label)
             .spawn(move |_| future, move |runnable| shared.push(runnable));
         task.detach();
         runnable.schedule();
     }
+}
+
+/// A thread that keeps time; without one the async runtime must do.
+fn timekeeper() -> Option<Arc<Timekeeper>> {
+    Timekeeper::start()
+        .inspect_err(|error| {
+            tracing::warn!(target: "duroxide::runtime", %error, "no thread to keep time: a blocked async runtime may lose leases");
+        })
+        .ok()
 }
 
 impl Shared {
@@ -110,7 +172,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(self: &Arc<Self>, runnable: Runnable<Lane>) {
+    fn push(self: &Arc<Self>, runnable: Runnable<Label>) {
         let mut queue = self.queue();
         if queue.is_sealed() {
             drop(queue);
@@ -134,8 +196,13 @@ impl Shared {
     fn send_drainer(self: &Arc<Self>, queue: &mut Queue) {
         let drainer = queue.enlist();
         let shared = Arc::clone(self);
-        self.tasks
-            .spawn_blocking_on(move || drainer::drain(&shared, &drainer), &self.handle);
+        let counted = self.tasks.token();
+        self.threads.run(&self.host, move || {
+            drainer::drain(&shared, &drainer);
+            // The thread may be kept waiting; what it held must not be.
+            drop(shared);
+            drop(counted);
+        });
     }
 
     /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They

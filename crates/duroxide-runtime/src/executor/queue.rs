@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_task::Runnable;
 
-use super::Lane;
+use super::{Label, Lane};
 
 /// A task that is polled longer than this has its drainer to itself.
 pub(super) const STUCK: Duration = Duration::from_millis(10);
@@ -25,18 +25,18 @@ const BURST: usize = 4;
 pub(super) struct Drainer(Mutex<Option<Polling>>);
 
 /// What a drainer is at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Polling {
-    lane: Lane,
+    label: Label,
     since: Instant,
     /// Somebody complained about it.
     reported: bool,
 }
 
 impl Drainer {
-    pub(super) fn begin(&self, lane: Lane, since: Instant) {
+    pub(super) fn begin(&self, label: Label, since: Instant) {
         let polling = Polling {
-            lane,
+            label,
             since,
             reported: false,
         };
@@ -48,19 +48,26 @@ impl Drainer {
     }
 
     /// What it has been at for this long, told once.
-    pub(super) fn overdue(&self, limit: Duration) -> Option<Lane> {
+    pub(super) fn overdue(&self, limit: Duration) -> Option<Label> {
         let mut polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let polling = polling.as_mut()?;
         if polling.reported || polling.since.elapsed() < limit {
             return None;
         }
         polling.reported = true;
-        Some(polling.lane)
+        Some(polling.label.clone())
+    }
+
+    fn label(&self) -> Option<Label> {
+        let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        polling.as_ref().map(|polling| polling.label.clone())
     }
 
     fn is_stuck(&self, now: Instant) -> bool {
         let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        polling.is_some_and(|polling| now.duration_since(polling.since) >= STUCK)
+        polling
+            .as_ref()
+            .is_some_and(|polling| now.duration_since(polling.since) >= STUCK)
     }
 }
 
@@ -80,7 +87,7 @@ impl Waiting {
 
 /// A task that waits.
 struct Waiter {
-    task: Runnable<Lane>,
+    task: Runnable<Label>,
     number: u64,
     since: Instant,
 }
@@ -141,8 +148,8 @@ impl Queue {
         &self.drainers
     }
 
-    pub(super) fn push(&mut self, task: Runnable<Lane>, now: Instant) {
-        let lane = match *task.metadata() {
+    pub(super) fn push(&mut self, task: Runnable<Label>, now: Instant) {
+        let lane = match task.metadata().lane {
             Lane::Engine => &mut self.engine,
             Lane::Work => &mut self.work,
         };
@@ -156,7 +163,7 @@ impl Queue {
 
     /// The task that came first; but turns that have waited for long go before activities, unless these have waited
     /// much longer: turns that never end must not starve them.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Lane>> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Label>> {
         if self.closed {
             return None;
         }
@@ -198,6 +205,14 @@ impl Queue {
             .count()
     }
 
+    /// What stuck drainers are at.
+    pub(super) fn stuck(&self) -> Vec<String> {
+        let now = Instant::now();
+        let stuck = self.drainers.iter().filter(|drainer| drainer.is_stuck(now));
+        let labels = stuck.filter_map(|drainer| drainer.label());
+        labels.map(|label| label.what.to_string()).collect()
+    }
+
     pub(super) fn enlist(&mut self) -> Arc<Drainer> {
         let drainer = Arc::new(Drainer::default());
         self.drainers.push(Arc::clone(&drainer));
@@ -223,7 +238,7 @@ impl Queue {
     }
 
     /// What waits in a closed queue, to be dropped; once nothing does, the queue is sealed.
-    pub(super) fn take_left(&mut self) -> Vec<Runnable<Lane>> {
+    pub(super) fn take_left(&mut self) -> Vec<Runnable<Label>> {
         let left: Vec<_> = self.engine.drain(..).chain(self.work.drain(..)).collect();
         self.sealed = left.is_empty();
         left.into_iter().map(|waiter| waiter.task).collect()
@@ -235,16 +250,17 @@ mod tests {
     use super::*;
 
     /// A task that says which one it is.
-    fn task(lane: Lane) -> Runnable<Lane> {
+    fn task(lane: Lane) -> Runnable<Label> {
+        let what = "a task".into();
         let (task, handle) = async_task::Builder::new()
-            .metadata(lane)
+            .metadata(Label { lane, what })
             .spawn(|_| std::future::pending::<()>(), |_| {});
         handle.detach();
         task
     }
 
     fn popped(queue: &mut Queue, now: Instant) -> Option<Lane> {
-        queue.pop(now).map(|task| *task.metadata())
+        queue.pop(now).map(|task| task.metadata().lane)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::queue::STUCK;
-use super::{Lane, Shared};
+use super::{Label, Lane, Shared};
 
 /// A task that is polled longer than this is named in a warning.
 const SLOW: Duration = Duration::from_secs(1);
@@ -75,29 +75,62 @@ impl Supervisor {
     fn nobody_works(&self) -> bool {
         self.shared.call_help();
         let drainers = self.shared.queue().drainers().to_vec();
-        for lane in drainers.iter().filter_map(|drainer| drainer.overdue(SLOW)) {
-            complain(lane);
+        for label in drainers.iter().filter_map(|drainer| drainer.overdue(SLOW)) {
+            complain(&label);
         }
         drainers.is_empty()
     }
 }
 
-fn complain(lane: Lane) {
-    let complaint = match lane {
-        Lane::Engine => {
-            "a turn has been running for long: orchestration code must not block; do slow work in activities"
-        }
-        Lane::Work => {
-            "an activity has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
-        }
-    };
-    tracing::warn!(target: "duroxide::runtime", "{complaint}");
+fn complain(label: &Label) {
+    let what = &label.what;
+    match label.lane {
+        Lane::Engine => tracing::warn!(
+            target: "duroxide::runtime",
+            "{what}: a turn has been running for long: orchestration code must not block; do slow work in activities"
+        ),
+        Lane::Work => tracing::warn!(
+            target: "duroxide::runtime",
+            "{what} has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
+        ),
+    }
 }
 
 impl Drop for Supervisor {
-    /// Reached when the engine is shut down, and when the async runtime is dropped under it. Nothing can be polled
-    /// then; every future is dropped, and with the last one the engine and its store.
+    /// Reached when the engine is shut down. Nothing is polled then; every future is dropped, and with the last one the
+    /// engine and its store.
     fn drop(&mut self) {
         self.shared.close();
+    }
+}
+
+/// Lives in the async runtime the engine was started in, to learn that it ends.
+pub(super) struct HostSentinel {
+    shared: Arc<Shared>,
+}
+
+/// How long the end of an async runtime waits for the engine inside it to let go of its store.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+impl HostSentinel {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(super) async fn watch(self) {
+        self.shared.abort.cancelled().await;
+    }
+}
+
+impl Drop for HostSentinel {
+    /// Reached when the engine is shut down, and when the async runtime is dropped under it. Then nothing can be polled
+    /// any more, and whoever dropped it may open the same store next.
+    fn drop(&mut self) {
+        let was_shut_down = self.shared.abort.is_cancelled();
+        self.shared.close();
+        let began = std::time::Instant::now();
+        while !was_shut_down && !self.shared.tasks.is_empty() && began.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -220,7 +220,7 @@ impl<L: Layer> Provider for Layered<L> {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
         let call = self.inner.enqueue_for_orchestrator(item, delay);
-        self.layer.around("enqueue_orchestrator", call).await
+        self.layer.around("enqueue_for_orchestrator", call).await
     }
 
     async fn get_custom_status(

@@ -36,35 +36,36 @@ pub struct MetricsSnapshot {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    orch_starts: AtomicU64,
-    orch_completions: AtomicU64,
-    orch_failures: AtomicU64,
-    orch_application_errors: AtomicU64,
-    orch_infrastructure_errors: AtomicU64,
-    orch_configuration_errors: AtomicU64,
-    orch_poison: AtomicU64,
-    activity_success: AtomicU64,
-    activity_app_errors: AtomicU64,
-    activity_infra_errors: AtomicU64,
-    activity_config_errors: AtomicU64,
-    activity_poison: AtomicU64,
-    orch_items: AtomicU64,
-    worker_items: AtomicU64,
-    continue_as_new: AtomicU64,
-    children: AtomicU64,
-    provider_errors: AtomicU64,
-    sticky_hits: AtomicU64,
-    sticky_misses: AtomicU64,
-    sticky_evictions: AtomicU64,
-    dropped: AtomicU64,
-    set_aside: AtomicU64,
+pub(super) struct Counts {
+    pub(super) orch_starts: AtomicU64,
+    pub(super) orch_completions: AtomicU64,
+    pub(super) orch_failures: AtomicU64,
+    pub(super) orch_application_errors: AtomicU64,
+    pub(super) orch_infrastructure_errors: AtomicU64,
+    pub(super) orch_configuration_errors: AtomicU64,
+    pub(super) orch_poison: AtomicU64,
+    pub(super) activity_success: AtomicU64,
+    pub(super) activity_app_errors: AtomicU64,
+    pub(super) activity_infra_errors: AtomicU64,
+    pub(super) activity_config_errors: AtomicU64,
+    pub(super) activity_poison: AtomicU64,
+    pub(super) orch_items: AtomicU64,
+    pub(super) worker_items: AtomicU64,
+    pub(super) continue_as_new: AtomicU64,
+    pub(super) children: AtomicU64,
+    pub(super) provider_errors: AtomicU64,
+    pub(super) sticky_hits: AtomicU64,
+    pub(super) sticky_misses: AtomicU64,
+    pub(super) sticky_evictions: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) set_aside: AtomicU64,
 }
 
 /// Records what a runtime does, for the `metrics` facade and for [`MetricsSnapshot`].
 #[derive(Debug, Default)]
 pub struct MetricsProvider {
-    counts: Counts,
+    pub(super) counts: Counts,
+    pub(super) owed: super::ends::Owed,
     active: AtomicI64,
     orchestrator_depth: AtomicU64,
     worker_depth: AtomicU64,
@@ -357,6 +358,11 @@ impl MetricsProvider {
     pub fn set_active_orchestrations(&self, count: i64) {
         self.active.store(count, Ordering::Relaxed);
         gauge!("duroxide_active_orchestrations").set(count as f64);
+    }
+
+    /// Sets how much ready work waits for a handler that this node does not have.
+    pub fn set_waiting_for_code(&self, count: u64) {
+        gauge!("duroxide_work_waiting_for_code").set(count as f64);
     }
 
     /// Running orchestrations.

@@ -1,17 +1,21 @@
 //! What can be seen from outside: log lines, metrics, store timings.
 
+mod ends;
 mod instrumented;
 mod layered;
 mod logging;
 mod metrics;
+mod on_host;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use ends::{ActivityEnd, ExecutionEnd};
 pub use instrumented::{InstrumentedProvider, Measure};
 pub use layered::{Layer, Layered};
 pub use logging::init_logging;
 pub use metrics::{MetricsProvider, MetricsSnapshot};
+pub(crate) use on_host::OnHost;
 
 /// How log lines look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,35 +1,39 @@
-//! The one place where a turn is written. A store that is out of reach delays a turn; it never fails an instance.
+//! The one place where a turn is written. In: a lease and everything the turn writes. Out: how the lease ended.
+//!
+//! A store that is out of reach delays a turn. It never fails an instance.
 
 use std::time::Duration;
 
 use duroxide_core::provider::ProviderError;
+use tokio::time::Instant;
 
 use super::plan::TurnCommit;
 use crate::engine::Engine;
+use crate::leases::Held;
 
-/// Pauses between tries of one commit while the store says "later".
-const RETRY_PAUSES_MS: [u64; 5] = [10, 20, 40, 80, 160];
+/// First pause between two tries of one commit while the store says "later"; each pause is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// How long an instance rests after a commit that the store could not take.
-pub(super) const RELEASE_DELAY: Duration = Duration::from_millis(500);
+const REST_AFTER_OUTAGE: Duration = Duration::from_millis(500);
 
 /// How a commit ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Committed {
     Yes,
-    /// Nothing was written; the turn runs again.
-    Released,
-    /// Another worker took over; the turn is void.
-    LeaseLost,
-    /// The store refuses this turn for good.
-    Refused(ProviderError),
+    /// Nothing was written here: the store was away, or another node took over. The turn runs again from the record.
+    No,
+    /// The store refuses this write for good. The lease is still held.
+    Refused(ProviderError, Held),
 }
 
 /// Writes a turn.
-pub(super) async fn commit(engine: &Engine, lock_token: &str, commit: TurnCommit) -> Committed {
-    let mut pauses = RETRY_PAUSES_MS.iter();
+pub(super) async fn commit(engine: &Engine, lease: Held, commit: TurnCommit) -> Committed {
+    let give_up = Instant::now() + engine.options.orchestrator_lock_timeout;
+    let mut pause = FIRST_PAUSE;
     loop {
-        let error = match write(engine, lock_token, commit.clone()).await {
+        let error = match write(engine, lease.token(), commit.clone()).await {
             Ok(()) => {
+                lease.end();
                 after(engine, &commit);
                 return Committed::Yes;
             }
@@ -37,19 +41,19 @@ pub(super) async fn commit(engine: &Engine, lock_token: &str, commit: TurnCommit
         };
         if error.is_lease_lost() {
             tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
-            return Committed::LeaseLost;
+            lease.end();
+            return Committed::No;
         }
         if !error.is_retryable() {
-            return Committed::Refused(error);
+            return Committed::Refused(error, lease);
         }
-        match pauses.next() {
-            Some(ms) => tokio::time::sleep(Duration::from_millis(*ms)).await,
-            None => {
-                tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-                release(engine, lock_token, Some(RELEASE_DELAY), true).await;
-                return Committed::Released;
-            }
+        if Instant::now() + pause > give_up {
+            tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
+            give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await;
+            return Committed::No;
         }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
     }
 }
 
@@ -90,18 +94,26 @@ fn after(engine: &Engine, commit: &TurnCommit) {
     }
 }
 
+/// Whether a claim that is given back counts as a try of its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    Counted,
+    Uncounted,
+}
+
 /// Gives a claim back. If that fails too, the lease runs out by itself.
-pub(super) async fn release(
+pub(super) async fn give_back(
     engine: &Engine,
-    lock_token: &str,
+    lease: Held,
     delay: Option<Duration>,
-    ignore_attempt: bool,
+    attempt: Attempt,
 ) {
-    let released = engine
+    let given_back = engine
         .store
-        .abandon_orchestration_item(lock_token, delay, ignore_attempt)
+        .abandon_orchestration_item(lease.token(), delay, attempt == Attempt::Uncounted)
         .await;
-    if let Err(error) = released {
-        tracing::debug!(target: "duroxide::runtime", %error, "releasing a claim failed, its lease will run out");
+    lease.end();
+    if let Err(error) = given_back {
+        tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
     }
 }

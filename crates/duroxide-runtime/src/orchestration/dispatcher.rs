@@ -5,7 +5,8 @@ use std::sync::Arc;
 use duroxide_core::provider::{ClaimedTurn, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
-use super::turn;
+use super::turn::{self, OpenedTurn};
+use super::without_code::CANCEL_WITHOUT_CODE_AFTER;
 use crate::claiming::{self, Claiming};
 use crate::engine::Engine;
 use crate::executor::Lane;
@@ -45,6 +46,8 @@ impl Claiming for Turns {
             filter: Some(engine.filter.clone()),
             cached: Some(Arc::clone(&engine.sticky) as _),
             ahead: true,
+            handlers: engine.handlers(),
+            cancel_without_code_after: CANCEL_WITHOUT_CODE_AFTER,
             ..TurnClaim::new(
                 max,
                 engine.options.orchestrator_lock_timeout,
@@ -58,7 +61,12 @@ impl Claiming for Turns {
         let metrics = &self.engine.metrics;
         metrics.record_turns_claimed(claimed.len() as u64);
         let mut next = Some(first);
-        for turn in claimed {
+        // All leases are kept from now on, also of turns that wait for a thread.
+        let opened: Vec<_> = claimed
+            .into_iter()
+            .map(|turn| OpenedTurn::new(&self.engine, turn))
+            .collect();
+        for turn in opened {
             let slot = match next.take() {
                 Some(slot) => slot,
                 // A store never hands out more than was asked for; should it, the rest waits for a slot here.
@@ -69,11 +77,13 @@ impl Claiming for Turns {
     }
 }
 
-fn spawn(engine: &Arc<Engine>, slot: Slot, turn: ClaimedTurn) {
+fn spawn(engine: &Arc<Engine>, slot: Slot, turn: OpenedTurn) {
     let task = Arc::clone(engine);
-    engine.executor.spawn(Lane::Engine, async move {
+    let label = turn.describe();
+    let future = async move {
         let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
         turn::run(&task, turn, &worker_id).await;
         drop(slot);
-    });
+    };
+    engine.executor.spawn(Lane::Engine, label, future);
 }

@@ -45,8 +45,6 @@ pub(super) enum NotDriven {
     Diverged(Divergence),
     /// The store could not be asked.
     Store(ProviderError),
-    /// The thread that ran it is gone; only a runtime that is being torn down does that.
-    Gone,
 }
 
 /// Runs one turn to its end.
@@ -67,7 +65,8 @@ pub(super) async fn drive(
     };
     execution.start_turn(now_ms, messages);
     let mut progress = execution.advance(&engine.limits, true);
-    for round in 1.. {
+    let mut round = 0;
+    loop {
         let calls = match progress {
             Progress::Done(turn) => return finish(engine, execution, *turn).await,
             Progress::NeedsHost(calls) => calls,
@@ -77,9 +76,9 @@ pub(super) async fn drive(
         for (call, answer) in answers {
             execution.answer_host(&call, answer);
         }
+        round += 1;
         progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX);
     }
-    Err(NotDriven::Gone)
 }
 
 type Answered = (HostCall, Result<String, String>);

@@ -1,16 +1,27 @@
-//! Turns: claim, replay, plan, commit. One claim loop, as many turns at once as there are slots.
+//! Turns. In: instances with messages, claimed under a lease. Out: one commit per turn, or the claim given back.
+//!
+//! The files follow the path of a turn: `dispatcher` claims, `turn` decides what to do with the claim, `sort` puts its
+//! messages in order, `drive` replays and runs the code, `plan` turns the decision into writes, `commit` writes, `report`
+//! says what happened (`finish` goes from `drive` to `report`). `sticky` keeps suspended code between turns. What leaves that path has a file of its own:
+//! `without_code` (no handler here), `blocked` (the code does not fit, or the store refuses), `poison` (tried too
+//! often), `forced` (an end without running code).
 
-mod batch;
+mod blocked;
 mod commit;
 mod dispatcher;
 mod drive;
-mod facts;
+mod finish;
+mod forced;
 mod host;
 mod plan;
 mod poison;
-mod refused;
+mod report;
+mod sort;
 mod sticky;
 mod turn;
+mod without_code;
 
+pub(crate) use blocked::BlockedInstances;
 pub(crate) use dispatcher::dispatch;
-pub(crate) use sticky::StickyCache;
+pub(crate) use sticky::{StickyCache, StickyLimits};
+pub(crate) use without_code::CodeWanted;

@@ -18,9 +18,9 @@ pub(super) struct TurnCommit {
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
 }
 
-/// Whose turn is planned.
+/// The execution a turn belongs to.
 #[derive(Debug, Clone)]
-pub(super) struct Author {
+pub(super) struct ExecutionRef {
     pub(super) instance: String,
     pub(super) execution_id: u64,
     pub(super) name: String,
@@ -28,42 +28,50 @@ pub(super) struct Author {
 }
 
 /// The commit of a turn.
-pub(super) fn plan(author: &Author, turn: Turn) -> TurnCommit {
+pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
     let mut commit = TurnCommit {
-        execution_id: author.execution_id,
-        metadata: metadata(author, &turn),
+        execution_id: of.execution_id,
+        metadata: metadata(of, &turn),
         history: turn.events,
         to_workers: Vec::new(),
         to_orchestrators: Vec::new(),
         cancelled: Vec::new(),
     };
     for action in turn.actions {
-        commit.perform(author, action);
+        commit.perform(of, action);
     }
     for activity_id in turn.cancelled_activities {
         commit.cancelled.push(ScheduledActivityIdentifier {
-            instance: author.instance.clone(),
-            execution_id: author.execution_id,
+            instance: of.instance.clone(),
+            execution_id: of.execution_id,
             activity_id,
         });
     }
     for child in turn.cancelled_children {
         commit.to_orchestrators.push(WorkItem::CancelInstance {
-            instance: build_child_instance_id(&author.instance, &child.instance),
+            instance: build_child_instance_id(&of.instance, &child.instance),
             reason: child.reason,
         });
     }
-    commit
-        .to_orchestrators
-        .extend(successor(author, &turn.outcome));
-    commit
-        .to_orchestrators
-        .extend(notice(author, &turn.outcome));
+    commit.to_orchestrators.extend(successor(of, &turn.outcome));
+    commit.to_orchestrators.extend(notice(of, &turn.outcome));
     commit
 }
 
 impl TurnCommit {
-    fn perform(&mut self, author: &Author, action: Action) {
+    /// A commit that only consumes the claimed messages.
+    pub(super) fn nothing(execution_id: u64) -> Self {
+        Self {
+            execution_id,
+            history: Vec::new(),
+            to_workers: Vec::new(),
+            to_orchestrators: Vec::new(),
+            metadata: ExecutionMetadata::default(),
+            cancelled: Vec::new(),
+        }
+    }
+
+    fn perform(&mut self, of: &ExecutionRef, action: Action) {
         match action {
             Action::CallActivity {
                 scheduling_event_id,
@@ -72,8 +80,8 @@ impl TurnCommit {
                 session_id,
                 tag,
             } => self.to_workers.push(WorkItem::ActivityExecute {
-                instance: author.instance.clone(),
-                execution_id: author.execution_id,
+                instance: of.instance.clone(),
+                execution_id: of.execution_id,
                 id: scheduling_event_id,
                 name,
                 input,
@@ -84,8 +92,8 @@ impl TurnCommit {
                 scheduling_event_id,
                 fire_at_ms,
             } => self.to_orchestrators.push(WorkItem::TimerFired {
-                instance: author.instance.clone(),
-                execution_id: author.execution_id,
+                instance: of.instance.clone(),
+                execution_id: of.execution_id,
                 id: scheduling_event_id,
                 fire_at_ms,
             }),
@@ -96,13 +104,13 @@ impl TurnCommit {
                 instance,
                 input,
             } => self.to_orchestrators.push(WorkItem::StartOrchestration {
-                instance: build_child_instance_id(&author.instance, &instance),
+                instance: build_child_instance_id(&of.instance, &instance),
                 orchestration: name,
                 input,
                 version,
-                parent_instance: Some(author.instance.clone()),
+                parent_instance: Some(of.instance.clone()),
                 parent_id: Some(scheduling_event_id),
-                parent_execution_id: Some(author.execution_id),
+                parent_execution_id: Some(of.execution_id),
                 execution_id: INITIAL_EXECUTION_ID,
             }),
             Action::StartOrchestrationDetached {
@@ -133,14 +141,14 @@ impl TurnCommit {
     }
 }
 
-fn metadata(author: &Author, turn: &Turn) -> ExecutionMetadata {
+fn metadata(of: &ExecutionRef, turn: &Turn) -> ExecutionMetadata {
     let mut metadata = ExecutionMetadata::default();
     if let Some(first) = turn.events.first()
         && let EventKind::OrchestrationStarted { name, version, .. } = &first.kind
     {
         metadata.orchestration_name = Some(name.clone());
         metadata.orchestration_version = Some(version.clone());
-        metadata.parent_instance_id = author.parent.as_ref().map(|p| p.instance.clone());
+        metadata.parent_instance_id = of.parent.as_ref().map(|p| p.instance.clone());
         metadata.pinned_duroxide_version = Version::parse(&first.duroxide_version).ok();
     }
     let (status, output) = match &turn.outcome {
@@ -154,7 +162,7 @@ fn metadata(author: &Author, turn: &Turn) -> ExecutionMetadata {
     metadata
 }
 
-fn successor(author: &Author, outcome: &Outcome) -> Option<WorkItem> {
+fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     let Outcome::ContinuedAsNew {
         input,
         version,
@@ -165,21 +173,21 @@ fn successor(author: &Author, outcome: &Outcome) -> Option<WorkItem> {
         return None;
     };
     Some(WorkItem::ContinueAsNew {
-        instance: author.instance.clone(),
-        orchestration: author.name.clone(),
+        instance: of.instance.clone(),
+        orchestration: of.name.clone(),
         input: input.clone(),
         version: version.clone(),
-        parent_instance: author.parent.as_ref().map(|p| p.instance.clone()),
-        parent_id: author.parent.as_ref().map(|p| p.id),
-        parent_execution_id: author.parent.as_ref().and_then(|p| p.execution_id),
+        parent_instance: of.parent.as_ref().map(|p| p.instance.clone()),
+        parent_id: of.parent.as_ref().map(|p| p.id),
+        parent_execution_id: of.parent.as_ref().and_then(|p| p.execution_id),
         carry_forward_events: carried.clone(),
         initial_custom_status: custom_status.clone(),
     })
 }
 
 /// What the parent is told when an execution ends for good.
-fn notice(author: &Author, outcome: &Outcome) -> Option<WorkItem> {
-    let parent = author.parent.as_ref()?;
+fn notice(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
+    let parent = of.parent.as_ref()?;
     let parent_instance = parent.instance.clone();
     let parent_execution_id = parent.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
     let parent_id = parent.id;

@@ -1,70 +1,213 @@
 //! Suspended orchestrations kept in memory between their turns. Bounded, and never trusted: the store confirms at each
-//! claim that a kept one is current, else it is replayed.
+//! claim up to where a kept one is current, and what is kept must be at exactly that position, else it is replayed.
+//!
+//! The answer to a commit may be late by any amount; meanwhile other turns of the instance may have been claimed and
+//! committed. So each claim opens a turn with a number of its own, and only the turn that was opened last may put its
+//! orchestration here.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use duroxide_core::provider::{CachedHistories, CachedHistory};
+use duroxide_core::provider::{CachedHistories, CachedHistory, Incarnation};
 use duroxide_core::replay::Execution;
 use lru::LruCache;
+use tokio::time::Instant;
 
 use crate::observability::MetricsProvider;
 
+/// How much may be kept, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StickyLimits {
+    pub(crate) instances_max: usize,
+    pub(crate) bytes_max: usize,
+    pub(crate) idle_max: Duration,
+}
+
+/// A suspended orchestration, and which life of its instance it belongs to.
+pub(super) struct Kept {
+    pub(super) execution: Execution,
+    pub(super) incarnation: Incarnation,
+    /// Bytes of the payloads it has seen: about what it may hold.
+    pub(super) bytes: usize,
+}
+
+impl Kept {
+    pub(super) fn position(&self) -> CachedHistory {
+        CachedHistory {
+            incarnation: self.incarnation,
+            execution_id: self.execution.execution_id(),
+            last_event_id: self.execution.last_event_id(),
+        }
+    }
+}
+
+struct Resting {
+    kept: Kept,
+    since: Instant,
+}
+
+struct Shelf {
+    resting: LruCache<String, Resting>,
+    bytes: usize,
+    /// The last opened turn of each instance that has one.
+    open: HashMap<String, u64>,
+    next: u64,
+}
+
+impl Shelf {
+    fn pop(&mut self, instance: &str) -> Option<Kept> {
+        let resting = self.resting.pop(instance)?;
+        self.bytes -= resting.kept.bytes;
+        Some(resting.kept)
+    }
+
+    fn pop_oldest(&mut self) -> Option<Kept> {
+        let (_, resting) = self.resting.pop_lru()?;
+        self.bytes -= resting.kept.bytes;
+        Some(resting.kept)
+    }
+}
+
 /// Suspended orchestrations by instance, least recently used first out.
 pub(crate) struct StickyCache {
-    kept: Option<Mutex<LruCache<String, Execution>>>,
+    shelf: Option<Mutex<Shelf>>,
+    limits: StickyLimits,
     metrics: Arc<MetricsProvider>,
 }
 
+/// A claimed turn of an instance, as this cache knows it.
+pub(super) struct OpenTurn {
+    cache: Arc<StickyCache>,
+    instance: String,
+    number: u64,
+}
+
 impl StickyCache {
-    pub(crate) fn new(max: usize, metrics: Arc<MetricsProvider>) -> Self {
+    pub(crate) fn new(limits: StickyLimits, metrics: Arc<MetricsProvider>) -> Self {
         Self {
-            kept: NonZeroUsize::new(max).map(|max| Mutex::new(LruCache::new(max))),
+            shelf: NonZeroUsize::new(limits.instances_max).map(|max| {
+                Mutex::new(Shelf {
+                    resting: LruCache::new(max),
+                    bytes: 0,
+                    open: HashMap::new(),
+                    next: 0,
+                })
+            }),
+            limits,
             metrics,
         }
     }
 
-    fn kept(&self) -> Option<MutexGuard<'_, LruCache<String, Execution>>> {
-        self.kept
+    fn shelf(&self) -> Option<MutexGuard<'_, Shelf>> {
+        self.shelf
             .as_ref()
-            .map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
+            .map(|shelf| shelf.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes an instance's orchestration out, whatever it is worth.
-    pub(crate) fn take(&self, instance: &str) -> Option<Execution> {
-        self.kept()?.pop(instance)
+    /// Opens a claimed turn, and takes out what is kept of its instance, whatever that is worth.
+    pub(super) fn open(self: &Arc<Self>, instance: &str) -> (OpenTurn, Option<Kept>) {
+        let (mut number, mut kept) = (0, None);
+        if let Some(mut shelf) = self.shelf() {
+            number = shelf.next;
+            shelf.next += 1;
+            shelf.open.insert(instance.to_owned(), number);
+            kept = shelf.pop(instance);
+        }
+        let turn = OpenTurn {
+            cache: Arc::clone(self),
+            instance: instance.to_owned(),
+            number,
+        };
+        (turn, kept)
     }
 
-    /// Keeps an orchestration whose turn was committed.
-    pub(crate) fn keep(&self, execution: Execution) {
-        let instance = execution.instance_id().to_owned();
-        let evicted = self
-            .kept()
-            .and_then(|mut kept| kept.push(instance, execution));
-        // Dropped here, outside the lock: it runs the author's destructors.
-        if evicted.is_some() {
-            self.metrics.record_sticky_eviction();
+    /// Drops what has rested for too long.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        loop {
+            let Some(mut shelf) = self.shelf() else {
+                return;
+            };
+            let is_stale = shelf.resting.peek_lru().is_some_and(|(_, resting)| {
+                now.duration_since(resting.since) > self.limits.idle_max
+            });
+            if !is_stale {
+                return;
+            }
+            let evicted = shelf.pop_oldest();
+            drop(shelf);
+            self.evict(evicted);
         }
     }
 
     /// Forgets all.
     pub(crate) fn clear(&self) {
-        let all = self.kept().map(|mut kept| {
-            let mut all = Vec::with_capacity(kept.len());
-            while let Some((_, execution)) = kept.pop_lru() {
-                all.push(execution);
-            }
-            all
-        });
-        drop(all);
+        while let Some(kept) = self.shelf().and_then(|mut shelf| shelf.pop_oldest()) {
+            drop(kept);
+        }
+    }
+
+    /// Drops an orchestration. Called without the lock: this runs the author's destructors.
+    fn evict(&self, evicted: Option<Kept>) {
+        if evicted.is_some() {
+            self.metrics.record_sticky_eviction();
+        }
+    }
+
+    fn keep(&self, turn: &OpenTurn, kept: Kept) {
+        let Some(mut shelf) = self.shelf() else {
+            return;
+        };
+        if shelf.open.get(&turn.instance) != Some(&turn.number)
+            || kept.bytes > self.limits.bytes_max
+        {
+            drop(shelf);
+            drop(kept);
+            return;
+        }
+        shelf.bytes += kept.bytes;
+        let resting = Resting {
+            kept,
+            since: Instant::now(),
+        };
+        let mut evicted: Vec<Kept> = Vec::new();
+        if let Some((_, out)) = shelf.resting.push(turn.instance.clone(), resting) {
+            shelf.bytes -= out.kept.bytes;
+            evicted.push(out.kept);
+        }
+        while shelf.bytes > self.limits.bytes_max {
+            evicted.extend(shelf.pop_oldest());
+        }
+        drop(shelf);
+        for kept in evicted {
+            self.evict(Some(kept));
+        }
+    }
+}
+
+impl OpenTurn {
+    /// Keeps the orchestration of this turn, which was committed; unless another turn was claimed meanwhile.
+    pub(super) fn keep(self, kept: Kept) {
+        self.cache.keep(&self, kept);
+    }
+}
+
+impl Drop for OpenTurn {
+    fn drop(&mut self) {
+        if let Some(mut shelf) = self.cache.shelf()
+            && shelf.open.get(&self.instance) == Some(&self.number)
+        {
+            shelf.open.remove(&self.instance);
+        }
     }
 }
 
 impl CachedHistories for StickyCache {
     fn cached(&self, instance: &str) -> Option<CachedHistory> {
-        self.kept()?.peek(instance).map(|execution| CachedHistory {
-            execution_id: execution.execution_id(),
-            last_event_id: execution.last_event_id(),
-        })
+        let shelf = self.shelf()?;
+        let resting = shelf.resting.peek(instance)?;
+        Some(resting.kept.position())
     }
 }

@@ -1,94 +1,156 @@
-//! One claimed turn from claim to commit. The order of decisions is the order of this file.
+//! One claimed turn, from the claim to its commit. The order of decisions is the order of this file.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
-use duroxide_core::replay::{
-    Divergence, ExecutionStart, Outcome, ParentLink, count_turns, fail_without_replay,
-};
-use duroxide_core::{AppErrorKind, ErrorDetails, Event, OrchestrationHandler, WorkItem};
+use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
+use duroxide_core::replay::{ExecutionStart, ParentLink};
+use duroxide_core::{Event, WorkItem};
 use semver::Version;
 use tokio::time::Instant;
 
-use super::batch::{Batch, Beginning, Standing};
-use super::commit::{Committed, commit, release};
-use super::drive::{Driven, NotDriven, Seed, drive};
-use super::facts::{Facts, FirstTurn, note_asides, started_children};
-use super::plan::{Author, plan};
-use super::poison;
-use super::refused::{Known, Refused};
+use super::blocked::block;
+use super::commit::{Attempt, Committed, commit, give_back};
+use super::drive::Seed;
+use super::finish::{Source, TurnRun};
+use super::plan::{ExecutionRef, TurnCommit};
+use super::report::FirstTurn;
+use super::sort::{Batch, Beginning, Standing};
+use super::sticky::{Kept, OpenTurn};
+use super::{forced, poison, without_code};
 use crate::engine::Engine;
-use crate::leases::Leased;
-use crate::options::{OnDivergence, renewal_interval};
-use crate::runtime::BlockedInstance;
+use crate::leases::{Held, Leased, Terms};
+use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
 
 /// How long an instance rests that this runtime cannot work on.
-const REST: Duration = Duration::from_secs(1);
+pub(super) const REST: Duration = Duration::from_secs(1);
+
+/// A claimed turn whose lease is kept from now on, with what memory holds of its instance.
+pub(super) struct OpenedTurn {
+    claimed: ClaimedTurn,
+    lease: Held,
+    memory: OpenTurn,
+    kept: Option<Kept>,
+}
+
+impl OpenedTurn {
+    pub(super) fn new(engine: &Engine, claimed: ClaimedTurn) -> Self {
+        let options = &engine.options;
+        let timeout = options.orchestrator_lock_timeout;
+        let terms = Terms {
+            timeout,
+            interval: renewal_interval(timeout, options.orchestrator_lock_renewal_buffer),
+            renew_for: Some(options.turn_duration_max),
+        };
+        let (memory, kept) = engine.sticky.open(&claimed.item.instance);
+        Self {
+            lease: engine.leases.hold(Leased::Turn, &claimed.lock_token, terms),
+            memory,
+            kept,
+            claimed,
+        }
+    }
+
+    /// The instance and its handler, for a report about a turn that takes long.
+    pub(super) fn describe(&self) -> String {
+        let item = &self.claimed.item;
+        format!(
+            "instance {} ({}, execution {})",
+            item.instance, item.orchestration_name, item.execution_id
+        )
+    }
+}
+
+/// A claim that is being worked on.
+pub(super) struct ClaimInHand<'a> {
+    pub(super) worker_id: &'a str,
+    pub(super) lease: Held,
+    pub(super) memory: OpenTurn,
+    pub(super) incarnation: Option<Incarnation>,
+    /// The largest attempt count of the messages.
+    pub(super) attempt: u32,
+    /// Whether the claim came with the history.
+    pub(super) is_loaded: bool,
+}
 
 /// Runs one claimed turn.
-pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedTurn, worker_id: &str) {
+pub(super) async fn run(engine: &Arc<Engine>, opened: OpenedTurn, worker_id: &str) {
     let started = Instant::now();
-    let timeout = engine.options.orchestrator_lock_timeout;
-    let interval = renewal_interval(timeout, engine.options.orchestrator_lock_renewal_buffer);
-    let held = engine
-        .leases
-        .hold(Leased::Turn, &claimed.lock_token, timeout, interval);
     #[cfg(feature = "test-hooks")]
-    if let Some(delay) = crate::test_hooks::get_orch_processing_delay(&claimed.item.instance) {
+    if let Some(delay) = crate::test_hooks::get_orch_processing_delay(&opened.claimed.item.instance)
+    {
         tokio::time::sleep(delay).await;
     }
-    process(engine, claimed, worker_id).await;
-    drop(held);
+    let OpenedTurn {
+        claimed,
+        lease,
+        memory,
+        kept,
+    } = opened;
+    let claim = ClaimInHand {
+        worker_id,
+        lease,
+        memory,
+        incarnation: claimed.incarnation,
+        attempt: claimed.attempt_count,
+        is_loaded: claimed.history == TurnHistory::Loaded,
+    };
+    process(engine, claim, claimed, kept).await;
     engine
         .metrics
         .record_turn_duration(started.elapsed().as_secs_f64() * 1_000.0);
 }
 
-async fn process(engine: &Arc<Engine>, mut claimed: ClaimedTurn, worker_id: &str) {
-    if !is_replayable(engine, &claimed.item.history) {
+async fn process(
+    engine: &Arc<Engine>,
+    claim: ClaimInHand<'_>,
+    claimed: ClaimedTurn,
+    kept: Option<Kept>,
+) {
+    let ClaimedTurn {
+        mut item,
+        message_attempts,
+        history,
+        ..
+    } = claimed;
+    if !is_replayable(engine, &item.history) {
         tracing::warn!(
             target: "duroxide::runtime",
-            instance_id = %claimed.item.instance,
+            instance_id = %item.instance,
             "Execution pinned at incompatible version, abandoning (runtime-side check)"
         );
-        release(engine, &claimed.lock_token, Some(REST), false).await;
+        give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
         return;
     }
-    if !poison::isolate(engine, &mut claimed).await {
-        engine.sticky.take(&claimed.item.instance);
-        poison::end(engine, claimed, worker_id).await;
-        return;
-    }
-    if claimed.item.history_error.is_some() {
-        release(engine, &claimed.lock_token, Some(REST), false).await;
-        return;
-    }
-    let kept = engine.sticky.take(&claimed.item.instance);
-    let turn = Claimed {
-        worker_id,
-        lock_token: claimed.lock_token,
-        attempt: claimed.attempt_count,
-    };
-    match (claimed.history, kept) {
-        (TurnHistory::Unchanged, Some(execution)) => {
-            engine.metrics.record_sticky(true);
-            let parent = execution.parent().cloned();
-            let batch = Batch::sort(&mut claimed.item, Standing::Running, parent.as_ref());
-            let author = Author {
-                instance: claimed.item.instance,
-                execution_id: execution.execution_id(),
-                name: execution.name().to_owned(),
-                parent,
-            };
-            let seed = Seed::Kept(Box::new(execution));
-            turn.run(engine, author, seed, batch, None).await;
+    if claim.attempt > engine.options.max_attempts {
+        if let Some(handler) = missing_handler(engine, &item) {
+            without_code::handle(engine, claim, item, &handler).await;
+            return;
         }
-        // It left memory between the claim and now; without the history nothing can be done but to ask again.
-        (TurnHistory::Unchanged, None) => release(engine, &turn.lock_token, None, true).await,
-        (TurnHistory::Loaded, _) => {
+        let token = claim.lease.token();
+        if !poison::isolate(engine, token, &mut item, &message_attempts).await {
+            let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
+            forced::end(engine, claim, item, details).await;
+            return;
+        }
+    }
+    if item.history_error.is_some() {
+        claim.undecodable(engine, item).await;
+        return;
+    }
+    match history {
+        TurnHistory::Unchanged(position) => match kept {
+            Some(kept) if kept.position() == position => {
+                engine.metrics.record_sticky(true);
+                claim.go_on(engine, item, kept).await;
+            }
+            // It left memory after the claim; without the history the dispatcher can only ask again.
+            Some(_) | None => give_back(engine, claim.lease, None, Attempt::Uncounted).await,
+        },
+        TurnHistory::Loaded => {
+            drop(kept);
             engine.metrics.record_sticky(false);
-            turn.with_history(engine, claimed.item).await;
+            claim.with_history(engine, item).await;
         }
     }
 }
@@ -103,37 +165,96 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
     }
 }
 
-/// A claim that is being worked on.
-struct Claimed<'a> {
-    worker_id: &'a str,
-    lock_token: String,
-    attempt: u32,
+/// The recorded handler of an instance that waits for its code; `None` if the code is here, or if waiting is not wanted.
+fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
+    if engine.options.on_unregistered() == OnUnregistered::Fail {
+        return None;
+    }
+    let (name, version) = item.history.iter().find_map(Event::started_handler)?;
+    let found = engine.orchestrations.resolve_recorded(&name, &version);
+    found.is_none().then_some(name)
 }
 
-impl Claimed<'_> {
+/// The handler that a start or continue-as-new among these messages asks for, if it is not here.
+fn missing_beginning(engine: &Engine, standing: Standing, messages: &[WorkItem]) -> Option<String> {
+    let begins = |message: &&WorkItem| match message {
+        WorkItem::StartOrchestration { .. } => standing == Standing::Unborn,
+        WorkItem::ContinueAsNew { .. } => true,
+        _ => false,
+    };
+    let (name, version) = messages.iter().find(begins)?.begins()?;
+    let found = engine.orchestrations.resolve_start(name, version);
+    found.is_none().then(|| name.to_owned())
+}
+
+impl ClaimInHand<'_> {
+    /// An instance whose history does not decode: it waits for code that can read it, or is poison in the end.
+    async fn undecodable(self, engine: &Engine, item: OrchestrationItem) {
+        if engine.options.on_divergence == OnDivergence::Fail {
+            give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
+            return;
+        }
+        if let Some(reason) = without_code::requested_cancel(&item.messages) {
+            let details = duroxide_core::ErrorDetails::cancelled(reason);
+            forced::end(engine, self, item, details).await;
+            return;
+        }
+        let report = format!(
+            "its history does not decode: {}",
+            item.history_error.as_deref().unwrap_or_default()
+        );
+        let of = ExecutionRef {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name: item.orchestration_name,
+            parent: None,
+        };
+        block(engine, self.lease, &of, report).await;
+    }
+
+    /// Goes on with an orchestration that was kept in memory.
+    async fn go_on(self, engine: &Arc<Engine>, mut item: OrchestrationItem, kept: Kept) {
+        let parent = kept.execution.parent().cloned();
+        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
+        let run = TurnRun {
+            of: ExecutionRef {
+                instance: item.instance,
+                execution_id: kept.execution.execution_id(),
+                name: kept.execution.name().to_owned(),
+                parent,
+            },
+            first: None,
+            source: Source::Memory { bytes: kept.bytes },
+            refusals: batch.refusals,
+        };
+        let seed = Seed::Kept(Box::new(kept.execution));
+        self.run(engine, run, seed, batch.messages).await;
+    }
+
     async fn with_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
         let standing = Standing::of(&item.history);
-        let parent = poison::recorded_parent(&item.history);
-        let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+        let parent = ParentLink::recorded_in(&item.history);
         match standing {
-            Standing::Ended => self.acknowledge(engine, &item, batch, "ended").await,
-            Standing::Running => self.replay(engine, item, batch, parent).await,
-            Standing::Unborn | Standing::BetweenExecutions => match batch.beginning.take() {
-                Some(beginning) => self.begin(engine, item, batch, beginning).await,
-                None if standing == Standing::Unborn => {
-                    self.acknowledge(engine, &item, batch, "unknown_instance")
-                        .await;
+            Standing::Ended => {
+                let batch = Batch::sort(&mut item, standing, parent.as_ref());
+                self.acknowledge(engine, &item, batch, "ended").await;
+            }
+            Standing::Running => self.replay(engine, item, parent).await,
+            Standing::Unborn | Standing::BetweenExecutions => {
+                if let Some(name) = missing_beginning(engine, standing, &item.messages) {
+                    without_code::handle(engine, self, item, &name).await;
+                    return;
                 }
-                None => {
-                    let delay = engine.options.unregistered_backoff.delay(self.attempt);
-                    tracing::warn!(
-                        target: "duroxide::runtime",
-                        instance_id = %item.instance,
-                        "CAN successor start not visible, deferring the batch for {delay:?}"
-                    );
-                    release(engine, &self.lock_token, Some(delay), false).await;
+                let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+                match batch.beginning.take() {
+                    Some(beginning) => self.begin(engine, item, batch, beginning).await,
+                    None if standing == Standing::Unborn => {
+                        self.acknowledge(engine, &item, batch, "unknown_instance")
+                            .await;
+                    }
+                    None => self.await_successor(engine, &item.instance).await,
                 }
-            },
+            }
         }
     }
 
@@ -150,19 +271,24 @@ impl Claimed<'_> {
             instance_id = %item.instance,
             "messages for an instance that has ended or never began are consumed without effect"
         );
-        let nothing = super::plan::TurnCommit {
-            execution_id: item.execution_id,
-            history: Vec::new(),
-            to_workers: Vec::new(),
-            to_orchestrators: batch.refusals,
-            metadata: duroxide_core::provider::ExecutionMetadata::default(),
-            cancelled: Vec::new(),
-        };
-        if commit(engine, &self.lock_token, nothing).await == Committed::Yes {
+        let mut writes = TurnCommit::nothing(item.execution_id);
+        writes.to_orchestrators = batch.refusals;
+        if matches!(commit(engine, self.lease, writes).await, Committed::Yes) {
             for _ in &batch.messages {
                 engine.metrics.record_dropped_message(reason);
             }
         }
+    }
+
+    /// The execution has ended and the message that begins the next one is not visible yet.
+    async fn await_successor(self, engine: &Engine, instance: &str) {
+        let delay = engine.options.unregistered_backoff.delay(self.attempt);
+        tracing::warn!(
+            target: "duroxide::runtime",
+            instance_id = %instance,
+            "CAN successor start not visible, deferring the batch for {delay:?}"
+        );
+        give_back(engine, self.lease, Some(delay), Attempt::Counted).await;
     }
 
     async fn begin(
@@ -172,19 +298,25 @@ impl Claimed<'_> {
         batch: Batch,
         beginning: Beginning,
     ) {
-        let resolved = match &beginning.version {
-            None => engine.orchestrations.resolve_handler(&beginning.name),
-            Some(text) => exact(engine, &beginning.name, text),
-        };
+        let version = beginning.version.as_deref();
+        let resolved = engine
+            .orchestrations
+            .resolve_start(&beginning.name, version);
         let Some((version, handler)) = resolved else {
-            self.not_registered(engine, &beginning.name).await;
+            // The version policy changed since the look above; the next claim sees it.
+            give_back(engine, self.lease, None, Attempt::Uncounted).await;
             return;
         };
-        let author = Author {
-            instance: item.instance.clone(),
-            execution_id: beginning.execution_id,
-            name: beginning.name.clone(),
-            parent: beginning.parent.clone(),
+        let run = TurnRun {
+            of: ExecutionRef {
+                instance: item.instance.clone(),
+                execution_id: beginning.execution_id,
+                name: beginning.name.clone(),
+                parent: beginning.parent.clone(),
+            },
+            first: Some(FirstTurn::of(beginning.continues)),
+            source: Source::Beginning,
+            refusals: batch.refusals,
         };
         let start = ExecutionStart {
             instance: item.instance,
@@ -196,267 +328,47 @@ impl Claimed<'_> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let first = FirstTurn::of(beginning.continues);
         let kv = item.kv_snapshot;
         let seed = Seed::New { start, handler, kv };
-        self.run(engine, author, seed, batch, Some(first)).await;
+        self.run(engine, run, seed, batch.messages).await;
     }
 
     async fn replay(
         self,
         engine: &Arc<Engine>,
-        item: OrchestrationItem,
-        batch: Batch,
+        mut item: OrchestrationItem,
         parent: Option<ParentLink>,
     ) {
         let recorded = item.history.iter().find_map(Event::started_handler);
-        let (name, version) = recorded.unwrap_or((item.orchestration_name, item.version));
-        let Some((_, handler)) = exact(engine, &name, &version) else {
-            self.not_registered(engine, &name).await;
+        let (name, version) =
+            recorded.unwrap_or_else(|| (item.orchestration_name.clone(), item.version.clone()));
+        let resolved = engine.orchestrations.resolve_recorded(&name, &version);
+        let Some((_, handler)) = resolved else {
+            without_code::handle(engine, self, item, &name).await;
             return;
         };
-        let author = Author {
-            instance: item.instance,
-            execution_id: item.execution_id,
-            name,
-            parent,
+        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
+        let history: Arc<[Event]> = Arc::from(item.history);
+        let run = TurnRun {
+            of: ExecutionRef {
+                instance: item.instance,
+                execution_id: item.execution_id,
+                name,
+                parent,
+            },
+            first: None,
+            source: Source::Record(Arc::clone(&history)),
+            refusals: batch.refusals,
         };
         let seed = Seed::Recorded {
-            history: Arc::from(item.history),
+            history,
             handler,
             kv: item.kv_snapshot,
         };
-        self.run(engine, author, seed, batch, None).await;
+        self.run(engine, run, seed, batch.messages).await;
     }
 
-    async fn not_registered(self, engine: &Engine, name: &str) {
-        let delay = engine.options.unregistered_backoff.delay(self.attempt);
-        let left = engine.options.max_attempts.saturating_sub(self.attempt);
-        tracing::warn!(
-            target: "duroxide::runtime",
-            orchestration_name = %name,
-            "Orchestration not registered, abandoning with {:.1}s backoff (will poison in {left} more attempts)",
-            delay.as_secs_f64()
-        );
-        release(engine, &self.lock_token, Some(delay), false).await;
+    async fn run(self, engine: &Arc<Engine>, run: TurnRun, seed: Seed, messages: Vec<WorkItem>) {
+        super::finish::run(engine, self, run, seed, messages).await;
     }
-
-    async fn run(
-        self,
-        engine: &Arc<Engine>,
-        author: Author,
-        seed: Seed,
-        batch: Batch,
-        first: Option<FirstTurn>,
-    ) {
-        // Kept for the rare case that the turn must be ended without replay.
-        let recorded = match &seed {
-            Seed::Recorded { history, .. } => Arc::clone(history),
-            Seed::Kept(_) | Seed::New { .. } => Arc::from([]),
-        };
-        match drive(engine, seed, batch.messages).await {
-            Ok(driven) => {
-                self.finish(engine, author, driven, batch.refusals, first, &recorded)
-                    .await;
-            }
-            Err(NotDriven::Diverged(divergence)) => {
-                self.diverged(engine, author, &recorded, divergence).await;
-            }
-            Err(NotDriven::Store(error)) => {
-                tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
-                release(engine, &self.lock_token, Some(REST), true).await;
-            }
-            Err(NotDriven::Gone) => release(engine, &self.lock_token, None, true).await,
-        }
-    }
-
-    async fn finish(
-        self,
-        engine: &Arc<Engine>,
-        author: Author,
-        driven: Driven,
-        refusals: Vec<WorkItem>,
-        first: Option<FirstTurn>,
-        recorded: &[Event],
-    ) {
-        let Driven {
-            execution,
-            mut turn,
-            late_answers,
-        } = driven;
-        if let Outcome::Failed { details } = &turn.outcome
-            && is_nondeterminism(details)
-            && engine.options.on_divergence == OnDivergence::Block
-        {
-            self.block(engine, &author, details.display_message()).await;
-            return;
-        }
-        if let Outcome::Failed { details } = &turn.outcome
-            && is_panic(details)
-            && self.attempt <= engine.options.orchestration_panic_retries
-        {
-            self.try_after_panic(engine, &author, details).await;
-            return;
-        }
-        let outcome = turn.outcome.clone();
-        let asides = std::mem::take(&mut turn.notes);
-        let mut writes = plan(&author, turn);
-        writes.to_orchestrators.extend(refusals);
-        writes.to_orchestrators.extend(late_answers);
-        let children = started_children(&writes);
-        let begun = first.as_ref().and_then(|_| writes.history.first().cloned());
-        let schedules_work = !writes.to_workers.is_empty();
-        if schedules_work {
-            engine.names.remember(
-                &author.instance,
-                author.execution_id,
-                &author.name,
-                execution.version(),
-            );
-        }
-        let facts = Facts {
-            version: execution.version().to_owned(),
-            started_at_ms: execution.started_at_ms(),
-            history_events: execution.last_event_id(),
-            turns: execution.turns(),
-            worker_id: self.worker_id,
-        };
-        match commit(engine, &self.lock_token, writes).await {
-            Committed::Yes => {
-                engine.unblock(&author.instance);
-                facts.note(engine, &author, first.as_ref(), &outcome);
-                note_asides(engine, &author, &asides);
-                for child in children {
-                    engine
-                        .metrics
-                        .record_suborchestration_call(&author.name, &child);
-                }
-                if outcome == Outcome::Waiting {
-                    engine.sticky.keep(execution);
-                }
-            }
-            Committed::Released | Committed::LeaseLost => {}
-            Committed::Refused(error) => {
-                tracing::error!(target: "duroxide::runtime", instance_id = %author.instance, %error, "the store refuses the turn");
-                let known = match begun {
-                    Some(begun) => Known::Begun(Box::new(begun)),
-                    None => Known::Recorded(recorded),
-                };
-                let refused = Refused {
-                    lock_token: &self.lock_token,
-                    author: &author,
-                    facts: &facts,
-                    first: first.as_ref(),
-                };
-                refused.fail(engine, known, &error).await;
-            }
-        }
-    }
-
-    async fn diverged(
-        self,
-        engine: &Engine,
-        author: Author,
-        recorded: &[Event],
-        divergence: Divergence,
-    ) {
-        if engine.options.on_divergence == OnDivergence::Block {
-            self.block(engine, &author, divergence.to_string()).await;
-            return;
-        }
-        let details = divergence.to_details();
-        let turn = fail_without_replay(
-            &author.instance,
-            author.execution_id,
-            recorded,
-            details.clone(),
-            engine.clock.now_ms(),
-        );
-        let facts = Facts {
-            version: recorded_version(recorded),
-            started_at_ms: recorded.first().map_or(0, |e| e.timestamp_ms),
-            history_events: turn.events.last().map_or(0, |e| e.event_id),
-            turns: count_turns(recorded) + 1,
-            worker_id: self.worker_id,
-        };
-        if commit(engine, &self.lock_token, plan(&author, turn)).await == Committed::Yes {
-            facts.note(engine, &author, None, &Outcome::Failed { details });
-        }
-    }
-
-    /// Gives a turn back whose code panicked: what made it panic may pass. Nothing of the turn is kept.
-    async fn try_after_panic(self, engine: &Engine, author: &Author, details: &ErrorDetails) {
-        let delay = engine.options.unregistered_backoff.delay(self.attempt);
-        tracing::warn!(
-            target: "duroxide::runtime",
-            instance_id = %author.instance,
-            execution_id = author.execution_id,
-            orchestration_name = %author.name,
-            attempt = self.attempt,
-            "{}, the turn runs again in {delay:?}", details.display_message()
-        );
-        release(engine, &self.lock_token, Some(delay), false).await;
-    }
-
-    /// Leaves an instance as it is until code that fits is deployed.
-    async fn block(self, engine: &Engine, author: &Author, report: String) {
-        tracing::error!(
-            target: "duroxide::runtime",
-            instance_id = %author.instance,
-            execution_id = author.execution_id,
-            orchestration_name = %author.name,
-            "orchestration blocked, its code does not fit its history: {report}"
-        );
-        let attempts = note_blocked(engine, author, report);
-        let delay = engine.options.unregistered_backoff.delay(attempts);
-        release(engine, &self.lock_token, Some(delay), true).await;
-    }
-}
-
-/// Remembers a blocked instance for operators; returns how often it was tried.
-fn note_blocked(engine: &Engine, author: &Author, report: String) -> u32 {
-    let mut blocked = engine
-        .blocked
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let entry = blocked
-        .entry(author.instance.clone())
-        .or_insert_with(|| BlockedInstance {
-            instance_id: author.instance.clone(),
-            execution_id: author.execution_id,
-            orchestration_name: author.name.clone(),
-            report: String::new(),
-            attempts: 0,
-        });
-    entry.report = report;
-    entry.attempts += 1;
-    entry.attempts
-}
-
-pub(super) fn exact(
-    engine: &Engine,
-    name: &str,
-    version: &str,
-) -> Option<(Version, Arc<dyn OrchestrationHandler>)> {
-    let version = Version::parse(version).ok()?;
-    let handler = engine
-        .orchestrations
-        .resolve_handler_exact(name, &version)?;
-    Some((version, handler))
-}
-
-fn is_panic(details: &ErrorDetails) -> bool {
-    let ErrorDetails::Application { kind, .. } = details else {
-        return false;
-    };
-    *kind == AppErrorKind::Panicked
-}
-
-fn is_nondeterminism(details: &ErrorDetails) -> bool {
-    matches!(details, ErrorDetails::Configuration { .. })
-}
-
-fn recorded_version(history: &[Event]) -> String {
-    let handler = history.iter().find_map(Event::started_handler);
-    handler.map_or_else(|| "unknown".to_owned(), |(_, version)| version)
 }

@@ -109,6 +109,25 @@ impl<H: ?Sized> Registry<H> {
         found.cloned()
     }
 
+    /// The handler that a history or message names by its version's text.
+    pub(crate) fn resolve_recorded(&self, name: &str, version: &str) -> Option<(Version, Arc<H>)> {
+        let version = Version::parse(version).ok()?;
+        let handler = self.resolve_handler_exact(name, &version)?;
+        Some((version, handler))
+    }
+
+    /// The handler that a start asks for: of the version it names, or of the one that the policy chooses.
+    pub(crate) fn resolve_start(
+        &self,
+        name: &str,
+        version: Option<&str>,
+    ) -> Option<(Version, Arc<H>)> {
+        match version {
+            Some(version) => self.resolve_recorded(name, version),
+            None => self.resolve_handler(name),
+        }
+    }
+
     /// Changes the policy of a name, at once and for all clones, running runtimes included.
     pub fn set_version_policy(&self, name: &str, policy: VersionPolicy) {
         self.policies

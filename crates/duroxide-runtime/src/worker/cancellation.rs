@@ -118,6 +118,7 @@ impl Drop for Registered {
 /// Looks for leases that other processes took away, while anything runs.
 pub(crate) async fn watch_leases(engine: Arc<Engine>) {
     let interval = engine.options.activity_cancellation_check_interval;
+    let store = engine.store_of_keepers();
     loop {
         let tokens = engine.running.tokens();
         if tokens.is_empty() {
@@ -126,7 +127,7 @@ pub(crate) async fn watch_leases(engine: Arc<Engine>) {
                 () = engine.running.first.notified() => {}
             }
         } else {
-            match engine.store.lost_work_items(&tokens).await {
+            match store.lost_work_items(&tokens).await {
                 Ok(Some(lost)) => engine.running.cancel_lost(&lost),
                 Ok(None) => return,
                 Err(error) => {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim, WorkItem};
+use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim};
 use tokio::sync::Notify;
 
-use super::execute::Claimed;
+use super::claimed::ClaimedActivity;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
 use crate::claiming::{self, Claiming};
@@ -30,13 +30,13 @@ pub(crate) async fn dispatch(engine: Arc<Engine>) {
     // A store that does not answer must not keep a runtime from stopping.
     let until_abort = || engine.abort.clone();
     let sessions_kept = keep_sessions(Arc::clone(&engine), Arc::clone(&sessions));
-    engine
-        .tasks
-        .spawn(until_abort().run_until_cancelled_owned(sessions_kept));
+    engine.spawn_keeper(discard(
+        until_abort().run_until_cancelled_owned(sessions_kept),
+    ));
     let leases_watched = cancellation::watch_leases(Arc::clone(&engine));
-    engine
-        .keepers
-        .spawn(until_abort().run_until_cancelled_owned(leases_watched));
+    engine.spawn_keeper(discard(
+        until_abort().run_until_cancelled_owned(leases_watched),
+    ));
     let slots = Slots::new(engine.options.worker_concurrency);
     let activities = Activities {
         engine,
@@ -44,6 +44,10 @@ pub(crate) async fn dispatch(engine: Arc<Engine>) {
         slots,
     };
     claiming::until_stopped(&activities).await;
+}
+
+async fn discard<T>(future: impl Future<Output = T>) {
+    let _ended_or_aborted = future.await;
 }
 
 /// Whether a runtime with these options can ever get an activity.
@@ -77,6 +81,8 @@ impl Claiming for Activities {
         };
         let claim = WorkClaim {
             session,
+            new_sessions_max: self.sessions.room(&self.engine),
+            activities: self.engine.activity_names(),
             tag_filter: options.worker_tag_filter.clone(),
             ..WorkClaim::new(max, options.worker_lock_timeout, poll_timeout)
         };
@@ -90,7 +96,7 @@ impl Claiming for Activities {
         // All leases are kept from now on, also of those that wait.
         let claimed: Vec<_> = claimed
             .into_iter()
-            .map(|work| Claimed::keep(engine, work))
+            .map(|work| ClaimedActivity::keep(engine, work))
             .collect();
         for claimed in claimed {
             let Some((claimed, place)) = self.admit(claimed).await else {
@@ -107,8 +113,8 @@ impl Claiming for Activities {
 
 impl Activities {
     /// Finds an activity its place; `None` if it waits behind others or was given back.
-    async fn admit(&self, claimed: Claimed) -> Option<(Claimed, Option<Place>)> {
-        let Some(id) = session_of(&claimed.work.item).map(str::to_owned) else {
+    async fn admit(&self, claimed: ClaimedActivity) -> Option<(ClaimedActivity, Option<Place>)> {
+        let Some(id) = claimed.session().map(str::to_owned) else {
             return Some((claimed, None));
         };
         match self.sessions.admit(&self.engine, &id, claimed) {
@@ -124,16 +130,22 @@ impl Activities {
     }
 }
 
-fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: Claimed, place: Option<Place>) {
+fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: ClaimedActivity, place: Option<Place>) {
     let task = Arc::clone(engine);
-    engine.executor.spawn(Lane::Work, async move {
+    let label = claimed.describe();
+    engine.executor.spawn(Lane::Work, label, async move {
         work_through(&task, slot.number, claimed, place).await;
         drop(slot);
     });
 }
 
 /// Runs an activity and, if it holds its session's place, those that wait behind it.
-async fn work_through(engine: &Arc<Engine>, slot: usize, first: Claimed, place: Option<Place>) {
+async fn work_through(
+    engine: &Arc<Engine>,
+    slot: usize,
+    first: ClaimedActivity,
+    place: Option<Place>,
+) {
     let Some(mut place) = place else {
         execute::run(engine, first, slot).await;
         return;
@@ -157,12 +169,5 @@ async fn work_through(engine: &Arc<Engine>, slot: usize, first: Claimed, place: 
             Some(next) => next,
             None => return,
         };
-    }
-}
-
-fn session_of(item: &WorkItem) -> Option<&str> {
-    match item {
-        WorkItem::ActivityExecute { session_id, .. } => session_id.as_deref(),
-        _ => None,
     }
 }

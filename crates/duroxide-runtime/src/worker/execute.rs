@@ -6,23 +6,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier};
+use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::stray;
+use super::claimed::{ClaimedActivity, give_back};
+use super::complete::Completion;
+use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
+use crate::client::Client;
 use crate::engine::Engine;
-use crate::leases::{Held, Leased};
-use crate::options::renewal_interval;
-
-/// Pauses between tries of one acknowledgement while the store says "later".
-const RETRY_PAUSES_MS: [u64; 7] = [10, 20, 40, 80, 160, 320, 640];
-/// How long an activity rests whose result could not be stored.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
+use crate::leases::Held;
+use crate::observability::ActivityEnd;
+use crate::options::OnUnregistered;
 
 /// What was claimed, taken apart.
 struct Work {
@@ -31,8 +29,9 @@ struct Work {
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
-    lock_token: String,
     attempt: u32,
+    incarnation: Option<Incarnation>,
+    lease: Held,
 }
 
 /// How the handler ended.
@@ -56,44 +55,24 @@ macro_rules! line {
     };
 }
 
-/// A claimed activity whose lease is kept from now on, also while it waits for a slot or for its session.
-pub(super) struct Claimed {
-    pub(super) work: ClaimedWork,
-    lease: Held,
-}
-
-impl Claimed {
-    pub(super) fn keep(engine: &Engine, work: ClaimedWork) -> Self {
-        let timeout = engine.options.worker_lock_timeout;
-        let interval = renewal_interval(timeout, engine.options.worker_lock_renewal_buffer);
-        let lease = engine
-            .leases
-            .hold(Leased::Work, &work.lock_token, timeout, interval);
-        Self { work, lease }
-    }
-
-    /// Gives it back untried.
-    pub(super) async fn give_back(self, engine: &Engine, delay: Option<Duration>) {
-        let token = &self.work.lock_token;
-        if let Err(error) = engine.store.abandon_work_item(token, delay, true).await {
-            tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
-        }
-    }
-}
-
 /// Runs one claimed activity.
-pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
+pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
-    let Claimed { work, lease: held } = claimed;
-    let Some(work) = Work::of(work, engine).await else {
+    if claimed.lease.lost().is_cancelled() {
+        // Cancelled or taken over while it waited; nobody wants its result.
+        claimed.lease.end();
+        return;
+    }
+    let Some(work) = Work::of(claimed, engine).await else {
         return;
     };
-    if work.attempt > engine.options.max_attempts {
-        work.poison(engine).await;
-    } else if let Some((_, handler)) = engine.activities.resolve_handler(&work.name) {
-        work.execute(engine, handler, &held, slot).await;
-    } else {
-        work.not_registered(engine).await;
+    let handler = engine.activities.resolve_handler(&work.name);
+    let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
+    match handler {
+        None if waits => work.wait_for_code(engine).await,
+        _ if work.attempt > engine.options.max_attempts => work.poison(engine).await,
+        Some((_, handler)) => work.execute(engine, handler, slot).await,
+        None => work.not_registered(engine).await,
     }
     engine
         .metrics
@@ -101,8 +80,8 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: Claimed, slot: usize) {
 }
 
 impl Work {
-    /// Takes the claim apart. Something that is not an activity has no business here: it is set aside.
-    async fn of(claimed: ClaimedWork, engine: &Engine) -> Option<Self> {
+    /// Takes the claim apart. Something that is not an activity has no business here and becomes a dead letter.
+    async fn of(claimed: ClaimedActivity, engine: &Engine) -> Option<Self> {
         match claimed.item {
             WorkItem::ActivityExecute {
                 instance,
@@ -122,37 +101,32 @@ impl Work {
                 input,
                 session_id,
                 tag,
-                lock_token: claimed.lock_token,
-                attempt: claimed.attempt_count,
+                attempt: claimed.attempt,
+                incarnation: claimed.incarnation,
+                lease: claimed.lease,
             }),
             other => {
-                stray::set_aside(engine, &claimed.lock_token, &other).await;
+                wrong_kind::dead_letter(engine, claimed.lease, &other).await;
                 None
             }
         }
     }
 
-    async fn execute(
-        self,
-        engine: &Arc<Engine>,
-        handler: Arc<dyn ActivityHandler>,
-        held: &Held,
-        slot: usize,
-    ) {
-        let cancelled = held.lost().clone();
-        let registered =
-            engine
-                .running
-                .register(self.activity.clone(), &self.lock_token, cancelled.clone());
+    async fn execute(self, engine: &Arc<Engine>, handler: Arc<dyn ActivityHandler>, slot: usize) {
+        let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
         let worker_id = ctx.worker_id().to_owned();
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
-        drop(registered);
         let seconds = started.elapsed().as_secs_f64();
         match ended {
-            Ended::Cancelled => self.note(engine, "cancelled", seconds),
+            Ended::Cancelled => {
+                engine
+                    .metrics
+                    .count_activity(&self.end("cancelled", seconds));
+                self.lease.end();
+            }
             Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
         }
     }
@@ -168,6 +142,7 @@ impl Work {
             .of(
                 engine.store.as_ref(),
                 &self.activity.instance,
+                self.incarnation,
                 self.activity.execution_id,
             )
             .await;
@@ -189,10 +164,12 @@ impl Work {
             tag: self.tag.clone(),
         };
         let shutdown = engine.stop.clone();
-        ActivityContext::new(identity, cancelled, shutdown, Arc::clone(&engine.store))
+        let client = Client::new(Arc::clone(&engine.store))
+            .with_payload_limit(engine.options.payload_bytes_max);
+        ActivityContext::new(identity, cancelled, shutdown, client)
     }
 
-    /// Runs the handler. A panic stays there, and a deaf one is dropped when its time is up.
+    /// Runs the handler. A panic ends here. A handler that ignores its cancellation is dropped after the grace period.
     async fn invoke(
         &self,
         engine: &Engine,
@@ -242,7 +219,7 @@ impl Work {
 
     async fn complete(
         self,
-        engine: &Engine,
+        engine: &Arc<Engine>,
         worker_id: &str,
         result: Result<String, String>,
         seconds: f64,
@@ -278,8 +255,35 @@ impl Work {
                 )
             }
         };
-        if self.acknowledge(engine, item).await {
-            self.note(engine, outcome, seconds);
+        self.store(engine, outcome, item, seconds).await;
+    }
+
+    /// Counts the end and stores the completion.
+    async fn store(
+        self,
+        engine: &Arc<Engine>,
+        outcome: &'static str,
+        item: WorkItem,
+        seconds: f64,
+    ) {
+        let end = self.end(outcome, seconds);
+        // The instance may end with this result, and its client may look at the counters before this task goes on.
+        engine.metrics.count_activity(&end);
+        let completion = Completion {
+            lease: self.lease,
+            item,
+            end,
+        };
+        completion.store(engine).await;
+    }
+
+    fn end(&self, outcome: &'static str, seconds: f64) -> ActivityEnd {
+        ActivityEnd {
+            name: self.name.clone(),
+            outcome,
+            attempt: self.attempt,
+            tag: self.tag.clone(),
+            seconds,
         }
     }
 
@@ -303,58 +307,19 @@ impl Work {
         }
     }
 
-    fn note(&self, engine: &Engine, outcome: &'static str, seconds: f64) {
-        engine.metrics.record_activity(
-            &self.name,
-            outcome,
-            self.attempt,
-            self.tag.as_deref(),
-            seconds,
-        );
-    }
-
-    /// Stores the completion; false if it could not be stored and the activity will run again.
-    async fn acknowledge(&self, engine: &Engine, item: WorkItem) -> bool {
-        let mut pauses = RETRY_PAUSES_MS.iter();
-        loop {
-            let result = engine
-                .store
-                .ack_work_item(&self.lock_token, Some(item.clone()))
-                .await;
-            let error = match result {
-                Ok(()) => {
-                    engine.turns_ready.notify_one();
-                    return true;
-                }
-                Err(error) => error,
-            };
-            match pauses.next() {
-                Some(ms) if error.is_retryable() => {
-                    tokio::time::sleep(Duration::from_millis(*ms)).await;
-                }
-                _ if !error.is_lease_lost() => {
-                    tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
-                    engine.metrics.record_activity_infra_error(&self.name);
-                    self.abandon(engine, RETRY_DELAY, false).await;
-                    return false;
-                }
-                _ => {
-                    // The lease is gone: cancelled, or taken over by another worker that answers instead.
-                    tracing::debug!(target: "duroxide::runtime::worker", %error, "result discarded, the activity's lease is gone");
-                    return false;
-                }
-            }
+    /// Leaves the activity to a node that has its handler.
+    async fn wait_for_code(self, engine: &Engine) {
+        if engine.code_wanted.is_news(&self.name) {
+            line!(
+                warn,
+                "Activity not registered here; it waits for a node that has it",
+                self,
+                engine.runtime_id
+            );
+            engine.metrics.record_activity_config_error(&self.name);
         }
-    }
-
-    async fn abandon(&self, engine: &Engine, delay: Duration, ignore_attempt: bool) {
-        let given_back = engine
-            .store
-            .abandon_work_item(&self.lock_token, Some(delay), ignore_attempt)
-            .await;
-        if let Err(error) = given_back {
-            tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
-        }
+        let delay = engine.options.unregistered_backoff.delay(self.attempt);
+        give_back(engine, self.lease, Some(delay), true).await;
     }
 
     async fn not_registered(self, engine: &Engine) {
@@ -367,10 +332,10 @@ impl Work {
             delay.as_secs_f64()
         );
         engine.metrics.record_activity_config_error(&self.name);
-        self.abandon(engine, delay, false).await;
+        give_back(engine, self.lease, Some(delay), false).await;
     }
 
-    async fn poison(self, engine: &Engine) {
+    async fn poison(self, engine: &Arc<Engine>) {
         let item = WorkItem::ActivityExecute {
             instance: self.activity.instance.clone(),
             execution_id: self.activity.execution_id,
@@ -397,9 +362,8 @@ impl Work {
             error = %details.display_message(),
             "Activity poisoned"
         );
-        if self.acknowledge(engine, self.failed(details)).await {
-            engine.metrics.record_activity_poison();
-        }
+        let item = self.failed(details);
+        self.store(engine, "poison", item, 0.0).await;
     }
 }
 

@@ -1,12 +1,14 @@
 //! Activities: claim, run, complete. One claim loop, as many activities at once as there are slots.
 
 mod cancellation;
+mod claimed;
+mod complete;
 mod dispatcher;
 mod execute;
 mod names;
 mod sessions;
-mod stray;
 mod syscalls;
+mod wrong_kind;
 
 pub(crate) use cancellation::RunningActivities;
 pub(crate) use dispatcher::{can_work, dispatch};

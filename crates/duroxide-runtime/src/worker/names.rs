@@ -3,15 +3,16 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Incarnation, Provider};
 use lru::LruCache;
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
-type Key = (String, u64);
+/// A life of an instance, and its execution: another instance under the same id has another life.
+type Key = (Incarnation, u64);
 type NameAndVersion = (String, String);
 
-/// Names and versions of handlers by instance and execution.
+/// Names and versions of handlers by life of an instance and execution.
 pub(crate) struct HandlerNames {
     known: Mutex<LruCache<Key, NameAndVersion>>,
 }
@@ -23,37 +24,38 @@ impl HandlerNames {
         }
     }
 
-    pub(crate) fn remember(&self, instance: &str, execution_id: u64, name: &str, version: &str) {
+    pub(crate) fn remember(&self, life: Incarnation, execution_id: u64, name: &str, version: &str) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (instance.to_owned(), execution_id);
+        let key = (life, execution_id);
         if !known.contains(&key) {
             known.push(key, (name.to_owned(), version.to_owned()));
         }
     }
 
-    /// Name and version; `"unknown"` if the store does not know either.
+    /// Name and version; `"unknown"` if the store does not know either. Without a life nothing is remembered.
     pub(crate) async fn of(
         &self,
         store: &dyn Provider,
         instance: &str,
+        life: Option<Incarnation>,
         execution_id: u64,
     ) -> NameAndVersion {
-        let key = (instance.to_owned(), execution_id);
-        let remembered = self
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .cloned();
-        if let Some(found) = remembered {
+        if let Some(found) = life.and_then(|life| self.remembered(life, execution_id)) {
             return found;
         }
         match store.execution_handler(instance, execution_id).await {
             Ok(Some((name, version))) => {
-                self.remember(instance, execution_id, &name, &version);
+                if let Some(life) = life {
+                    self.remember(life, execution_id, &name, &version);
+                }
                 (name, version)
             }
             Ok(None) | Err(_) => ("unknown".to_owned(), "unknown".to_owned()),
         }
+    }
+
+    fn remembered(&self, life: Incarnation, execution_id: u64) -> Option<NameAndVersion> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(life, execution_id)).cloned()
     }
 }

@@ -11,7 +11,7 @@ use duroxide_core::provider::SessionFetchConfig;
 use lru::LruCache;
 use tokio_util::sync::CancellationToken;
 
-use super::execute::Claimed;
+use super::claimed::ClaimedActivity;
 use crate::engine::Engine;
 use crate::options::renewal_interval;
 
@@ -24,7 +24,7 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("1024 is not zer
 #[derive(Default)]
 struct Session {
     running: usize,
-    waiting: VecDeque<Claimed>,
+    waiting: VecDeque<ClaimedActivity>,
 }
 
 /// Sessions this runtime serves.
@@ -38,11 +38,11 @@ pub(super) struct Sessions {
 /// What becomes of an activity that belongs to a session.
 pub(super) enum Admission {
     /// It runs now.
-    Run(Claimed, Place),
+    Run(ClaimedActivity, Place),
     /// It runs after the others of its session.
     Waits,
     /// There is no room for it here.
-    Full(Claimed),
+    Full(ClaimedActivity),
 }
 
 impl Sessions {
@@ -58,17 +58,27 @@ impl Sessions {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many more sessions may be served.
+    pub(super) fn room(&self, engine: &Engine) -> usize {
+        let busy = self.busy().len();
+        engine.options.max_sessions_per_runtime.saturating_sub(busy)
+    }
+
     /// What to ask the store for: session-bound work only while another session may be served.
     pub(super) fn config(&self, engine: &Engine) -> Option<SessionFetchConfig> {
-        let room = self.busy().len() < engine.options.max_sessions_per_runtime;
-        room.then(|| SessionFetchConfig {
+        (self.room(engine) > 0).then(|| SessionFetchConfig {
             owner_id: owner(engine),
             lock_timeout: engine.options.session_lock_timeout,
         })
     }
 
     /// Finds an activity its place.
-    pub(super) fn admit(self: &Arc<Self>, engine: &Engine, id: &str, work: Claimed) -> Admission {
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        engine: &Engine,
+        id: &str,
+        work: ClaimedActivity,
+    ) -> Admission {
         let mut busy = self.busy();
         if !busy.contains_key(id) && busy.len() >= engine.options.max_sessions_per_runtime {
             return Admission::Full(work);
@@ -117,7 +127,7 @@ impl Place {
     }
 
     /// The next activity of the session; gives the place up if there is none.
-    pub(super) fn next(mut self) -> Option<(Claimed, Self)> {
+    pub(super) fn next(mut self) -> Option<(ClaimedActivity, Self)> {
         // One lock for both, so that nothing can begin to wait for a place that is being given up.
         let mut busy = self.sessions.busy();
         let waiting = busy.get_mut(&self.id).and_then(|s| s.waiting.pop_front());
@@ -156,7 +166,8 @@ fn owner(engine: &Engine) -> String {
         .unwrap_or_else(|| format!("work-{}", engine.runtime_id))
 }
 
-/// Renews the sessions of this runtime and sweeps those that nobody owns.
+/// Renews the sessions of this runtime and sweeps those that nobody owns. Goes on while a shutdown lets activities finish:
+/// their sessions must not move meanwhile.
 pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) {
     let renew_every = renewal_interval(
         engine.options.session_lock_timeout,
@@ -167,19 +178,20 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
     renew.reset();
     sweep.reset();
     let owner = owner(&engine);
+    let store = engine.store_of_keepers();
     loop {
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
-            () = engine.stop.cancelled() => return,
+            () = engine.abort.cancelled() => return,
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {
                 let lease = engine.options.session_lock_timeout;
-                if let Err(error) = engine.store.renew_session_lock(&[owner.as_str()], lease, idle).await {
+                if let Err(error) = store.renew_session_lock(&[owner.as_str()], lease, idle).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");
                 }
             }
-            _ = sweep.tick() => {
-                if let Err(error) = engine.store.cleanup_orphaned_sessions(idle).await {
+            _ = sweep.tick(), if !engine.stop.is_cancelled() => {
+                if let Err(error) = store.cleanup_orphaned_sessions(idle).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "sweeping sessions failed");
                 }
             }

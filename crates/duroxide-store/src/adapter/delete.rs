@@ -48,7 +48,8 @@ struct Found {
     id: String,
     row: Option<(Vec<u8>, InstanceRow)>,
     executions: Vec<Entry>,
-    children: Vec<String>,
+    /// Those of earlier lives included.
+    children: Vec<Entry>,
 }
 
 impl Found {
@@ -71,20 +72,23 @@ impl Found {
             }
             None => None,
         };
-        let children = children.into_entries()?.into_iter().map(|entry| entry.key);
         Ok(Self {
             id: id.to_owned(),
             row,
             executions: executions.into_entries()?,
-            children: children.collect(),
+            children: children.into_entries()?,
         })
     }
 
     fn check(&self, ids: &BTreeSet<&String>, force: bool) -> Result<()> {
-        if let Some(child) = self.children.iter().find(|child| !ids.contains(child)) {
+        let life = self.row.as_ref().and_then(|(_, row)| row.life());
+        let mut own = self.children.iter();
+        let left_out =
+            |child: &&Entry| names::is_child(&child.value, life) && !ids.contains(&child.key);
+        if let Some(child) = own.find(left_out) {
             return Err(Error::WouldOrphan {
                 parent: self.id.clone(),
-                child: child.clone(),
+                child: child.key.clone(),
             });
         }
         let Some(current) = self.executions.last() else {
@@ -163,7 +167,11 @@ impl Plan {
         });
         self.batch.guards.push(Guard::Keys {
             scope: names::children(id),
-            keys: found.children.clone(),
+            keys: found
+                .children
+                .iter()
+                .map(|child| child.key.clone())
+                .collect(),
         });
         let keys = found.executions.iter().map(|entry| entry.key.clone());
         self.batch.guards.push(Guard::Keys {

@@ -65,8 +65,8 @@ pub(super) async fn instance<S: EventStore>(store: &S, id: &str) -> Result<Insta
     let current = read::execution_row(store, id, row.execution).await?;
     Ok(InstanceInfo {
         instance_id: id.to_owned(),
-        orchestration_name: row.name,
-        orchestration_version: row.version,
+        orchestration_name: row.name.clone(),
+        orchestration_version: row.version.clone(),
         current_execution_id: row.execution,
         status: current
             .as_ref()
@@ -74,7 +74,7 @@ pub(super) async fn instance<S: EventStore>(store: &S, id: &str) -> Result<Insta
         output: current.and_then(|current| current.output),
         created_at: row.created_at,
         updated_at: row.updated_at,
-        parent_instance_id: row.parent,
+        parent_instance_id: living_parent(store, row).await?,
     })
 }
 
@@ -152,13 +152,26 @@ fn to_usize(count: u64) -> usize {
 }
 
 pub(super) async fn children<S: EventStore>(store: &S, instance: &str) -> Result<Vec<String>> {
-    let entries = store.entries(&names::children(instance)).await?;
-    Ok(entries.into_iter().map(|entry| entry.key).collect())
+    let row = read::instance_row(store, instance).await?;
+    let life = row.and_then(|row| row.life());
+    let entries = store.entries(&names::children(instance)).await?.into_iter();
+    let own = entries.filter(|entry| names::is_child(&entry.value, life));
+    Ok(own.map(|entry| entry.key).collect())
 }
 
 pub(super) async fn parent<S: EventStore>(store: &S, instance: &str) -> Result<Option<String>> {
     match read::instance_row(store, instance).await? {
-        Some(row) => Ok(row.parent),
+        Some(row) => living_parent(store, row).await,
         None => Err(Error::InstanceNotFound(instance.to_owned())),
     }
+}
+
+/// The parent that started an instance; none once that was deleted, whether or not its id lives again.
+async fn living_parent<S: EventStore>(store: &S, row: InstanceRow) -> Result<Option<String>> {
+    let (Some(parent), Some(life)) = (&row.parent, row.parent_life()) else {
+        return Ok(row.parent);
+    };
+    let found = read::instance_row(store, parent).await?;
+    let lives = found.is_some_and(|found| found.life() == Some(life));
+    Ok(row.parent.filter(|_| lives))
 }

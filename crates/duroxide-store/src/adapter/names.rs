@@ -1,6 +1,7 @@
 //! Where things live in the generic store: names of queues, scopes and keys. Only this file spells them.
 
 use duroxide_core::WorkItem;
+use duroxide_core::provider::Incarnation;
 
 use super::error::{Error, Result};
 use crate::queue::{NewMessage, Queue, Visible};
@@ -35,9 +36,19 @@ pub(super) fn parse_execution_key(key: &str) -> Result<u64> {
     })
 }
 
-/// Scope that lists the direct children of an instance.
+/// Scope that lists the direct children of an instance, those of its earlier lives included; see [`is_child`].
 pub(super) fn children(instance: &str) -> String {
     format!("children/{instance}")
+}
+
+/// Content of a child's entry: which life of the parent started it.
+pub(super) fn child_value(parent: Option<Incarnation>) -> Vec<u8> {
+    parent.map_or_else(Vec::new, |life| life.to_stored().to_string().into_bytes())
+}
+
+/// Whether a child with this entry was started by this life of the parent. Entries of earlier releases name none.
+pub(super) fn is_child(value: &[u8], parent: Option<Incarnation>) -> bool {
+    value.is_empty() || value == child_value(parent)
 }
 
 /// Scope of key-values at the end of the previous execution.

@@ -13,8 +13,9 @@ use duroxide_core::{Event, WorkItem};
 
 use super::error::{Error, Result};
 use super::names::{TURNS, WORK};
+use super::token::TurnToken;
 use super::turn::commit::Turn;
-use super::{StoreProvider, Watch, ms, names, read, token, turn, work};
+use super::{StoreProvider, Watch, ms, names, read, turn, work};
 use crate::EventStore;
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
@@ -65,12 +66,12 @@ impl<S: EventStore> StoreProvider<S> {
         delay: Option<Duration>,
         forgive: bool,
     ) -> Result<()> {
-        let (lease, _) = token::parse_turn(lock_token)?;
+        let lease = TurnToken::parse(lock_token)?.lease;
         Ok(self.store.release(&lease, after(delay), forgive).await?)
     }
 
     async fn renew_turn(&self, lock_token: &str, extend_for: Duration) -> Result<()> {
-        let (lease, _) = token::parse_turn(lock_token)?;
+        let lease = TurnToken::parse(lock_token)?.lease;
         Ok(self.store.renew(&lease, ms(extend_for)).await?)
     }
 }

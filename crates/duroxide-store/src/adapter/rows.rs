@@ -1,7 +1,7 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
 use duroxide_core::ErrorDetails;
-use duroxide_core::provider::OutcomeStatus;
+use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,22 @@ pub(super) struct InstanceRow {
     pub(super) custom_status: Option<String>,
     #[serde(default)]
     pub(super) custom_status_version: u64,
+    /// Which life of the id; a row of an earlier release has none until its next turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) incarnation: Option<i64>,
+    /// Which life of the parent started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parent_incarnation: Option<i64>,
+}
+
+impl InstanceRow {
+    pub(super) fn life(&self) -> Option<Incarnation> {
+        self.incarnation.and_then(Incarnation::from_stored)
+    }
+
+    pub(super) fn parent_life(&self) -> Option<Incarnation> {
+        self.parent_incarnation.and_then(Incarnation::from_stored)
+    }
 }
 
 /// One execution.

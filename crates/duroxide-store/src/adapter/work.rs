@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, TURNS, WORK};
-use super::{dead_letters, ms, rows};
+use super::{dead_letters, ms, rows, token};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
@@ -52,6 +52,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     item,
                     lock_token: one.token.to_string(),
                     attempt_count: message.attempts,
+                    incarnation: token::life_of(message.stamp),
                 }),
                 Err(error) => set_aside(store, &one.token, message, &error.to_string()).await?,
             }

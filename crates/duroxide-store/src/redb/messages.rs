@@ -23,6 +23,7 @@ type Row = (
     Option<&'static str>,
     Option<&'static str>,
     Option<&'static str>,
+    Option<u64>,
     &'static [u8],
     u64,
 );
@@ -36,6 +37,7 @@ pub(super) fn insert(tables: &mut Tables<'_>, queue: &str, message: &Message) ->
         message.key.as_deref(),
         message.affinity.as_deref(),
         message.label.as_deref(),
+        message.stamp,
         message.payload.as_slice(),
         message.enqueued_at,
     );
@@ -89,13 +91,14 @@ pub(super) fn load(
         return Ok(None);
     };
     let state = load_state(states, id)?;
-    let (group, key, affinity, label, payload, enqueued_at) = row.value();
+    let (group, key, affinity, label, stamp, payload, enqueued_at) = row.value();
     Ok(Some(Message {
         id,
         group: group.to_owned(),
         key: key.map(str::to_owned),
         affinity: affinity.map(str::to_owned),
         label: label.map(str::to_owned),
+        stamp,
         payload: payload.to_vec(),
         visible_at: state.visible_at,
         enqueued_at,

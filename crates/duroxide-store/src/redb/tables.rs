@@ -60,8 +60,8 @@ tables! {
         entries: (Text, Text) => &'static [u8];
         /// How each queue delivers: whether in groups.
         queues: Text => bool;
-        /// Queue, message to group, key, affinity, label, payload, time of enqueueing.
-        messages: (Text, u64) => (Text, Label, Label, Label, &'static [u8], u64);
+        /// Queue, message to group, key, affinity, label, stamp, payload, time of enqueueing.
+        messages: (Text, u64) => (Text, Label, Label, Label, Option<u64>, &'static [u8], u64);
         /// Message to visible time, attempts, place (single delivery: 0 ready, else waiting until), lease.
         states: u64 => (u64, u32, Option<u64>, Label);
         /// Queue, group, visible time, message.
@@ -90,4 +90,4 @@ tables! {
 }
 
 /// What `numbers["format"]` must say.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;

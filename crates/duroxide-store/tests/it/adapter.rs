@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    ExecutionMetadata, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
+    ExecutionMetadata, Incarnation, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
@@ -176,11 +176,12 @@ async fn a_message_that_does_not_decode_is_set_aside_and_the_rest_goes_on() {
 }
 
 #[derive(Debug)]
-struct Holds(u64);
+struct Holds(u64, Incarnation);
 
 impl duroxide_core::provider::CachedHistories for Holds {
     fn cached(&self, _: &str) -> Option<duroxide_core::provider::CachedHistory> {
         Some(duroxide_core::provider::CachedHistory {
+            incarnation: self.1,
             execution_id: 1,
             last_event_id: self.0,
         })
@@ -191,18 +192,20 @@ impl duroxide_core::provider::CachedHistories for Holds {
 async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     begin(&provider, "a").await;
-    for (held, expected, events) in [(1, TurnHistory::Unchanged, 0), (7, TurnHistory::Loaded, 1)] {
+    let mut life = Incarnation::from_random(0);
+    for (held, unchanged, events) in [(7, false, 1), (1, true, 0)] {
         provider
             .enqueue_for_orchestrator(raised("a"), None)
             .await
             .unwrap();
         let claim = TurnClaim {
-            cached: Some(std::sync::Arc::new(Holds(held))),
+            cached: Some(std::sync::Arc::new(Holds(held, life))),
             ..TurnClaim::new(4, LOCK, Duration::ZERO)
         };
         let turns = provider.claim_turns(claim).await.unwrap();
         assert_eq!(turns.len(), 1);
-        assert_eq!(turns[0].history, expected);
+        life = turns[0].incarnation.unwrap();
+        assert_eq!(turns[0].history != TurnHistory::Loaded, unchanged);
         assert_eq!(turns[0].item.history.len(), events);
         let token = &turns[0].lock_token;
         provider

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{ClaimedTurn, TurnClaim};
+use duroxide_core::provider::{ClaimedTurn, Incarnation, TurnClaim};
 use semver::Version;
 use tokio::time::Instant;
 
@@ -17,10 +17,11 @@ use crate::EventStore;
 use crate::adapter::dead_letters;
 use crate::adapter::error::{Result, unless_lost};
 use crate::adapter::names::{INSTANCES, TURNS};
-use crate::adapter::rows;
+use crate::adapter::rows::{self, InstanceRow};
+use crate::adapter::token;
 use crate::atomic::{Batch, Operation};
 use crate::lease::After;
-use crate::queue::{Claim, Claimed, Labels};
+use crate::queue::{Claim, Claimed, Labels, Message};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
     store: &S,
@@ -107,6 +108,38 @@ async fn open<S: EventStore>(
     }))
 }
 
+/// Which life of the instance was claimed.
+#[derive(Debug, Clone, Copy)]
+enum Life {
+    /// It does not exist yet.
+    Unborn,
+    /// Its row is older than lives are, or does not decode.
+    Untold,
+    Known(Incarnation),
+}
+
+fn current_life(claimed: &Claimed) -> Life {
+    let Some(row) = &claimed.attached else {
+        return Life::Unborn;
+    };
+    let row = rows::decode::<InstanceRow>(row, || format!("row of instance {}", claimed.group));
+    let life = row.ok().and_then(|row| row.life());
+    life.map_or(Life::Untold, Life::Known)
+}
+
+/// Whether a message was sent to another life of the instance than the one that was claimed. The stamp of a start
+/// names its sender.
+fn is_of_another_life(message: &Message, item: &WorkItem, life: Life) -> bool {
+    let Some(stamp) = token::life_of(message.stamp).filter(|_| !item.is_start()) else {
+        return false;
+    };
+    match life {
+        Life::Unborn => true,
+        Life::Untold => false,
+        Life::Known(life) => stamp != life,
+    }
+}
+
 /// The messages' content; `None` if some had to be set aside, and the instance was given back to be claimed again.
 ///
 /// The release is the fence of the batch: it fails once somebody else has taken the lease over, but not because the
@@ -114,8 +147,13 @@ async fn open<S: EventStore>(
 async fn decode<S: EventStore>(store: &S, claimed: &Claimed) -> Result<Option<Vec<WorkItem>>> {
     let mut items = Vec::with_capacity(claimed.messages.len());
     let mut broken = Vec::new();
+    let life = current_life(claimed);
     for message in &claimed.messages {
         match rows::decode(&message.payload, || format!("message {}", message.id)) {
+            Ok(item) if is_of_another_life(message, &item, life) => {
+                let reason = "it is for an earlier instance of this id, which was deleted";
+                broken.push((message, reason.to_owned()));
+            }
             Ok(item) => items.push(item),
             Err(error) => broken.push((message, error.to_string())),
         }

@@ -7,8 +7,9 @@ use duroxide_core::{Event, WorkItem};
 use super::{kv, plan};
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
+use crate::adapter::names;
 use crate::adapter::rows::{self, ExecutionRow, InstanceRow, RUNNING};
-use crate::adapter::{names, token};
+use crate::adapter::token::TurnToken;
 use crate::atomic::{Answer, Batch, Guard, Query};
 use crate::lease::LeaseToken;
 
@@ -41,12 +42,13 @@ impl Turn<'_> {
 }
 
 pub(in crate::adapter) async fn run<S: EventStore>(store: &S, turn: Turn<'_>) -> Result<()> {
-    let (lease, instance) = token::parse_turn(turn.lock_token)?;
+    let token = TurnToken::parse(turn.lock_token)?;
+    let (lease, instance) = (token.lease.clone(), token.instance);
     let before = read_before(store, &lease, instance, &turn).await?;
     if turn.history.iter().any(|event| event.event_id == 0) {
         return Err(Error::ZeroEventId);
     }
-    let operations = plan::run(instance, &lease, &turn, before, store.now_ms())?;
+    let operations = plan::run(&token, &turn, before, store.now_ms())?;
     let batch = Batch {
         guards: vec![Guard::Lease(lease)],
         operations,

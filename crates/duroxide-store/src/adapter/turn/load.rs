@@ -5,13 +5,15 @@
 use std::collections::HashMap;
 
 use duroxide_core::provider::{
-    CachedHistories, ClaimedTurn, KvEntry, OrchestrationItem, TurnHistory,
+    CachedHistories, CachedHistory, ClaimedTurn, Incarnation, KvEntry, OrchestrationItem,
+    TurnHistory,
 };
 use duroxide_core::{Event, INITIAL_EXECUTION_ID, WorkItem};
 
 use crate::EventStore;
 use crate::adapter::error::Result;
 use crate::adapter::rows::{self, InstanceRow, KvRow};
+use crate::adapter::token::TurnToken;
 use crate::adapter::{names, read, token};
 use crate::atomic::{Answer, Query};
 use crate::log::Record;
@@ -32,6 +34,8 @@ pub(super) struct Known {
     name: String,
     version: String,
     execution: u64,
+    /// Its life; without a row, the one that the commit of this turn gives it.
+    life: Incarnation,
     /// Why its row does not decode.
     error: Option<String>,
 }
@@ -46,7 +50,10 @@ pub(super) async fn resolve<S: EventStore>(
     if let Some(row) = &claimed.attached {
         let row = rows::decode::<InstanceRow>(row, || format!("row of instance {instance}"));
         return Ok(Some(match row {
-            Ok(row) => Known::new(row.name, row.version, row.execution),
+            Ok(row) => Known {
+                life: row.life().unwrap_or_else(token::new_life),
+                ..Known::new(row.name, row.version, row.execution)
+            },
             Err(error) => Known {
                 error: Some(error.to_string()),
                 ..Known::nameless(INITIAL_EXECUTION_ID)
@@ -92,6 +99,7 @@ impl Known {
             name,
             version,
             execution,
+            life: token::new_life(),
             error: None,
         }
     }
@@ -114,8 +122,8 @@ pub(super) async fn run<S: EventStore>(
         Some(cached) => {
             for (open, unchanged) in confirm(store, cached, opened).await? {
                 match unchanged {
-                    true => turns.push(open.into_turn(TurnHistory::Unchanged)),
-                    false => to_load.push(open),
+                    Some(held) => turns.push(open.into_turn(TurnHistory::Unchanged(held))),
+                    None => to_load.push(open),
                 }
             }
         }
@@ -137,41 +145,43 @@ pub(super) async fn run<S: EventStore>(
     Ok(turns)
 }
 
-/// Asks whether the caller's copies are current; a copy is if its last event is the last one stored.
+/// Asks whether the caller's copies are current; a copy is if it is of this life and its last event is the last one
+/// stored.
 async fn confirm<S: EventStore>(
     store: &S,
     cached: &dyn CachedHistories,
     opened: Vec<Opened>,
-) -> Result<Vec<(Opened, bool)>> {
+) -> Result<Vec<(Opened, Option<CachedHistory>)>> {
     let hints: Vec<_> = opened
         .iter()
         .map(|open| {
             let hint = cached.cached(&open.claimed.group)?;
-            let same_execution = hint.execution_id == open.known.execution;
-            (same_execution && open.known.error.is_none()).then_some(hint.last_event_id)
+            let same_life = hint.incarnation == open.known.life;
+            let same = same_life && hint.execution_id == open.known.execution;
+            (same && open.known.error.is_none()).then_some(hint)
         })
         .collect();
     let mut queries = Vec::new();
     for (open, hint) in opened.iter().zip(&hints) {
-        if let Some(last) = hint {
+        if let Some(held) = hint {
             queries.push(open.lease_query());
-            queries.push(open.events_query(*last, 2));
+            queries.push(open.events_query(held.last_event_id, 2));
         }
     }
     if queries.is_empty() {
-        return Ok(opened.into_iter().map(|open| (open, false)).collect());
+        return Ok(opened.into_iter().map(|open| (open, None)).collect());
     }
     let mut answers = store.query(queries).await?.into_iter();
     let mut confirmed = Vec::with_capacity(opened.len());
     for (open, hint) in opened.into_iter().zip(hints) {
-        let Some(last) = hint else {
-            confirmed.push((open, false));
+        let Some(held) = hint else {
+            confirmed.push((open, None));
             continue;
         };
         let ours = next(&mut answers)?.into_lease()?.is_some();
         let tail = next(&mut answers)?.into_events()?;
-        let current = matches!(tail.as_slice(), [only] if only.number == last);
-        confirmed.push((open, ours && current));
+        let current = matches!(tail.as_slice(), [only] if only.number == held.last_event_id);
+        confirmed.push((open, (ours && current).then_some(held)));
     }
     Ok(confirmed)
 }
@@ -205,6 +215,17 @@ impl Opened {
         ]
     }
 
+    fn lock_token(&self) -> TurnToken<'_> {
+        let mut started = self.claimed.messages.iter().zip(&self.items);
+        let started = started.find(|(_, item)| matches!(item, WorkItem::StartOrchestration { .. }));
+        TurnToken {
+            lease: self.claimed.token.clone(),
+            instance: &self.claimed.group,
+            life: Some(self.known.life),
+            parent_life: started.and_then(|(message, _)| token::life_of(message.stamp)),
+        }
+    }
+
     fn loaded(self, history: &[Record], key_values: &[Entry]) -> ClaimedTurn {
         let instance = &self.claimed.group;
         let history = match &self.known.error {
@@ -231,7 +252,8 @@ impl Opened {
         let attempts = self.claimed.messages.iter().map(|m| m.attempts);
         let message_attempts: Vec<u32> = attempts.collect();
         ClaimedTurn {
-            lock_token: token::of_turn(&self.claimed.token, &self.claimed.group),
+            lock_token: self.lock_token().write(),
+            incarnation: Some(self.known.life),
             attempt_count: message_attempts.iter().copied().max().unwrap_or(1),
             message_attempts,
             history,

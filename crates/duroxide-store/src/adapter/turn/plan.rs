@@ -1,7 +1,7 @@
 //! From a turn to its writes. Pure: in goes what was stored before, out come the operations, in the order the contract
 //! asks for.
 
-use duroxide_core::provider::OutcomeStatus;
+use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use duroxide_core::{Event, EventKind, WorkItem};
 
 use super::commit::{Before, Turn};
@@ -9,20 +9,21 @@ use super::kv;
 use crate::adapter::error::Result;
 use crate::adapter::names::{self, INSTANCES, TURNS, WORK};
 use crate::adapter::rows::{self, ExecutionRow, InstanceRow, Outcome};
+use crate::adapter::token::{TurnToken, stamp_of};
 use crate::atomic::Operation;
-use crate::lease::LeaseToken;
 use crate::log::Record;
-use crate::queue::Visible;
+use crate::queue::{NewMessage, Visible};
 
 pub(super) fn run(
-    instance: &str,
-    lease: &LeaseToken,
+    token: &TurnToken<'_>,
     turn: &Turn<'_>,
     before: Before,
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
+    let instance = token.instance;
+    let lives = Lives::of(token, before.row.as_ref());
     let mut operations = vec![Operation::Complete {
-        lease: lease.clone(),
+        lease: token.lease.clone(),
     }];
     let first_of_execution = before.execution.is_none();
     let execution = execution_row(turn, before.execution, now_ms);
@@ -42,7 +43,7 @@ pub(super) fn run(
         key: names::execution_key(turn.execution),
         value: rows::encode(&execution)?,
     });
-    write_instance(instance, turn, before.row, now_ms, &mut operations)?;
+    write_instance(instance, lives, turn, before.row, now_ms, &mut operations)?;
     operations.push(append(instance, turn.execution, &turn.history)?);
     operations.extend(kv::plan(
         instance,
@@ -51,8 +52,40 @@ pub(super) fn run(
         &before.key_values,
         now_ms,
     )?);
-    send(turn, &mut operations)?;
+    send(instance, lives, turn, &mut operations)?;
     Ok(operations)
+}
+
+/// Which life of the instance writes, and which life of its parent waits for it.
+#[derive(Debug, Clone, Copy)]
+struct Lives {
+    own: Option<Incarnation>,
+    parent: Option<Incarnation>,
+}
+
+impl Lives {
+    fn of(token: &TurnToken<'_>, row: Option<&InstanceRow>) -> Self {
+        Self {
+            own: row.and_then(InstanceRow::life).or(token.life),
+            parent: match row {
+                Some(row) => row.parent_life(),
+                None => token.parent_life,
+            },
+        }
+    }
+
+    /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
+    /// with the life that it is for.
+    fn for_message(self, instance: &str, item: &WorkItem) -> Option<Incarnation> {
+        match item {
+            WorkItem::StartOrchestration {
+                parent_instance: Some(parent),
+                ..
+            } if parent == instance => self.own,
+            WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. } => self.parent,
+            _ => None,
+        }
+    }
 }
 
 fn execution_row(turn: &Turn<'_>, before: Option<ExecutionRow>, now_ms: u64) -> ExecutionRow {
@@ -80,6 +113,7 @@ fn execution_row(turn: &Turn<'_>, before: Option<ExecutionRow>, now_ms: u64) -> 
 /// The instance row exists from the first turn that names a handler and its version.
 fn write_instance(
     instance: &str,
+    lives: Lives,
     turn: &Turn<'_>,
     before: Option<InstanceRow>,
     now_ms: u64,
@@ -98,7 +132,7 @@ fn write_instance(
                 operations.push(Operation::Put {
                     scope: names::children(parent),
                     key: instance.to_owned(),
-                    value: Vec::new(),
+                    value: names::child_value(lives.parent),
                 });
             }
             InstanceRow {
@@ -110,6 +144,8 @@ fn write_instance(
                 parent: metadata.parent_instance_id.clone(),
                 custom_status: None,
                 custom_status_version: 0,
+                incarnation: None,
+                parent_incarnation: lives.parent.map(Incarnation::to_stored),
             }
         }
     };
@@ -117,6 +153,7 @@ fn write_instance(
         row.name.clone_from(name);
         row.version.clone_from(version);
     }
+    row.incarnation = lives.own.map(Incarnation::to_stored);
     row.execution = row.execution.max(turn.execution);
     row.updated_at = now_ms;
     let status = turn
@@ -159,11 +196,19 @@ pub(in crate::adapter) fn append(
 }
 
 /// Activities first, then cancellations, so that what is scheduled and cancelled in one turn is never run.
-fn send(turn: &Turn<'_>, operations: &mut Vec<Operation>) -> Result<()> {
+fn send(
+    instance: &str,
+    lives: Lives,
+    turn: &Turn<'_>,
+    operations: &mut Vec<Operation>,
+) -> Result<()> {
     for item in &turn.to_workers {
         operations.push(Operation::Enqueue {
             queue: WORK,
-            message: names::to_workers(item)?,
+            message: NewMessage {
+                stamp: stamp_of(lives.own),
+                ..names::to_workers(item)?
+            },
         });
     }
     for activity in &turn.cancelled {
@@ -180,7 +225,10 @@ fn send(turn: &Turn<'_>, operations: &mut Vec<Operation>) -> Result<()> {
         };
         operations.push(Operation::Enqueue {
             queue: TURNS,
-            message: names::to_instance(item, visible)?,
+            message: NewMessage {
+                stamp: stamp_of(lives.for_message(instance, item)),
+                ..names::to_instance(item, visible)?
+            },
         });
     }
     Ok(())

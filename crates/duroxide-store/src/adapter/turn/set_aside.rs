@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::EventStore;
+use crate::adapter::dead_letters;
 use crate::adapter::error::{Error, Result};
 use crate::adapter::names::TURNS;
-use crate::adapter::{dead_letters, token};
+use crate::adapter::token::TurnToken;
 use crate::atomic::{Batch, Guard, Operation, Query};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
@@ -14,7 +15,9 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     positions: &[usize],
     reason: &str,
 ) -> Result<()> {
-    let (lease, instance) = token::parse_turn(lock_token)?;
+    let TurnToken {
+        lease, instance, ..
+    } = TurnToken::parse(lock_token)?;
     let held = store.lease(&lease).await?;
     let Some(held) = held.filter(|held| held.valid && held.group == instance) else {
         return Err(Error::InvalidToken(format!("lease {lease} is lost")));

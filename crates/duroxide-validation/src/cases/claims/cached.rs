@@ -1,10 +1,9 @@
 //! Claiming with a history at hand: the store confirms it or loads the real one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ClaimedTurn, TurnClaim, TurnHistory,
+    CachedHistories, CachedHistory, ClaimedTurn, Incarnation, TurnClaim, TurnHistory,
 };
 
 use crate::ProviderFactory;
@@ -28,7 +27,6 @@ async fn prepared<F: ProviderFactory + ?Sized>(factory: &F) -> Bench<'_, F> {
     bench.create_with("known", first).await;
     let second = Commit::first_of(2).and(kinds::activity_scheduled("A"));
     bench.next_execution("known", second).await;
-    bench.send(items::signal("known", "go")).await;
     bench
 }
 
@@ -36,19 +34,19 @@ async fn claim_holding<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
     held: Option<(u64, u64)>,
 ) -> ClaimedTurn {
+    // A store that draws no lives confirms nothing, whatever is held.
+    let life = bench.life_of("known").await;
+    let incarnation = life.unwrap_or(Incarnation::from_random(u64::MAX));
     let held = held.map(|(execution_id, last_event_id)| CachedHistory {
+        incarnation,
         execution_id,
         last_event_id,
     });
     let claim = TurnClaim {
         cached: Some(Arc::new(Held(held))),
-        ..TurnClaim::new(1, bench.lock, Duration::ZERO)
+        ..bench.ask()
     };
-    let mut claimed = bench
-        .store
-        .claim_turns(claim)
-        .await
-        .expect("a claim does not fail");
+    let mut claimed = bench.claim_turns(claim).await;
     assert_eq!(claimed.len(), 1);
     claimed.remove(0)
 }
@@ -64,11 +62,14 @@ fn is_loaded(turn: &ClaimedTurn) {
 pub async fn a_current_history_is_confirmed_or_loaded<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = prepared(factory).await;
     let turn = claim_holding(&bench, Some((2, 2))).await;
-    assert_eq!(turn.item.messages, [items::signal("known", "go")]);
+    let expected = [items::signal("known", "which life")];
+    assert_eq!(turn.item.messages, expected);
     assert_eq!(turn.item.execution_id, 2);
     match turn.history {
         TurnHistory::Loaded => is_loaded(&turn),
-        TurnHistory::Unchanged => {
+        TurnHistory::Unchanged(held) => {
+            assert_eq!(Some(held.incarnation), turn.incarnation);
+            assert_eq!((held.execution_id, held.last_event_id), (2, 2));
             assert!(turn.item.history.is_empty());
             assert!(turn.item.kv_snapshot.is_empty());
         }

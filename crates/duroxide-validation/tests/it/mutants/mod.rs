@@ -133,6 +133,11 @@ flaws! {
     WatchTellsAnotherEnd: "a watch tells an end that is not the one stored";
     WatchCallsAllRunning: "a watch calls every instance running";
     TrustsCache: "a history in the caller's memory is confirmed unseen";
+    ConfirmsAnyLife: "a history of an earlier life is confirmed if its length is right";
+    LifePerClaim: "every claim tells a life of its own";
+    LifePerId: "all lives of an id are told as one";
+    WorkNamesNoLife: "an activity names a life that nobody has";
+    ResultsReachAnyLife: "a child's result is delivered to whoever has the parent's id";
     AheadUnleased: "a turn taken ahead holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";

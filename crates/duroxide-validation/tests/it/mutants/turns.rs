@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, KvEntry, OrchestrationItem,
-    Provider, ProviderError, ScheduledActivityIdentifier, SemverRange, TurnClaim, TurnHistory,
+    CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, Incarnation,
+    KvEntry, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier, SemverRange,
+    TurnClaim, TurnHistory,
 };
 use duroxide_core::{Event, WorkItem};
 
@@ -36,6 +37,10 @@ fn hull(ranges: &[SemverRange]) -> Vec<SemverRange> {
     ends.map(|(min, max)| SemverRange::new(min, max))
         .into_iter()
         .collect()
+}
+
+fn rand_bits() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
 }
 
 impl Mutant {
@@ -203,7 +208,16 @@ impl Mutant {
     pub(super) async fn claim_batch(&self, mut claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
         match self.flaw {
             Flaw::BatchTooLarge => claim.max += 1,
-            Flaw::TrustsCache => return self.claim_trusting(claim).await,
+            Flaw::TrustsCache => return self.claim_trusting(claim, |_, _| true).await,
+            Flaw::ConfirmsAnyLife => {
+                let right_length = |held: CachedHistory, turn: &ClaimedTurn| {
+                    held.execution_id == turn.item.execution_id
+                        && held.last_event_id == turn.item.history.len() as u64
+                };
+                return self.claim_trusting(claim, right_length).await;
+            }
+            Flaw::LifePerClaim => return self.claim_renamed(claim, |_| rand_bits()).await,
+            Flaw::LifePerId => return self.claim_renamed(claim, |id| 2 * id.len() as u64).await,
             Flaw::AheadUnleased if claim.ahead => return self.claim_unleased(claim).await,
             _ => {}
         }
@@ -220,13 +234,29 @@ impl Mutant {
         Ok(turns)
     }
 
-    async fn claim_trusting(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
-        let cached = claim.cached.clone();
+    async fn claim_renamed(
+        &self,
+        claim: TurnClaim,
+        bits: impl Fn(&str) -> u64,
+    ) -> Result<Vec<ClaimedTurn>> {
+        let mut turns = self.inner.claim_turns(claim).await?;
+        for turn in &mut turns {
+            turn.incarnation = Some(Incarnation::from_random(bits(&turn.item.instance)));
+        }
+        Ok(turns)
+    }
+
+    async fn claim_trusting(
+        &self,
+        mut claim: TurnClaim,
+        trusts: impl Fn(CachedHistory, &ClaimedTurn) -> bool,
+    ) -> Result<Vec<ClaimedTurn>> {
+        let cached = claim.cached.take();
         let mut turns = self.inner.claim_turns(claim).await?;
         for turn in &mut turns {
             let held = cached.as_ref().and_then(|c| c.cached(&turn.item.instance));
-            if held.is_some() {
-                turn.history = TurnHistory::Unchanged;
+            if let Some(held) = held.filter(|held| trusts(*held, turn)) {
+                turn.history = TurnHistory::Unchanged(held);
                 turn.item.history.clear();
                 turn.item.kv_snapshot.clear();
             }
@@ -279,10 +309,14 @@ impl Mutant {
                     .retain(|wanted| !self.notes.was_claimed(wanted));
             }
             Flaw::TimersAtOnce => {
-                let is_timer = |item: &WorkItem| matches!(item, WorkItem::TimerFired { .. });
-                let (timers, others) = turn.messages.drain(..).partition(is_timer);
-                (after.messages, turn.messages) = (timers, others);
+                after.take(turn, |item| matches!(item, WorkItem::TimerFired { .. }));
             }
+            Flaw::ResultsReachAnyLife => after.take(turn, |item| {
+                matches!(
+                    item,
+                    WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. }
+                )
+            }),
             _ => {}
         }
         Ok(after)
@@ -441,6 +475,11 @@ struct After {
 }
 
 impl After {
+    /// Keeps these messages of the turn back.
+    fn take(&mut self, turn: &mut Turn, chosen: impl FnMut(&WorkItem) -> bool) {
+        (self.messages, turn.messages) = turn.messages.drain(..).partition(chosen);
+    }
+
     async fn send(self, mutant: &Mutant) -> Result<()> {
         tokio::task::yield_now().await;
         for item in self.work {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    ClaimedWork, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkClaim,
+    ClaimedWork, Incarnation, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkClaim,
 };
 
 use super::{Flaw, Mutant};
@@ -123,7 +123,11 @@ impl Mutant {
         if self.has(Flaw::BatchTooLarge) {
             claim.max += 1;
         }
-        let works = self.inner.claim_work(claim).await?;
+        let mut works = self.inner.claim_work(claim).await?;
+        if self.has(Flaw::WorkNamesNoLife) {
+            let nobody = Some(Incarnation::from_random(0));
+            works.iter_mut().for_each(|work| work.incarnation = nobody);
+        }
         for work in &works {
             let (token, item) = (work.lock_token.clone(), work.item.clone());
             self.notes.lock().works.insert(token, item);

@@ -4,21 +4,26 @@
 use duroxide_core::WorkItem;
 
 use crate::engine::Engine;
+use crate::leases::Held;
 
-pub(super) async fn set_aside(engine: &Engine, lock_token: &str, item: &WorkItem) {
+pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     let kind = item.kind_name();
     let reason = format!("a {kind} on the worker queue is not an activity");
-    let kept = engine.store.set_aside_work_item(lock_token, &reason).await;
+    let kept = engine
+        .store
+        .set_aside_work_item(lease.token(), &reason)
+        .await;
     match kept {
         Ok(true) => {
             engine.metrics.record_set_aside_message("wrong_kind");
-            tracing::error!(target: "duroxide::runtime::worker", %kind, "an item of the worker queue that is not an activity was set aside as a dead letter");
+            tracing::error!(target: "duroxide::runtime::worker", %kind, "an item of the worker queue that is not an activity became a dead letter");
         }
-        Ok(false) => remove(engine, lock_token, item).await,
+        Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {
-            tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "setting aside an item that is not an activity failed, it will come back");
+            tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "dead-lettering an item that is not an activity failed, it will come back");
         }
     }
+    lease.end();
 }
 
 async fn remove(engine: &Engine, lock_token: &str, item: &WorkItem) {

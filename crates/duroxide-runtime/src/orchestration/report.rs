@@ -3,8 +3,9 @@
 use duroxide_core::replay::{Notes, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, WorkItem};
 
-use super::plan::{Author, TurnCommit};
+use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::Engine;
+use crate::observability::ExecutionEnd;
 
 /// Names of the children that a turn starts.
 pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
@@ -20,13 +21,13 @@ pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
 }
 
 /// Counts what a committed turn noticed besides its decisions.
-pub(super) fn note_asides(engine: &Engine, author: &Author, notes: &Notes) {
+pub(super) fn note_asides(engine: &Engine, of: &ExecutionRef, notes: &Notes) {
     for unused in &notes.unused {
         engine.metrics.record_dropped_message(unused.as_str());
     }
     for child in &notes.children_ended {
         engine.metrics.record_suborchestration_duration(
-            &author.name,
+            &of.name,
             &child.name,
             child.outcome,
             child.lived_ms as f64 / 1_000.0,
@@ -49,7 +50,7 @@ impl FirstTurn {
 
 /// What is said about a committed turn.
 #[derive(Debug)]
-pub(super) struct Facts<'a> {
+pub(super) struct TurnReport<'a> {
     pub(super) version: String,
     pub(super) started_at_ms: u64,
     pub(super) history_events: u64,
@@ -57,90 +58,90 @@ pub(super) struct Facts<'a> {
     pub(super) worker_id: &'a str,
 }
 
-impl Facts<'_> {
+impl TurnReport<'_> {
     /// Says it, once the turn is committed.
     pub(super) fn note(
         &self,
         engine: &Engine,
-        author: &Author,
+        of: &ExecutionRef,
         first: Option<&FirstTurn>,
         outcome: &Outcome,
     ) {
         if let Some(first) = first {
-            engine.metrics.record_orchestration_start(
-                &author.name,
-                &self.version,
-                first.initiated_by,
-            );
-            if author.execution_id == duroxide_core::INITIAL_EXECUTION_ID {
+            engine
+                .metrics
+                .record_orchestration_start(&of.name, &self.version, first.initiated_by);
+            if of.execution_id == duroxide_core::INITIAL_EXECUTION_ID {
                 engine.metrics.increment_active_orchestrations();
             }
             tracing::debug!(
                 target: "duroxide::runtime",
-                instance_id = %author.instance, execution_id = author.execution_id,
-                orchestration_name = %author.name, orchestration_version = %self.version,
+                instance_id = %of.instance, execution_id = of.execution_id,
+                orchestration_name = %of.name, orchestration_version = %self.version,
                 worker_id = %self.worker_id,
                 is_continue_as_new = first.initiated_by == "continueAsNew",
                 "Orchestration started"
             );
         }
-        let status = match outcome {
+        match outcome {
             Outcome::Waiting => return,
-            Outcome::Completed { .. } => {
-                self.log_end(author, "Orchestration completed");
-                "success"
-            }
+            Outcome::Completed { .. } => self.log_end(of, "Orchestration completed"),
             Outcome::ContinuedAsNew { .. } => {
-                self.log_end(author, "Orchestration continued as new");
-                engine.metrics.record_continue_as_new(&author.name);
-                "continuedAsNew"
+                self.log_end(of, "Orchestration continued as new");
+                engine.metrics.record_continue_as_new(&of.name);
             }
-            Outcome::Failed { details } => {
-                self.log_failure(author, details);
-                engine
-                    .metrics
-                    .record_orchestration_failure(&author.name, &self.version, details);
-                match details {
-                    ErrorDetails::Application {
-                        kind: AppErrorKind::Cancelled { .. },
-                        ..
-                    } => "cancelled",
-                    ErrorDetails::Poison { .. } => "poison",
-                    _ => "failed",
-                }
-            }
-        };
-        if status != "continuedAsNew" {
+            Outcome::Failed { details } => self.log_failure(of, details),
+        }
+        if !matches!(outcome, Outcome::ContinuedAsNew { .. }) {
             engine.metrics.decrement_active_orchestrations();
         }
-        let lived_ms = engine.clock.now_ms().saturating_sub(self.started_at_ms);
-        engine.metrics.record_orchestration_completion(
-            &author.name,
-            &self.version,
-            status,
-            lived_ms as f64 / 1_000.0,
-            self.turns,
-            self.history_events,
-        );
     }
 
-    fn log_end(&self, author: &Author, message: &str) {
+    /// Counts the end of an execution, if it is one. Called before the commit, whose waiting clients may look at the
+    /// counters at once; taken back if the commit does not happen.
+    pub(super) fn count_end(
+        &self,
+        engine: &Engine,
+        of: &ExecutionRef,
+        outcome: &Outcome,
+    ) -> CountedEnd {
+        let (status, failure) = match outcome {
+            Outcome::Waiting => return CountedEnd(None),
+            Outcome::Completed { .. } => ("success", None),
+            Outcome::ContinuedAsNew { .. } => ("continuedAsNew", None),
+            Outcome::Failed { details } => (failure_status(details), Some(details.clone())),
+        };
+        let lived_ms = engine.clock.now_ms().saturating_sub(self.started_at_ms);
+        let end = ExecutionEnd {
+            name: of.name.clone(),
+            version: self.version.clone(),
+            status,
+            failure,
+            seconds: lived_ms as f64 / 1_000.0,
+            turns: self.turns,
+            history_events: self.history_events,
+        };
+        engine.metrics.count_end(&end);
+        CountedEnd(Some(end))
+    }
+
+    fn log_end(&self, of: &ExecutionRef, message: &str) {
         tracing::debug!(
             target: "duroxide::runtime",
-            instance_id = %author.instance, execution_id = author.execution_id,
-            orchestration_name = %author.name, orchestration_version = %self.version,
+            instance_id = %of.instance, execution_id = of.execution_id,
+            orchestration_name = %of.name, orchestration_version = %self.version,
             worker_id = %self.worker_id, history_events = self.history_events,
             "{message}"
         );
     }
 
-    fn log_failure(&self, author: &Author, details: &ErrorDetails) {
+    fn log_failure(&self, of: &ExecutionRef, details: &ErrorDetails) {
         macro_rules! line {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
                     target: "duroxide::runtime",
-                    instance_id = %author.instance, execution_id = author.execution_id,
-                    orchestration_name = %author.name, orchestration_version = %self.version,
+                    instance_id = %of.instance, execution_id = of.execution_id,
+                    orchestration_name = %of.name, orchestration_version = %self.version,
                     worker_id = %self.worker_id, history_events = self.history_events,
                     error_type = details.category(), error = %details.display_message(),
                     $message
@@ -154,6 +155,30 @@ impl Facts<'_> {
             ErrorDetails::Infrastructure { .. }
             | ErrorDetails::Configuration { .. }
             | ErrorDetails::Poison { .. } => line!(error, "Orchestration failed"),
+        }
+    }
+}
+
+fn failure_status(details: &ErrorDetails) -> &'static str {
+    match details {
+        ErrorDetails::Application {
+            kind: AppErrorKind::Cancelled { .. },
+            ..
+        } => "cancelled",
+        ErrorDetails::Poison { .. } => "poison",
+        _ => "failed",
+    }
+}
+
+/// An end that was counted before it was committed.
+#[must_use]
+pub(super) struct CountedEnd(Option<ExecutionEnd>);
+
+impl CountedEnd {
+    /// The commit did not happen.
+    pub(super) fn take_back(self, engine: &Engine) {
+        if let Some(end) = self.0 {
+            engine.metrics.take_back_end(end);
         }
     }
 }

@@ -1,0 +1,68 @@
+//! Giving back the leases of work that nobody finished. In: leases dropped at shutdown or by a panic. Out: claims that
+//! another node can take at once, without an attempt counted against them.
+
+use std::time::Duration;
+
+use duroxide_core::provider::Provider;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::Leased;
+
+/// How long work rests whose task panicked: whatever broke it may do so again.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// A lease whose work was dropped.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) leased: Leased,
+    pub(super) token: String,
+    pub(super) after_panic: bool,
+}
+
+/// The leases that are to be given back.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    unfinished: mpsc::UnboundedReceiver<Unfinished>,
+}
+
+impl Returns {
+    pub(super) fn new(unfinished: mpsc::UnboundedReceiver<Unfinished>) -> Self {
+        Self { unfinished }
+    }
+
+    /// Gives back what is dropped; once `last` has fired, what was dropped before it, and ends.
+    pub(crate) async fn give_back(mut self, store: &dyn Provider, last: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                unfinished = self.unfinished.recv() => match unfinished {
+                    Some(unfinished) => unfinished.give_back(store).await,
+                    None => return,
+                },
+                () = last.cancelled() => return,
+            }
+        }
+    }
+}
+
+impl Unfinished {
+    async fn give_back(self, store: &dyn Provider) {
+        // A drop at shutdown says nothing against the work; a panic does.
+        let (delay, uncounted) = match self.after_panic {
+            true => (Some(PAUSE_AFTER_PANIC), false),
+            false => (None, true),
+        };
+        let given_back = match self.leased {
+            Leased::Turn => {
+                store
+                    .abandon_orchestration_item(&self.token, delay, uncounted)
+                    .await
+            }
+            Leased::Work => store.abandon_work_item(&self.token, delay, uncounted).await,
+        };
+        if let Err(error) = given_back {
+            tracing::debug!(target: "duroxide::runtime", %error, "giving back unfinished work failed, its lease will run out");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Renewing. In: the book of leases. Out: renewals at the store, and a notice to the work whose lease is lost.
+//!
+//! A renewal that fails is tried again for as long as the store does not say that the lease is gone: while the store is
+//! away nobody else can claim the work either. A renewal that hangs holds up no other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::provider::{Provider, ProviderError};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Lease, Leased, Leases};
+
+/// Longest pause between two tries of one renewal.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+impl Leases {
+    /// Renews until the token fires. Runs through a shutdown's grace period, so that work in progress keeps its lease.
+    pub(crate) async fn keep(self: Arc<Self>, store: Arc<dyn Provider>, until: CancellationToken) {
+        let mut renewals = JoinSet::new();
+        loop {
+            let planned = self.plan();
+            let wait = async {
+                match planned {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = until.cancelled() => return,
+                () = self.earlier.notified() => {}
+                Some(done) = renewals.join_next() => {
+                    if let Ok(Renewal { id, started, result }) = done {
+                        self.settle(id, started, result);
+                    }
+                }
+                () = wait => self.renew_due(&store, &mut renewals),
+            }
+        }
+    }
+
+    fn plan(&self) -> Option<Instant> {
+        let mut book = self.book();
+        book.planned = book.leases.values().filter_map(Lease::next_renewal).min();
+        book.planned
+    }
+
+    fn renew_due(&self, store: &Arc<dyn Provider>, renewals: &mut JoinSet<Renewal>) {
+        let now = Instant::now();
+        for (&id, lease) in &mut self.book().leases {
+            if lease.next_renewal().is_none_or(|at| at > now) {
+                continue;
+            }
+            lease.renewing = true;
+            let (store, lease) = (Arc::clone(store), lease.clone());
+            renewals.spawn(async move {
+                let result = renew(store.as_ref(), &lease).await;
+                let started = now;
+                Renewal {
+                    id,
+                    started,
+                    result,
+                }
+            });
+        }
+    }
+
+    /// Enters how a renewal ended, and tells the work if its lease is lost.
+    fn settle(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
+        let lost = self.note(id, started, result);
+        // The work may end at once and want the book, which is free again here.
+        if let Some(lost) = lost {
+            lost.cancel();
+        }
+    }
+
+    /// Enters how a renewal ended; the notice to send if the lease is lost.
+    fn note(
+        &self,
+        id: u64,
+        started: Instant,
+        result: Result<(), ProviderError>,
+    ) -> Option<CancellationToken> {
+        let mut book = self.book();
+        let lease = book.leases.get_mut(&id)?;
+        lease.renewing = false;
+        if lease.lost.is_cancelled() {
+            return None;
+        }
+        match result {
+            Ok(()) => {
+                lease.valid_until = started + lease.terms.timeout;
+                lease.renew_at = started + lease.terms.interval;
+                None
+            }
+            Err(error) if error.is_retryable() => {
+                lease.renew_at = Instant::now() + (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
+                tracing::debug!(
+                    target: "duroxide::runtime::worker",
+                    lock_token = %lease.token, %error,
+                    overdue = lease.valid_until < Instant::now(),
+                    "lease renewal failed, trying again"
+                );
+                None
+            }
+            Err(error) => {
+                match lease.leased {
+                    Leased::Work => tracing::info!(
+                        target: "duroxide::runtime::worker",
+                        lock_token = %lease.token, %error,
+                        "Lock renewal failed, signaling activity cancellation (lock was stolen or expired)"
+                    ),
+                    Leased::Turn => tracing::info!(
+                        target: "duroxide::runtime",
+                        lock_token = %lease.token, %error,
+                        "the lease of a turn is lost, its commit will be refused"
+                    ),
+                }
+                book.leases.remove(&id).map(|lease| lease.lost)
+            }
+        }
+    }
+}
+
+/// A renewal that came to an end.
+struct Renewal {
+    id: u64,
+    started: Instant,
+    result: Result<(), ProviderError>,
+}
+
+async fn renew(store: &dyn Provider, lease: &Lease) -> Result<(), ProviderError> {
+    let (token, length) = (&lease.token, lease.terms.timeout);
+    let call = match lease.leased {
+        Leased::Turn => store.renew_orchestration_item_lock(token, length),
+        Leased::Work => store.renew_work_item_lock(token, length),
+    };
+    timeout(length, call)
+        .await
+        .unwrap_or_else(|_| Err(ProviderError::retryable("renew", "no answer in time")))
+}

@@ -1,0 +1,170 @@
+//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored, the
+//! lease is given back, or it is lost.
+//!
+//! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
+//! map and nothing else. `give_back.rs` returns the leases of work that nobody finished: dropped at shutdown, or lost in
+//! a panic.
+
+mod give_back;
+mod keep;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use give_back::Returns;
+use give_back::Unfinished;
+
+/// What is leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leased {
+    Turn,
+    Work,
+}
+
+/// For how long a lease is taken, and when it is renewed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) timeout: Duration,
+    pub(crate) interval: Duration,
+    /// The lease is not renewed once its work has taken this long; `None` renews it for as long as the work runs.
+    pub(crate) renew_for: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+struct Lease {
+    leased: Leased,
+    token: String,
+    terms: Terms,
+    renew_at: Instant,
+    valid_until: Instant,
+    renew_until: Option<Instant>,
+    /// A renewal is under way.
+    renewing: bool,
+    lost: CancellationToken,
+}
+
+impl Lease {
+    /// When to renew; `None` while that is under way, when the lease is lost, and when its work has taken too long.
+    fn next_renewal(&self) -> Option<Instant> {
+        let too_long = self.renew_until.is_some_and(|until| self.renew_at > until);
+        (!self.renewing && !too_long && !self.lost.is_cancelled()).then_some(self.renew_at)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    leases: HashMap<u64, Lease>,
+    next: u64,
+    /// When the keeper wakes next; `None` while it waits for a first lease.
+    planned: Option<Instant>,
+}
+
+/// The leases of one runtime.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    book: Mutex<Book>,
+    earlier: Notify,
+    unfinished: mpsc::UnboundedSender<Unfinished>,
+}
+
+/// A lease that is kept until it ends. Dropped without an end, it is given back.
+#[derive(Debug)]
+pub(crate) struct Held {
+    leases: Arc<Leases>,
+    id: u64,
+    leased: Leased,
+    token: String,
+    lost: CancellationToken,
+    has_ended: bool,
+}
+
+impl Held {
+    /// The proof of the lease.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Fires when the lease is lost.
+    pub(crate) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    /// The lease is over: its work is stored, it was given back, or the store said that it is lost.
+    pub(crate) fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.leases.book().leases.remove(&self.id);
+        if self.has_ended || self.lost.is_cancelled() {
+            return;
+        }
+        let unfinished = Unfinished {
+            leased: self.leased,
+            token: std::mem::take(&mut self.token),
+            after_panic: std::thread::panicking(),
+        };
+        // Nobody listens once the runtime has shut down; the lease then runs out by itself.
+        let _nobody_listens = self.leases.unfinished.send(unfinished);
+    }
+}
+
+impl Leases {
+    /// An empty book, and what is to be given back.
+    pub(crate) fn new() -> (Arc<Self>, Returns) {
+        let (unfinished, returns) = mpsc::unbounded_channel();
+        let leases = Self {
+            book: Mutex::default(),
+            earlier: Notify::new(),
+            unfinished,
+        };
+        (Arc::new(leases), Returns::new(returns))
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a lease that was claimed just now.
+    pub(crate) fn hold(self: &Arc<Self>, leased: Leased, token: &str, terms: Terms) -> Held {
+        let now = Instant::now();
+        let lost = CancellationToken::new();
+        let renew_at = now + terms.interval;
+        let mut book = self.book();
+        let id = book.next;
+        book.next += 1;
+        book.leases.insert(
+            id,
+            Lease {
+                leased,
+                token: token.to_owned(),
+                terms,
+                renew_at,
+                valid_until: now + terms.timeout,
+                renew_until: terms.renew_for.and_then(|limit| now.checked_add(limit)),
+                renewing: false,
+                lost: lost.clone(),
+            },
+        );
+        if book.planned.is_none_or(|planned| renew_at < planned) {
+            book.planned = Some(renew_at);
+            self.earlier.notify_one();
+        }
+        drop(book);
+        Held {
+            leases: Arc::clone(self),
+            id,
+            leased,
+            token: token.to_owned(),
+            lost,
+            has_ended: false,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! A turn whose code can run: drive it, and decide what becomes of what it decided. In: where the code starts from, and
+//! the messages. Out: a commit and what follows from it; or the claim given back, to run again from the record.
+
+use std::sync::Arc;
+
+use duroxide_core::provider::ProviderError;
+use duroxide_core::replay::{Divergence, Execution, Outcome};
+use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
+
+use super::blocked::block;
+use super::commit::{Attempt, Committed, commit, give_back};
+use super::drive::{Driven, NotDriven, Seed, drive};
+use super::forced::{self, FailurePoint};
+use super::plan::{ExecutionRef, plan};
+use super::report::{FirstTurn, TurnReport, note_asides, started_children};
+use super::sticky::Kept;
+use super::turn::{ClaimInHand, REST};
+use super::without_code::requested_cancel;
+use crate::engine::Engine;
+use crate::options::OnDivergence;
+
+/// Where a turn started from.
+pub(super) enum Source {
+    /// The execution begins with this turn.
+    Beginning,
+    /// The history was loaded.
+    Record(Arc<[Event]>),
+    /// The orchestration was kept in memory.
+    Memory { bytes: usize },
+}
+
+impl Source {
+    /// The loaded history, if there is one.
+    fn recorded(&self) -> &[Event] {
+        match self {
+            Self::Record(history) => history,
+            Self::Beginning | Self::Memory { .. } => &[],
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Beginning => 0,
+            Self::Record(history) => history.iter().map(Event::payload_bytes).sum(),
+            Self::Memory { bytes } => *bytes,
+        }
+    }
+}
+
+/// What is known about a turn before its code runs.
+pub(super) struct TurnRun {
+    pub(super) of: ExecutionRef,
+    /// Set if the execution begins with this turn.
+    pub(super) first: Option<FirstTurn>,
+    pub(super) source: Source,
+    /// Answers to starts that came too late.
+    pub(super) refusals: Vec<WorkItem>,
+}
+
+/// Runs the code and commits what it decided.
+pub(super) async fn run(
+    engine: &Arc<Engine>,
+    claim: ClaimInHand<'_>,
+    run: TurnRun,
+    seed: Seed,
+    messages: Vec<WorkItem>,
+) {
+    let cancel = requested_cancel(&messages);
+    match drive(engine, seed, messages).await {
+        Ok(driven) => match decide(engine, &claim, &driven) {
+            Decision::Commit => finish(engine, claim, run, driven, cancel).await,
+            Decision::Block(report) => cannot_run(engine, claim, run, report, cancel).await,
+            Decision::RunAgain(panic) => try_after_panic(engine, claim, &run.of, &panic).await,
+        },
+        Err(NotDriven::Diverged(divergence)) => {
+            diverged(engine, claim, run, divergence, cancel).await;
+        }
+        Err(NotDriven::Store(error)) => {
+            tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
+            give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+        }
+    }
+}
+
+/// What becomes of a turn that ran.
+enum Decision {
+    Commit,
+    Block(String),
+    RunAgain(ErrorDetails),
+}
+
+fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision {
+    let options = &engine.options;
+    match &driven.turn.outcome {
+        Outcome::Failed { details }
+            if is_nondeterminism(details) && options.on_divergence == OnDivergence::Block =>
+        {
+            Decision::Block(details.display_message())
+        }
+        Outcome::Failed { details }
+            if is_panic(details) && claim.attempt <= options.orchestration_panic_retries =>
+        {
+            Decision::RunAgain(details.clone())
+        }
+        _ => Decision::Commit,
+    }
+}
+
+async fn finish(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    run: TurnRun,
+    driven: Driven,
+    cancel: Option<String>,
+) {
+    let Driven {
+        execution,
+        mut turn,
+        late_answers,
+    } = driven;
+    let outcome = turn.outcome.clone();
+    let asides = std::mem::take(&mut turn.notes);
+    let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
+    let mut writes = plan(&run.of, turn);
+    writes.to_orchestrators.extend(run.refusals);
+    writes.to_orchestrators.extend(late_answers);
+    let children = started_children(&writes);
+    let begun = run
+        .first
+        .as_ref()
+        .and_then(|_| writes.history.first().cloned());
+    if let (false, Some(life)) = (writes.to_workers.is_empty(), claim.incarnation) {
+        engine
+            .names
+            .remember(life, run.of.execution_id, &run.of.name, execution.version());
+    }
+    let report = TurnReport::of(&execution, claim.worker_id);
+    // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
+    let counted = report.count_end(engine, &run.of, &outcome);
+    match commit(engine, claim.lease, writes).await {
+        Committed::Yes => {
+            engine.blocked.remove(&run.of.instance);
+            report.note(engine, &run.of, run.first.as_ref(), &outcome);
+            note_asides(engine, &run.of, &asides);
+            for child in children {
+                engine
+                    .metrics
+                    .record_suborchestration_call(&run.of.name, &child);
+            }
+            if let (Outcome::Waiting, Some(incarnation)) = (&outcome, claim.incarnation) {
+                claim.memory.keep(Kept {
+                    execution,
+                    incarnation,
+                    bytes,
+                });
+            }
+        }
+        Committed::No => counted.take_back(engine),
+        Committed::Refused(error, lease) => {
+            counted.take_back(engine);
+            let refused = Refused {
+                of: run.of,
+                source: run.source,
+                begun,
+                cancel,
+            };
+            let claim = ClaimInHand { lease, ..claim };
+            refused.settle(engine, claim, &error).await;
+        }
+    }
+}
+
+/// A turn that the store refuses.
+struct Refused {
+    of: ExecutionRef,
+    source: Source,
+    /// The start of the execution, if it begins with this turn.
+    begun: Option<Event>,
+    cancel: Option<String>,
+}
+
+impl Refused {
+    /// A turn that went on from memory runs again from the record. One that came from the record waits for an operator:
+    /// what a store says about the engine is not the outcome of the author's program.
+    async fn settle(self, engine: &Engine, claim: ClaimInHand<'_>, error: &ProviderError) {
+        let of = self.of;
+        tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
+        match (self.source, self.cancel) {
+            (Source::Memory { .. }, _) => {
+                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            }
+            (source, Some(reason)) => {
+                let point = FailurePoint {
+                    of,
+                    beginning: self.begun,
+                    base: source.recorded().to_vec(),
+                    undecodable: false,
+                };
+                forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+            }
+            (_, None) => {
+                let report = format!("the store refuses the turn: {error}");
+                block(engine, claim.lease, &of, report).await;
+            }
+        }
+    }
+}
+
+async fn diverged(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    run: TurnRun,
+    divergence: Divergence,
+    cancel: Option<String>,
+) {
+    if engine.options.on_divergence == OnDivergence::Block {
+        cannot_run(engine, claim, run, divergence.to_string(), cancel).await;
+        return;
+    }
+    let point = FailurePoint {
+        base: run.source.recorded().to_vec(),
+        of: run.of,
+        beginning: None,
+        undecodable: false,
+    };
+    forced::end_at(engine, claim, point, divergence.to_details()).await;
+}
+
+/// The code does not fit the history: the instance waits for code that does, unless somebody asked to cancel it.
+async fn cannot_run(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    run: TurnRun,
+    report: String,
+    cancel: Option<String>,
+) {
+    match (cancel, run.source) {
+        (Some(reason), Source::Record(history)) => {
+            let point = FailurePoint {
+                of: run.of,
+                beginning: None,
+                base: history.to_vec(),
+                undecodable: false,
+            };
+            forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+        }
+        // What memory holds does not say how the history goes on; the next claim loads it.
+        (_, Source::Memory { .. }) => {
+            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+        }
+        (_, Source::Beginning | Source::Record(_)) => {
+            let report = format!("its code does not fit its history: {report}");
+            block(engine, claim.lease, &run.of, report).await;
+        }
+    }
+}
+
+/// Gives a turn back whose code panicked: what made it panic may pass. Nothing of the turn is kept.
+async fn try_after_panic(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    of: &ExecutionRef,
+    details: &ErrorDetails,
+) {
+    let delay = engine.options.unregistered_backoff.delay(claim.attempt);
+    tracing::warn!(
+        target: "duroxide::runtime",
+        instance_id = %of.instance,
+        execution_id = of.execution_id,
+        orchestration_name = %of.name,
+        attempt = claim.attempt,
+        "{}, the turn runs again in {delay:?}", details.display_message()
+    );
+    give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
+}
+
+fn is_panic(details: &ErrorDetails) -> bool {
+    let ErrorDetails::Application { kind, .. } = details else {
+        return false;
+    };
+    *kind == AppErrorKind::Panicked
+}
+
+fn is_nondeterminism(details: &ErrorDetails) -> bool {
+    matches!(details, ErrorDetails::Configuration { .. })
+}
+
+impl<'a> TurnReport<'a> {
+    fn of(execution: &Execution, worker_id: &'a str) -> Self {
+        Self {
+            version: execution.version().to_owned(),
+            started_at_ms: execution.started_at_ms(),
+            history_events: execution.last_event_id(),
+            turns: execution.turns(),
+            worker_id,
+        }
+    }
+}

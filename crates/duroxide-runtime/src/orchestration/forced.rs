@@ -1,0 +1,219 @@
+//! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
+//! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
+
+use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::replay::{ParentLink, Turn, count_turns, fail_without_replay};
+use duroxide_core::{
+    BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
+    build_child_instance_id,
+};
+
+use super::blocked::block;
+use super::commit::{Attempt, Committed, commit, give_back};
+use super::plan::{ExecutionRef, TurnCommit, plan};
+use super::report::{FirstTurn, TurnReport};
+use super::sort::{Batch, Standing};
+use super::turn::{ClaimInHand, REST};
+use crate::engine::Engine;
+
+/// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
+/// be there.
+const CORRUPT_HISTORY_EVENT_IDS: [u64; 2] = [99_999, 1 << 53];
+
+/// Where a failure is recorded.
+pub(super) struct FailurePoint {
+    pub(super) of: ExecutionRef,
+    /// A start that must be written first, if the execution never began.
+    pub(super) beginning: Option<Event>,
+    /// The history the failure follows.
+    pub(super) base: Vec<Event>,
+    /// The history does not decode; `base` is empty.
+    pub(super) undecodable: bool,
+}
+
+/// Ends the claimed instance, wherever it stands.
+pub(super) async fn end(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    mut item: OrchestrationItem,
+    details: ErrorDetails,
+) {
+    if !claim.is_loaded {
+        let history = engine
+            .store
+            .read_with_execution(&item.instance, item.execution_id);
+        match history.await {
+            Ok(history) => item.history = history,
+            Err(error) => {
+                tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the history of an instance that is to be ended could not be read");
+                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                return;
+            }
+        }
+    }
+    let standing = Standing::of(&item.history);
+    if standing == Standing::Ended {
+        // Nothing can be ended any more; the messages are consumed.
+        let _consumed = commit(engine, claim.lease, TurnCommit::nothing(item.execution_id)).await;
+        return;
+    }
+    let parent = match &item.history_error {
+        Some(_) => parent_from_store(engine, &item.instance).await,
+        None => ParentLink::recorded_in(&item.history),
+    };
+    let point = locate_failure(item, standing, parent, engine.clock.now_ms());
+    end_at(engine, claim, point, details).await;
+}
+
+/// Ends an execution at a known point.
+pub(super) async fn end_at(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    point: FailurePoint,
+    details: ErrorDetails,
+) {
+    let of = &point.of;
+    let first = point
+        .beginning
+        .as_ref()
+        .map(|_| FirstTurn::of(of.execution_id > INITIAL_EXECUTION_ID));
+    let worker_id = claim.worker_id;
+    let mut lease = claim.lease;
+    let mut refusal = String::new();
+    for corrupt_id in CORRUPT_HISTORY_EVENT_IDS {
+        let turn = point.turn(&details, corrupt_id, engine.clock.now_ms());
+        let report = point.report(&turn, worker_id);
+        let outcome = turn.outcome.clone();
+        let counted = report.count_end(engine, of, &outcome);
+        lease = match commit(engine, lease, plan(of, turn)).await {
+            Committed::Yes => {
+                report.note(engine, of, first.as_ref(), &outcome);
+                engine.blocked.remove(&of.instance);
+                return;
+            }
+            Committed::No => {
+                counted.take_back(engine);
+                return;
+            }
+            Committed::Refused(error, lease) => {
+                counted.take_back(engine);
+                refusal = error.to_string();
+                lease
+            }
+        };
+        if !point.undecodable {
+            break;
+        }
+    }
+    let report = format!("the store refuses to record its end: {refusal}");
+    block(engine, lease, of, report).await;
+}
+
+impl FailurePoint {
+    /// The turn that ends the execution here.
+    fn turn(&self, details: &ErrorDetails, corrupt_id: u64, now_ms: u64) -> Turn {
+        let known: Vec<Event> = self.base.iter().chain(&self.beginning).cloned().collect();
+        let mut turn = fail_without_replay(
+            &self.of.instance,
+            self.of.execution_id,
+            &known,
+            details.clone(),
+            now_ms,
+        );
+        if self.undecodable
+            && let Some(last) = turn.events.last_mut()
+        {
+            last.event_id = corrupt_id;
+        }
+        turn.events.splice(0..0, self.beginning.clone());
+        turn
+    }
+
+    fn report<'a>(&self, turn: &Turn, worker_id: &'a str) -> TurnReport<'a> {
+        let first = self.base.first().or(self.beginning.as_ref());
+        let handler = first.and_then(Event::started_handler);
+        TurnReport {
+            version: handler.map_or_else(|| "unknown".to_owned(), |(_, version)| version),
+            started_at_ms: first.map_or(0, |event| event.timestamp_ms),
+            history_events: turn.events.last().map_or(0, |event| event.event_id),
+            turns: count_turns(&self.base) + 1,
+            worker_id,
+        }
+    }
+}
+
+fn locate_failure(
+    mut item: OrchestrationItem,
+    standing: Standing,
+    parent: Option<ParentLink>,
+    now_ms: u64,
+) -> FailurePoint {
+    let undecodable = item.history_error.is_some();
+    if standing == Standing::Running || undecodable {
+        return FailurePoint {
+            of: ExecutionRef {
+                instance: item.instance,
+                execution_id: item.execution_id,
+                name: item.orchestration_name,
+                parent,
+            },
+            beginning: None,
+            base: item.history,
+            undecodable,
+        };
+    }
+    let batch = Batch::sort(&mut item, standing, parent.as_ref());
+    let follows = standing == Standing::BetweenExecutions;
+    let execution_id = item.execution_id + u64::from(follows);
+    let (name, version, input, parent) = match batch.beginning {
+        Some(b) => (b.name, b.version, b.input, b.parent.or(parent)),
+        None => (item.orchestration_name, None, String::new(), parent),
+    };
+    let start = Event {
+        event_id: INITIAL_EVENT_ID,
+        source_event_id: None,
+        instance_id: item.instance.clone(),
+        execution_id,
+        timestamp_ms: now_ms,
+        duroxide_version: BUILD_VERSION.to_owned(),
+        kind: EventKind::OrchestrationStarted {
+            name: name.clone(),
+            version: version.unwrap_or_else(|| "unknown".to_owned()),
+            input,
+            parent_instance: parent.as_ref().map(|p| p.instance.clone()),
+            parent_id: parent.as_ref().map(|p| p.id),
+            parent_execution_id: parent.as_ref().and_then(|p| p.execution_id),
+            carry_forward_events: None,
+            initial_custom_status: None,
+        },
+    };
+    FailurePoint {
+        of: ExecutionRef {
+            instance: item.instance,
+            execution_id,
+            name,
+            parent,
+        },
+        beginning: Some(start),
+        base: Vec::new(),
+        undecodable: false,
+    }
+}
+
+/// Who awaits an instance whose own history cannot be read: the store knows the parent, and the parent's history knows
+/// where it scheduled the child.
+async fn parent_from_store(engine: &Engine, instance: &str) -> Option<ParentLink> {
+    let admin = engine.store.as_management_capability()?;
+    let parent = admin.get_parent_id(instance).await.ok()??;
+    let history = engine.store.read(&parent).await.ok()?;
+    history.iter().rev().find_map(|event| match &event.kind {
+        EventKind::SubOrchestrationScheduled {
+            instance: child, ..
+        } if build_child_instance_id(&parent, child) == instance => Some(ParentLink {
+            instance: parent.clone(),
+            id: event.event_id,
+            execution_id: Some(event.execution_id.max(INITIAL_EXECUTION_ID)),
+        }),
+        _ => None,
+    })
+}

@@ -1,0 +1,102 @@
+//! A claimed activity. In: what the store handed out. Out: the activity taken apart, with its lease kept and its name among
+//! those that can be cancelled, also while it waits for a slot or for its session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::WorkItem;
+use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
+
+use super::cancellation::Registered;
+use crate::engine::Engine;
+use crate::leases::{Held, Leased, Terms};
+use crate::options::renewal_interval;
+
+/// A claimed item of the worker queue whose lease is kept from now on.
+pub(super) struct ClaimedActivity {
+    pub(super) item: WorkItem,
+    pub(super) attempt: u32,
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) lease: Held,
+    _registered: Option<Registered>,
+}
+
+impl ClaimedActivity {
+    pub(super) fn keep(engine: &Arc<Engine>, work: ClaimedWork) -> Self {
+        let timeout = engine.options.worker_lock_timeout;
+        let terms = Terms {
+            timeout,
+            interval: renewal_interval(timeout, engine.options.worker_lock_renewal_buffer),
+            renew_for: None,
+        };
+        let lease = engine.leases.hold(Leased::Work, &work.lock_token, terms);
+        let registered = identifier(&work.item).map(|activity| {
+            engine
+                .running
+                .register(activity, &work.lock_token, lease.lost().clone())
+        });
+        Self {
+            item: work.item,
+            attempt: work.attempt_count,
+            incarnation: work.incarnation,
+            lease,
+            _registered: registered,
+        }
+    }
+
+    /// The session the activity belongs to.
+    pub(super) fn session(&self) -> Option<&str> {
+        match &self.item {
+            WorkItem::ActivityExecute { session_id, .. } => session_id.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The activity and its instance, for a report about one that blocks its thread.
+    pub(super) fn describe(&self) -> String {
+        match &self.item {
+            WorkItem::ActivityExecute {
+                instance, name, id, ..
+            } => format!("activity {name} (id {id} of instance {instance})"),
+            other => other.kind_name().to_owned(),
+        }
+    }
+
+    /// Gives it back untried.
+    pub(super) async fn give_back(self, engine: &Engine, delay: Option<Duration>) {
+        give_back(engine, self.lease, delay, true).await;
+    }
+}
+
+/// Gives the lease of an activity back. If that fails too, the lease runs out by itself.
+pub(super) async fn give_back(
+    engine: &Engine,
+    lease: Held,
+    delay: Option<Duration>,
+    uncounted: bool,
+) {
+    let given_back = engine
+        .store
+        .abandon_work_item(lease.token(), delay, uncounted)
+        .await;
+    lease.end();
+    if let Err(error) = given_back {
+        tracing::debug!(target: "duroxide::runtime::worker", %error, "giving back an activity failed, its lease will run out");
+    }
+}
+
+fn identifier(item: &WorkItem) -> Option<ScheduledActivityIdentifier> {
+    match item {
+        WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            ..
+        } => Some(ScheduledActivityIdentifier {
+            instance: instance.clone(),
+            execution_id: *execution_id,
+            activity_id: *id,
+        }),
+        _ => None,
+    }
+}
