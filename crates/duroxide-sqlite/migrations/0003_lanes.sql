@@ -21,6 +21,10 @@ CREATE INDEX idx_orch_begin ON orchestrator_queue (instance_id) WHERE kind IN ('
 CREATE INDEX idx_orch_cancel ON orchestrator_queue (created_at) WHERE kind = 'CancelInstance';
 CREATE INDEX idx_orch_awaiting ON orchestrator_queue (instance_id) WHERE lock_token = 'awaiting-start';
 
+-- Of a result or a timer: the operation that waits for it, so that a row that cannot be read does not leave it waiting.
+ALTER TABLE orchestrator_queue ADD COLUMN execution_id INTEGER;
+ALTER TABLE orchestrator_queue ADD COLUMN operation_id INTEGER;
+
 -- Of the activity; NULL if it cannot be read.
 ALTER TABLE worker_queue ADD COLUMN name TEXT;
 UPDATE worker_queue SET name = CASE json_valid(work_item) WHEN 1 THEN json_extract(work_item, '$.ActivityExecute.name') END;

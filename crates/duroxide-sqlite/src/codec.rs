@@ -69,6 +69,7 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
             } => Some(lane::of(orchestration, version.as_deref(), None)),
             _ => None,
         },
+        answers: answers(item),
         starts_child_of: match item {
             WorkItem::StartOrchestration {
                 parent_instance, ..
@@ -76,6 +77,35 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
             _ => None,
         },
     })
+}
+
+/// Which operation waits for a message: its execution and its scheduling event.
+fn answers(item: &WorkItem) -> Option<(i64, i64)> {
+    let (execution_id, id) = match item {
+        WorkItem::ActivityCompleted {
+            execution_id, id, ..
+        }
+        | WorkItem::ActivityFailed {
+            execution_id, id, ..
+        }
+        | WorkItem::TimerFired {
+            execution_id, id, ..
+        } => (execution_id, id),
+        WorkItem::SubOrchCompleted {
+            parent_execution_id,
+            parent_id,
+            ..
+        }
+        | WorkItem::SubOrchFailed {
+            parent_execution_id,
+            parent_id,
+            ..
+        } => (parent_execution_id, parent_id),
+        _ => return None,
+    };
+    i64::try_from(*execution_id)
+        .ok()
+        .zip(i64::try_from(*id).ok())
 }
 
 /// A message that a turn decided to send.

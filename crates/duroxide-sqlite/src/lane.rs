@@ -9,6 +9,9 @@ use semver::Version;
 /// The lane of instances that any node may take.
 pub(crate) const ANYBODY: &str = "";
 
+/// Stands for the lane of an instance whose next execution is still to be named, by the message that begins it.
+pub(crate) const BETWEEN: &str = "between";
+
 /// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that has
 /// begun has an engine version.
 pub(crate) fn of(name: &str, version: Option<&str>, pinned: Option<&Version>) -> String {

@@ -396,7 +396,7 @@ fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String
                 .iter()
                 .filter(|message| message.kind == "ContinueAsNew")
                 .find_map(|message| message.begins.clone());
-            return Some(next.unwrap_or_else(|| lane::ANYBODY.to_owned()));
+            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
         }
         _ => {}
     }

@@ -62,11 +62,11 @@ pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Resul
         let until = stray.created_at.saturating_add(grace);
         if until > tx.now {
             orchestrator_queue::await_start(tx, stray.id, until)?;
-        } else if let Some(payload) = orchestrator_queue::take(tx, stray.id)? {
+        } else if let Some(taken) = orchestrator_queue::take(tx, stray.id)? {
             let letter = NewLetter {
                 queue: "orchestrator",
                 instance,
-                payload: &payload,
+                payload: &taken.payload,
                 reason: "the instance is unknown and was not started in time",
                 claimed: None,
             };

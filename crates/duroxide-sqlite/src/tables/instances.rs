@@ -134,8 +134,8 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
             let stored: Option<String> = row.get(8)?;
             let status: Option<String> = row.get(9)?;
             let lane = stored.unwrap_or_else(|| match status.as_deref() {
-                // What continues it says which code it needs; whoever claims it finds out.
-                Some("Completed" | "Failed" | "ContinuedAsNew") => lane::ANYBODY.to_owned(),
+                Some("Completed" | "Failed") => lane::ANYBODY.to_owned(),
+                Some("ContinuedAsNew") => lane::BETWEEN.to_owned(),
                 _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
             });
             Ok(Handler {
@@ -251,19 +251,24 @@ fn or_unknown(value: Option<String>, unknown: &str) -> String {
     value.unwrap_or_else(|| unknown.to_owned())
 }
 
-/// The parent, if the instance exists.
+/// The parent, if the instance exists. One whose parent was deleted has none.
 pub(crate) fn parent(tx: &Tx<'_>, instance: &str) -> Result<Option<Option<String>>> {
     tx.first(
-        "SELECT parent_instance_id FROM instances WHERE instance_id = ?1",
+        "SELECT p.instance_id FROM instances AS i LEFT JOIN instances AS p ON p.instance_id = i.parent_instance_id
+             AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)
+         WHERE i.instance_id = ?1",
         [instance],
         |row| row.get(0),
     )
 }
 
-/// Direct children, oldest first.
+/// Direct children, oldest first; not those of an earlier life.
 pub(crate) fn children(tx: &Tx<'_>, instance: &str) -> Result<Vec<String>> {
     tx.all(
-        "SELECT instance_id FROM instances WHERE parent_instance_id = ?1 ORDER BY rowid",
+        "SELECT c.instance_id FROM instances AS c LEFT JOIN instances AS p ON p.instance_id = c.parent_instance_id
+         WHERE c.parent_instance_id = ?1
+           AND (c.parent_incarnation IS NULL OR p.incarnation IS NULL OR c.parent_incarnation = p.incarnation)
+         ORDER BY c.rowid",
         [instance],
         |row| row.get(0),
     )
@@ -286,8 +291,10 @@ pub(crate) fn finished_roots(tx: &Tx<'_>, completed_before: Option<i64>) -> Resu
     tx.all(
         "SELECT i.instance_id FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
-         WHERE i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
-           AND (?1 IS NULL OR e.completed_at < ?1)
+         WHERE (i.parent_instance_id IS NULL OR NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
+           AND e.status IN ('Completed', 'Failed') AND (?1 IS NULL OR e.completed_at < ?1)
          ORDER BY i.rowid",
         [completed_before],
         |row| row.get(0),
@@ -303,8 +310,10 @@ pub(crate) fn is_finished_root(
     let found = tx.first(
         "SELECT 1 FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
-         WHERE i.instance_id = ?2 AND i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
-           AND (?1 IS NULL OR e.completed_at < ?1)",
+         WHERE i.instance_id = ?2 AND (i.parent_instance_id IS NULL OR NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
+           AND e.status IN ('Completed', 'Failed') AND (?1 IS NULL OR e.completed_at < ?1)",
         (completed_before, instance),
         |_| Ok(()),
     )?;

@@ -249,12 +249,30 @@ pub(crate) fn release(
     Ok(released == 1)
 }
 
-/// Removes an item under its token; returns the instance and what it said.
-pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<(String, String)>> {
+/// An item that was removed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) instance: String,
+    pub(crate) execution_id: u64,
+    pub(crate) activity_id: u64,
+    /// What it said.
+    pub(crate) payload: String,
+}
+
+/// Removes an item under its token.
+pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Taken>> {
     tx.first(
-        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 RETURNING instance_id, work_item",
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2
+         RETURNING instance_id, execution_id, activity_id, work_item",
         (id, token),
-        |row| Ok((row.get(0)?, payload_text(row, 1)?)),
+        |row| {
+            Ok(Taken {
+                instance: row.get(0)?,
+                execution_id: row.get(1)?,
+                activity_id: row.get(2)?,
+                payload: payload_text(row, 3)?,
+            })
+        },
     )
 }
 

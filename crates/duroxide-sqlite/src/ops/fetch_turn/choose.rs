@@ -82,8 +82,8 @@ impl Walk {
         }
     }
 
-    /// Since when the next one waits.
-    fn next_since(&mut self, tx: &Tx<'_>, step: usize) -> Result<Option<i64>> {
+    /// Since when the next one waits, and its number.
+    fn next_since(&mut self, tx: &Tx<'_>, step: usize) -> Result<Option<(i64, i64)>> {
         if self.ahead.is_empty() && !self.is_over {
             let found = match &self.source {
                 Source::Lane(lane) => orchestrator_queue::heads(tx, lane, &self.last, step)?,
@@ -97,7 +97,7 @@ impl Walk {
             }
             self.ahead = found.into();
         }
-        Ok(self.ahead.front().map(|head| head.since))
+        Ok(self.ahead.front().map(|head| (head.since, head.id)))
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
 
 /// The instance that waited longest in any of the walks.
 fn next<'w>(tx: &Tx<'_>, walks: &'w mut [Walk], step: usize) -> Result<Option<(Head, &'w Source)>> {
-    let mut first: Option<(usize, i64)> = None;
+    let mut first: Option<(usize, (i64, i64))> = None;
     for (place, walk) in walks.iter_mut().enumerate() {
         if let Some(since) = walk.next_since(tx, step)?
             && first.is_none_or(|(_, earliest)| since < earliest)
@@ -231,9 +231,16 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
         None => instances::handler(tx, instance)?,
     };
     if let Some(handler) = handler {
+        let mut lane = handler.lane.clone();
+        if lane == lane::BETWEEN
+            && let Some((named, at)) = orchestrator_queue::beginning_lane(tx, instance)?
+            && at <= tx.now
+        {
+            lane = named;
+        }
         return Ok(Examined::Candidate {
             pinned: handler.pinned.clone(),
-            lane: handler.lane.clone(),
+            lane,
             candidate: Candidate {
                 instance: instance.to_owned(),
                 execution_id: handler.execution_id,

@@ -131,7 +131,8 @@ pub(crate) fn move_to(tx: &Tx<'_>, id: i64, lane: &str) -> Result<()> {
 /// Returns whether it can be claimed now.
 pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let first = tx.first(
-        "SELECT q.id, q.visible_at, COALESCE(i.lane, q.lane, ''), q.lane IS COALESCE(i.lane, q.lane, '')
+        "SELECT q.id, q.visible_at, COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, ''),
+             q.lane IS COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, '')
          FROM orchestrator_queue AS q LEFT JOIN instances AS i ON i.instance_id = q.instance_id
          WHERE q.instance_id = ?1 ORDER BY q.visible_at, q.id LIMIT 1",
         [instance],

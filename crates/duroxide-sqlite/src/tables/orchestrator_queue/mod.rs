@@ -24,6 +24,8 @@ pub(crate) struct NewMessage {
     pub(crate) due: Due,
     /// Of a message that begins an execution: the code it names.
     pub(crate) begins: Option<String>,
+    /// Of a result or a timer: execution and scheduling event of the operation that waits for it.
+    pub(crate) answers: Option<(i64, i64)>,
     /// Of the start of a child: its parent.
     pub(crate) starts_child_of: Option<String>,
 }
@@ -99,9 +101,10 @@ pub(crate) fn push_from(
     // It needs a lane if it begins something, or if no message before it has one.
     tx.execute(
         "INSERT INTO orchestrator_queue
-             (instance_id, kind, work_item, visible_at, created_at, sender_incarnation, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-             CASE WHEN ?7 IS NOT NULL THEN ?7
+             (instance_id, kind, work_item, visible_at, created_at, sender_incarnation, execution_id, operation_id, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9,
+             CASE WHEN ?7 IS NOT NULL THEN COALESCE(
+                      NULLIF((SELECT lane FROM instances WHERE instance_id = ?1), 'between'), ?7)
                   WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
                         WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
                   ELSE COALESCE((SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
@@ -113,6 +116,8 @@ pub(crate) fn push_from(
             tx.now,
             sender.map(Incarnation::to_stored),
             &message.begins,
+            message.answers.map(|(execution_id, _)| execution_id),
+            message.answers.map(|(_, operation_id)| operation_id),
         ),
     )?;
     tx.effects.turn_claimable_at(visible_at);
@@ -263,12 +268,50 @@ pub(crate) fn claimed_ids(
     Ok(ids)
 }
 
-/// Removes one message; returns what it said.
-pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<String>> {
+/// A message that was removed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// What it said.
+    pub(crate) payload: String,
+    pub(crate) kind: String,
+    /// When it was due.
+    pub(crate) visible_at: i64,
+    /// Execution and scheduling event of the operation that waits for it, if the row says so.
+    pub(crate) answers: Option<(i64, i64)>,
+}
+
+/// Removes one message.
+pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<Taken>> {
     tx.first(
-        "DELETE FROM orchestrator_queue WHERE id = ?1 RETURNING work_item",
+        "DELETE FROM orchestrator_queue WHERE id = ?1
+         RETURNING work_item, kind, visible_at, execution_id, operation_id",
         [id],
-        |row| payload_text(row, 0),
+        |row| {
+            let execution_id: Option<i64> = row.get(3)?;
+            Ok(Taken {
+                payload: payload_text(row, 0)?,
+                kind: payload_text(row, 1)?,
+                visible_at: row.get(2)?,
+                answers: execution_id.zip(row.get(4)?),
+            })
+        },
+    )
+}
+
+/// Children that a life of an instance started and that have not begun yet.
+pub(crate) fn unborn_children(tx: &Tx<'_>, parent: Incarnation) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT DISTINCT instance_id FROM orchestrator_queue WHERE sender_incarnation = ?1",
+        [parent.to_stored()],
+        |row| row.get(0),
+    )
+}
+
+/// Deletes the starts that a life of an instance sent to its children; returns how many.
+pub(crate) fn delete_sent_by(tx: &Tx<'_>, parent: Incarnation) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM orchestrator_queue WHERE sender_incarnation = ?1",
+        [parent.to_stored()],
     )
 }
 
