@@ -13,7 +13,9 @@ use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::instrument::WithSubscriber;
 
+use crate::excuses::Excuses;
 use crate::executor::Executor;
 use crate::leases::Leases;
 use crate::observability::{Layered, MetricsProvider, OnHost};
@@ -55,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) names: HandlerNames,
     pub(crate) blocked: BlockedInstances,
     pub(crate) code_wanted: CodeWanted,
+    pub(crate) excuses: Excuses,
     /// What this node has code for, as claims say it.
     pub(crate) code_here: CodeHere,
     /// Wakes a dispatcher that pauses because its store cannot wait.
@@ -111,6 +114,7 @@ impl Engine {
 
     /// Runs what must go on whatever the program does with its async threads.
     pub(crate) fn spawn_keeper(&self, keeper: impl Future<Output = ()> + Send + 'static) {
+        let keeper = keeper.with_current_subscriber();
         self.keepers.spawn_on(keeper, self.executor.timekeeper());
     }
 

@@ -5,6 +5,7 @@ mod builder;
 mod claiming;
 pub mod client;
 mod engine;
+mod excuses;
 mod executor;
 mod gauges;
 mod leases;
@@ -25,7 +26,9 @@ pub use client::{Client, ClientError};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use observability::{LogFormat, ObservabilityConfig};
-pub use options::{InvalidOptions, OnDivergence, RuntimeOptions, UnregisteredBackoffConfig};
+pub use options::{
+    InvalidOptions, OnDivergence, OnUnregistered, RuntimeOptions, UnregisteredBackoffConfig,
+};
 pub use registry::{OrchestrationRegistry, OrchestrationRegistryBuilder, VersionPolicy};
 pub use runtime::{BlockedInstance, Runtime};
 pub use status::{OrchestrationDescriptor, OrchestrationStatus};

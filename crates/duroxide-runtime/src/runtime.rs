@@ -9,10 +9,12 @@ use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::instrument::WithSubscriber;
 
 use crate::builder::RuntimeBuilder;
 use crate::client::Client;
 use crate::engine::{CodeHere, Engine};
+use crate::excuses::Excuses;
 use crate::executor::{Executor, Lane};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
@@ -182,6 +184,7 @@ impl Runtime {
             names: HandlerNames::new(),
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
+            excuses: Excuses::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,
@@ -322,7 +325,8 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     engine.spawn_keeper(async move { returns.give_back(store.as_ref(), last).await });
     let leases = Arc::clone(&engine.leases);
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
-    engine.tasks.spawn(gauges::poll(Arc::clone(engine)));
+    let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
+    engine.tasks.spawn(gauges);
     if engine.options.orchestration_concurrency > 0 {
         let dispatcher = orchestration::dispatch(Arc::clone(engine));
         engine

@@ -6,6 +6,7 @@ use ::metrics::{counter, gauge, histogram};
 use duroxide_core::{AppErrorKind, ErrorDetails};
 
 use super::ObservabilityConfig;
+use super::labels::Values;
 
 /// The counters as they were at one moment.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -66,6 +67,10 @@ pub(super) struct Counts {
 pub struct MetricsProvider {
     pub(super) counts: Counts,
     pub(super) owed: super::ends::Owed,
+    /// Names of handlers and their versions, as messages and histories have them.
+    names: Values,
+    versions: Values,
+    tags: Values,
     active: AtomicI64,
     orchestrator_depth: AtomicU64,
     worker_depth: AtomicU64,
@@ -102,7 +107,7 @@ impl MetricsProvider {
     pub fn record_orchestration_start(&self, name: &str, version: &str, initiated_by: &str) {
         bump(&self.counts.orch_starts);
         counter!("duroxide_orchestration_starts_total",
-            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+            "orchestration_name" => self.names.bounded(name), "version" => self.versions.bounded(version),
             "initiated_by" => initiated_by.to_owned())
         .increment(1);
     }
@@ -120,7 +125,8 @@ impl MetricsProvider {
         if status == "success" {
             bump(&self.counts.orch_completions);
         }
-        let (name, version, status) = (name.to_owned(), version.to_owned(), status.to_owned());
+        let (name, version) = (self.names.bounded(name), self.versions.bounded(version));
+        let status = status.to_owned();
         counter!("duroxide_orchestration_completions_total",
             "orchestration_name" => name.clone(), "version" => version.clone(),
             "status" => status.clone(), "final_turn_count" => turn_bucket(turns))
@@ -150,14 +156,14 @@ impl MetricsProvider {
             ErrorDetails::Infrastructure { .. } => {
                 bump(&self.counts.orch_infrastructure_errors);
                 counter!("duroxide_orchestration_infrastructure_errors_total",
-                    "orchestration_name" => name.to_owned())
+                    "orchestration_name" => self.names.bounded(name))
                 .increment(1);
                 "infrastructure_error"
             }
             ErrorDetails::Configuration { .. } => {
                 bump(&self.counts.orch_configuration_errors);
                 counter!("duroxide_orchestration_configuration_errors_total",
-                    "orchestration_name" => name.to_owned())
+                    "orchestration_name" => self.names.bounded(name))
                 .increment(1);
                 "config_error"
             }
@@ -168,7 +174,7 @@ impl MetricsProvider {
             }
         };
         counter!("duroxide_orchestration_failures_total",
-            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+            "orchestration_name" => self.names.bounded(name), "version" => self.versions.bounded(version),
             "error_type" => error_type, "error_category" => details.category())
         .increment(1);
     }
@@ -176,7 +182,7 @@ impl MetricsProvider {
     /// An execution was followed by another.
     pub fn record_continue_as_new(&self, name: &str) {
         bump(&self.counts.continue_as_new);
-        counter!("duroxide_orchestration_continue_as_new_total", "orchestration_name" => name.to_owned())
+        counter!("duroxide_orchestration_continue_as_new_total", "orchestration_name" => self.names.bounded(name))
             .increment(1);
     }
 
@@ -194,27 +200,27 @@ impl MetricsProvider {
             "app_error" => bump(&self.counts.activity_app_errors),
             _ => {}
         }
-        let tag = tag.unwrap_or("default").to_owned();
+        let tag = self.tags.bounded(tag.unwrap_or("default"));
         counter!("duroxide_activity_executions_total",
-            "activity_name" => name.to_owned(), "outcome" => outcome,
+            "activity_name" => self.names.bounded(name), "outcome" => outcome,
             "retry_attempt" => attempt.saturating_sub(1).min(10).to_string(), "tag" => tag.clone())
         .increment(1);
         histogram!("duroxide_activity_duration_seconds",
-            "activity_name" => name.to_owned(), "outcome" => outcome, "tag" => tag)
+            "activity_name" => self.names.bounded(name), "outcome" => outcome, "tag" => tag)
         .record(seconds);
     }
 
     /// An activity's result could not be stored.
     pub fn record_activity_infra_error(&self, name: &str) {
         bump(&self.counts.activity_infra_errors);
-        counter!("duroxide_activity_infrastructure_errors_total", "activity_name" => name.to_owned())
+        counter!("duroxide_activity_infrastructure_errors_total", "activity_name" => self.names.bounded(name))
             .increment(1);
     }
 
     /// An activity is not registered here.
     pub fn record_activity_config_error(&self, name: &str) {
         bump(&self.counts.activity_config_errors);
-        counter!("duroxide_activity_configuration_errors_total", "activity_name" => name.to_owned())
+        counter!("duroxide_activity_configuration_errors_total", "activity_name" => self.names.bounded(name))
             .increment(1);
     }
 
@@ -228,7 +234,8 @@ impl MetricsProvider {
     pub fn record_suborchestration_call(&self, parent: &str, child: &str) {
         bump(&self.counts.children);
         counter!("duroxide_suborchestration_calls_total",
-            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned())
+            "parent_orchestration" => self.names.bounded(parent),
+            "child_orchestration" => self.names.bounded(child))
         .increment(1);
     }
 
@@ -242,7 +249,8 @@ impl MetricsProvider {
         seconds: f64,
     ) {
         histogram!("duroxide_suborchestration_duration_seconds",
-            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned(),
+            "parent_orchestration" => self.names.bounded(parent),
+            "child_orchestration" => self.names.bounded(child),
             "outcome" => outcome)
         .record(seconds);
     }

@@ -2,6 +2,7 @@
 
 mod ends;
 mod instrumented;
+mod labels;
 mod layered;
 mod logging;
 mod metrics;

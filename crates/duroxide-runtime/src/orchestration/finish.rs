@@ -69,11 +69,15 @@ pub(super) async fn run(
     match drive(engine, seed, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
-            Decision::Block(report) => cannot_run(engine, claim, run, report, cancel).await,
-            Decision::RunAgain(panic) => try_after_panic(engine, claim, &run.of, &panic).await,
+            Decision::Block(report) => {
+                Box::pin(cannot_run(engine, claim, run, report, cancel)).await;
+            }
+            Decision::RunAgain(panic) => {
+                Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
+            }
         },
         Err(NotDriven::Diverged(divergence)) => {
-            diverged(engine, claim, run, divergence, cancel).await;
+            Box::pin(diverged(engine, claim, run, divergence, cancel)).await;
         }
         Err(NotDriven::Store(error)) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
@@ -137,7 +141,7 @@ async fn finish(
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
-    match commit(engine, claim.lease, writes).await {
+    match commit(engine, &run.of.instance, claim.lease, writes).await {
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
@@ -165,7 +169,7 @@ async fn finish(
                 cancel,
             };
             let claim = ClaimInHand { lease, ..claim };
-            refused.settle(engine, claim, &error).await;
+            Box::pin(refused.settle(engine, claim, &error)).await;
         }
     }
 }

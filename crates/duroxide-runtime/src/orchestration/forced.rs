@@ -54,7 +54,13 @@ pub(super) async fn end(
     let standing = Standing::of(&item.history);
     if standing == Standing::Ended {
         // Nothing can be ended any more; the messages are consumed.
-        let _consumed = commit(engine, claim.lease, TurnCommit::nothing(item.execution_id)).await;
+        let _consumed = commit(
+            engine,
+            &item.instance,
+            claim.lease,
+            TurnCommit::nothing(item.execution_id),
+        )
+        .await;
         return;
     }
     let parent = match &item.history_error {
@@ -85,7 +91,7 @@ pub(super) async fn end_at(
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
-        lease = match commit(engine, lease, plan(of, turn)).await {
+        lease = match commit(engine, &of.instance, lease, plan(of, turn)).await {
             Committed::Yes => {
                 report.note(engine, of, first.as_ref(), &outcome);
                 engine.blocked.remove(&of.instance);

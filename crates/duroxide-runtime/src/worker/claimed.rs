@@ -18,7 +18,8 @@ pub(super) struct ClaimedActivity {
     pub(super) attempt: u32,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) lease: Held,
-    _registered: Option<Registered>,
+    /// Its place among the activities that can be cancelled; given up when this is dropped.
+    pub(super) registered: Option<Registered>,
 }
 
 impl ClaimedActivity {
@@ -40,7 +41,7 @@ impl ClaimedActivity {
             attempt: work.attempt_count,
             incarnation: work.incarnation,
             lease,
-            _registered: registered,
+            registered,
         }
     }
 

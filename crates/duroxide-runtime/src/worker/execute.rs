@@ -12,6 +12,7 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::cancellation::Registered;
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::wrong_kind;
@@ -31,6 +32,7 @@ struct Work {
     tag: Option<String>,
     attempt: u32,
     incarnation: Option<Incarnation>,
+    registered: Option<Registered>,
     lease: Held,
 }
 
@@ -66,11 +68,15 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let Some(work) = Work::of(claimed, engine).await else {
         return;
     };
+    let attempt = match work.attempt > engine.options.max_attempts {
+        true => engine.excuses.discount(&work.key(), work.attempt),
+        false => work.attempt,
+    };
     let handler = engine.activities.resolve_handler(&work.name);
     let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
     match handler {
         None if waits => work.wait_for_code(engine).await,
-        _ if work.attempt > engine.options.max_attempts => work.poison(engine).await,
+        _ if attempt > engine.options.max_attempts => work.poison(engine).await,
         Some((_, handler)) => work.execute(engine, handler, slot).await,
         None => work.not_registered(engine).await,
     }
@@ -103,6 +109,7 @@ impl Work {
                 tag,
                 attempt: claimed.attempt,
                 incarnation: claimed.incarnation,
+                registered: claimed.registered,
                 lease: claimed.lease,
             }),
             other => {
@@ -112,13 +119,20 @@ impl Work {
         }
     }
 
-    async fn execute(self, engine: &Arc<Engine>, handler: Arc<dyn ActivityHandler>, slot: usize) {
+    async fn execute(
+        mut self,
+        engine: &Arc<Engine>,
+        handler: Arc<dyn ActivityHandler>,
+        slot: usize,
+    ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
         let worker_id = ctx.worker_id().to_owned();
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
+        // Its result is on the way; nobody can cancel it any more.
+        drop(self.registered.take());
         let seconds = started.elapsed().as_secs_f64();
         match ended {
             Ended::Cancelled => {
@@ -270,11 +284,20 @@ impl Work {
         // The instance may end with this result, and its client may look at the counters before this task goes on.
         engine.metrics.count_activity(&end);
         let completion = Completion {
+            key: self.key(),
             lease: self.lease,
             item,
             end,
         };
         completion.store(engine).await;
+    }
+
+    fn key(&self) -> String {
+        let activity = &self.activity;
+        format!(
+            "{}/{}/{}",
+            activity.instance, activity.execution_id, activity.activity_id
+        )
     }
 
     fn end(&self, outcome: &'static str, seconds: f64) -> ActivityEnd {
