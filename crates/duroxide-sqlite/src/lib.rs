@@ -43,6 +43,7 @@ mod inbox;
 mod job;
 mod kill;
 mod known;
+mod lane;
 mod lobby;
 mod lookout;
 mod migrate;

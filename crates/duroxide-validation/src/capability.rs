@@ -2,9 +2,10 @@
 //!
 //! In: a factory. Out: the first thing a case needs and does not have, as a sentence for the report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, TagFilter, TurnClaim, WorkClaim};
+use duroxide_core::provider::{OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim};
 
 use crate::ProviderFactory;
 use crate::fixture::items;
@@ -42,6 +43,14 @@ pub enum Capability {
     LostWork,
     /// The store tells which life of an id was claimed.
     Incarnations,
+    /// The store hands work only to those who have code for it.
+    Handlers,
+    /// The store bounds what one claim takes.
+    Bounds,
+    /// The store lists ready work by handler.
+    ReadyWork,
+    /// The factory can set the store's clock back.
+    ClockSetBack,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -64,6 +73,10 @@ impl Capability {
             Self::MessageAttempts => "the store does not tell attempts per message",
             Self::LostWork => "the store cannot tell lost activity leases",
             Self::Incarnations => "the store does not tell the lives of an id apart",
+            Self::Handlers => "the store hands out work without regard to handlers",
+            Self::Bounds => "the store does not bound its claims",
+            Self::ReadyWork => "the store does not list ready work",
+            Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Watch => "the store cannot wake waiting clients",
         }
     }
@@ -91,7 +104,8 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::AttemptCounts
         | Capability::CorruptMessages
         | Capability::SecondHandle
-        | Capability::SkewedHandle => factory.supports(need),
+        | Capability::SkewedHandle
+        | Capability::ClockSetBack => factory.supports(need),
         Capability::Management
         | Capability::DeadLetters
         | Capability::BatchedTurns
@@ -99,6 +113,9 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::MessageAttempts
         | Capability::LostWork
         | Capability::Incarnations
+        | Capability::Handlers
+        | Capability::Bounds
+        | Capability::ReadyWork
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -114,6 +131,9 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::BatchedWork => works_at_once(store).await != 1,
         Capability::MessageAttempts => tells_attempts(store).await,
         Capability::Incarnations => tells_lives(store).await,
+        Capability::Handlers => knows_handlers(store).await,
+        Capability::Bounds => knows_bounds(store).await,
+        Capability::ReadyWork => lists_ready_work(store).await,
         _ => true,
     }
 }
@@ -147,6 +167,43 @@ async fn tells_lives(store: &dyn Provider) -> bool {
     match store.claim_turns(claim(1)).await.as_deref() {
         Ok([turn, ..]) => turn.incarnation.is_some(),
         _ => true,
+    }
+}
+
+async fn knows_handlers(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    let stranger = OrchestrationHandlers::default().with("no such handler", "0.0.0");
+    let claim = TurnClaim {
+        handlers: Some(Arc::new(stranger)),
+        cancel_without_code_after: Duration::MAX,
+        ..claim(1)
+    };
+    store
+        .claim_turns(claim)
+        .await
+        .map_or(true, |t| t.is_empty())
+}
+
+async fn knows_bounds(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    for n in 0..2 {
+        let signal = items::signal("probe-0", &format!("signal-{n}"));
+        let _ = store.enqueue_for_orchestrator(signal, None).await;
+    }
+    let claim = TurnClaim {
+        messages_max: 1,
+        ..claim(1)
+    };
+    match store.claim_turns(claim).await.as_deref() {
+        Ok([turn, ..]) => turn.item.messages.len() < 3,
+        _ => true,
+    }
+}
+
+async fn lists_ready_work(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.list_ready_work(1).await, Ok(None)),
+        None => false,
     }
 }
 

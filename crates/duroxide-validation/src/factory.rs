@@ -116,6 +116,14 @@ pub trait TestClock: Send + Sync {
     /// Moves the clock forward.
     fn advance(&self, by: Duration);
 
+    /// Sets the clock back, as an operator or a time server does; `false` if it cannot.
+    ///
+    /// A factory whose clock can says so with [`Capability::ClockSetBack`].
+    fn set_back(&self, by: Duration) -> bool {
+        let _ = by;
+        false
+    }
+
     /// What the store takes for now, in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 }

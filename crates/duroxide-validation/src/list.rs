@@ -76,7 +76,7 @@ macro_rules! for_each_case {
                 test_lost_lock_token_handling;
                 test_worker_item_immediate_visibility;
                 test_worker_delayed_visibility_skips_future_items;
-                test_orphan_queue_messages_dropped;
+                test_orphan_queue_messages_dropped [OrphanGrace];
             }
             management {
                 test_list_instances [Management];
@@ -151,10 +151,12 @@ macro_rules! for_each_case {
                 test_prune_safety [Management];
                 test_prune_bulk [Management];
                 test_prune_bulk_includes_running_instances [Management];
+                bulk_pruning_takes_the_oldest_first [Management];
             }
             bulk_deletion {
                 test_delete_instance_bulk_filter_combinations [Management];
                 test_delete_instance_bulk_safety_and_limits [Management];
+                bulk_deletion_takes_the_oldest_first [Management];
                 test_delete_instance_bulk_completed_before_filter [Management];
                 test_delete_instance_bulk_cascades_to_children [Management];
             }
@@ -293,6 +295,9 @@ macro_rules! for_each_case {
                 an_orphan_child_result_does_not_block_other_instances;
                 a_hundred_orphans_do_not_block_a_start;
                 an_early_message_waits_for_its_start;
+                an_early_queue_message_waits_for_its_start [OrphanGrace];
+                an_early_message_waits_for_a_delayed_start [OrphanGrace];
+                a_start_does_not_rest_behind_an_early_signal;
                 an_orphan_leaves_no_lease_behind;
                 a_mixed_orphan_batch_is_kept;
                 a_queue_message_next_to_its_start_is_delivered;
@@ -306,6 +311,9 @@ macro_rules! for_each_case {
                 an_undecodable_message_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
                 an_undecodable_activity_does_not_block_the_queue [CorruptMessages];
                 an_undecodable_activity_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
+                an_undecodable_result_fails_the_waiting_activity [CorruptMessages, DeadLetters, Management];
+                an_undecodable_result_fails_the_waiting_child [CorruptMessages, DeadLetters, Management];
+                an_undecodable_activity_fails [CorruptMessages, DeadLetters, Management];
                 a_damaged_history_keeps_its_messages [CorruptHistory];
                 a_damaged_history_does_not_block_other_instances [CorruptHistory];
             }
@@ -437,6 +445,54 @@ macro_rules! for_each_case {
                 a_watch_may_come_before_its_instance [Watch];
                 the_end_told_by_a_watch_is_the_one_that_is_read [Watch];
                 an_ended_instance_is_never_called_running [Watch];
+            }
+            handlers {
+                a_start_goes_to_a_node_with_its_handler [Handlers];
+                a_start_names_its_version [Handlers];
+                a_start_without_a_version_goes_to_any_version [Handlers];
+                a_running_instance_goes_to_a_node_with_its_version [Handlers];
+                a_continued_instance_goes_to_the_handler_it_asked_for [Handlers];
+                a_continued_instance_may_change_its_version [Handlers];
+                an_ended_instance_needs_no_handler [Handlers];
+                a_second_life_goes_by_its_own_start [Handlers, Management];
+                an_early_message_waits_for_the_handler_of_its_start [Handlers];
+                messages_for_nobody_need_no_handler [Handlers, OrphanGrace, Management];
+                instances_without_code_are_not_in_the_way [Handlers];
+                a_node_that_names_no_handlers_is_offered_everything;
+                a_handler_does_not_replace_the_filter [Handlers];
+                an_old_cancel_request_needs_no_handler [Handlers];
+                a_start_without_code_can_be_cancelled [Handlers];
+                a_cancel_request_that_was_taken_opens_nothing [Handlers];
+                an_activity_goes_to_a_node_with_its_code [Handlers];
+                activities_without_code_are_not_in_the_way [Handlers];
+                a_name_replaces_neither_tag_nor_session [Handlers];
+                a_worker_that_names_no_activities_is_handed_everything;
+                a_waiting_node_is_woken_for_what_it_can_run [Handlers, LongPoll];
+                an_aging_cancel_request_wakes_a_waiting_node [Handlers, LongPoll];
+                a_waiting_worker_is_woken_for_its_activities [Handlers, LongPoll];
+            }
+            bounds {
+                a_claim_takes_no_more_messages_than_asked [Bounds];
+                what_a_bounded_claim_leaves_was_not_tried [Bounds, MessageAttempts];
+                newcomers_stand_behind_what_a_claim_left [Bounds];
+                a_claim_takes_at_least_one_message [Bounds];
+                a_start_comes_with_a_full_claim [Bounds];
+                a_continue_as_new_comes_with_a_full_claim [Bounds];
+                no_claim_takes_more_than_a_thousand_messages [Bounds];
+                no_claim_takes_more_than_four_megabytes [Bounds];
+                a_message_beyond_the_bound_is_delivered [Bounds];
+                a_claim_takes_no_more_new_sessions_than_asked [Bounds, BatchedWork];
+                work_of_a_held_session_is_not_bounded [Bounds, BatchedWork];
+            }
+            ready_work {
+                ready_work_is_listed_by_handler [ReadyWork];
+                claimed_and_delayed_work_is_not_ready [ReadyWork];
+                the_longest_wait_is_listed_first [ReadyWork];
+            }
+            clocks {
+                what_was_ready_stays_ready [ClockSetBack];
+                newcomers_are_delivered_after_a_step_back [ClockSetBack];
+                what_was_given_back_stays_ready [ClockSetBack];
             }
             incarnations {
                 a_history_of_an_earlier_life_is_loaded [Incarnations, Management];

@@ -12,6 +12,7 @@ mod bad_days;
 mod conformance;
 mod group;
 mod io_faults;
+mod lanes;
 mod lives;
 mod opening;
 mod orphans;

@@ -40,11 +40,13 @@ impl Shop for Memory {
 #[derive(Debug, Default)]
 struct MovableClock {
     ahead_ms: AtomicU64,
+    behind_ms: AtomicU64,
 }
 
 impl Clock for MovableClock {
     fn now_ms(&self) -> u64 {
-        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+        let ahead = SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst);
+        ahead - self.behind_ms.load(Ordering::SeqCst)
     }
 }
 
@@ -52,6 +54,12 @@ impl TestClock for MovableClock {
     fn advance(&self, by: Duration) {
         let by_ms = u64::try_from(by.as_millis()).unwrap();
         self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn set_back(&self, by: Duration) -> bool {
+        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        self.behind_ms.fetch_add(by_ms, Ordering::SeqCst);
+        true
     }
 
     fn now_ms(&self) -> u64 {

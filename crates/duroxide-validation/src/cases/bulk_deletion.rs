@@ -47,6 +47,25 @@ pub async fn test_delete_instance_bulk_filter_combinations<F: ProviderFactory + 
     assert!(left(&bench).await.is_empty());
 }
 
+/// A limit leaves the newest: whoever cleans up in steps comes to an end.
+pub async fn bulk_deletion_takes_the_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for instance in ["b-first", "c-second", "a-third"] {
+        bench
+            .create_with(instance, Commit::first().completed("ok"))
+            .await;
+        bench.pass(Duration::from_millis(5)).await;
+    }
+    let one = || InstanceFilter {
+        limit: Some(1),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(delete(&bench, one()).await, 1);
+    assert_eq!(left(&bench).await, ["a-third", "c-second"]);
+    assert_eq!(delete(&bench, one()).await, 1);
+    assert_eq!(left(&bench).await, ["a-third"]);
+}
+
 /// What runs is skipped, and the limit holds.
 pub async fn test_delete_instance_bulk_safety_and_limits<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

@@ -2,16 +2,19 @@
 
 pub mod admin_truth;
 pub mod atomicity;
+pub mod bounds;
 pub mod bulk_deletion;
 pub mod cancellation;
 pub mod capability_filtering;
 pub mod claims;
+pub mod clocks;
 pub mod custom_status;
 pub mod dead_letters;
 pub mod deletion;
 pub mod drop_safety;
 pub mod error_handling;
 pub mod fencing;
+pub mod handlers;
 pub mod handles;
 pub mod hostile_input;
 pub mod incarnations;
@@ -28,6 +31,7 @@ pub mod poison_message;
 pub mod prune;
 pub mod queue_semantics;
 pub mod race_replay;
+pub mod ready_work;
 pub mod sessions;
 pub mod tag_filtering;
 pub mod undecodable;

@@ -120,6 +120,68 @@ pub async fn a_queue_message_next_to_its_start_is_delivered<F: ProviderFactory +
     );
 }
 
+/// A queue message that overtook its start waits for it like any other, through either door.
+pub async fn an_early_queue_message_waits_for_its_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for instance in ["fetched", "claimed"] {
+        bench.send(items::queue_message(instance, "a")).await;
+    }
+    bench.idle("there is no such instance yet").await;
+    assert!(bench.claim_turns(bench.ask()).await.is_empty());
+    bench.start("fetched").await;
+    let turn = bench.turn_of("fetched").await;
+    let expected = [
+        items::queue_message("fetched", "a"),
+        items::start("fetched"),
+    ];
+    assert_eq!(turn.item.messages, expected);
+    bench.start("claimed").await;
+    let turn = bench.claimed("claimed").await;
+    let expected = [
+        items::queue_message("claimed", "a"),
+        items::start("claimed"),
+    ];
+    assert_eq!(turn.item.messages, expected);
+}
+
+/// What came before a start that is itself delayed waits for it, longer than the grace period.
+pub async fn an_early_message_waits_for_a_delayed_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let grace = factory.orphan_grace().expect("the case requires it");
+    let delay = grace + bench.lock;
+    bench.send(items::signal("slow", "hello")).await;
+    bench.send(items::queue_message("slow", "a")).await;
+    bench.send_after(items::start("slow"), Some(delay)).await;
+    bench.idle("the start is not due").await;
+    bench.outlive(grace).await;
+    bench.idle("the start is still not due").await;
+    assert!(bench.claim_turns(bench.ask()).await.is_empty());
+    bench.outlive(bench.lock).await;
+    let turn = bench.turn_of("slow").await;
+    assert_eq!(
+        items::kinds_of(&turn.item.messages),
+        ["ExternalRaised", "QueueMessage", "StartOrchestration"]
+    );
+}
+
+/// A start that arrives while somebody looks at an early message is claimed at once.
+pub async fn a_start_does_not_rest_behind_an_early_signal<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    for round in 0..20 {
+        let instance = format!("race-{round}");
+        bench.send(items::signal(&instance, "hello")).await;
+        let (found, ()) = futures::join!(bench.claim(), bench.start(&instance));
+        let turn = match found {
+            Some(turn) => turn,
+            None => bench.turn_of(&instance).await,
+        };
+        assert_eq!(turn.item.instance, instance);
+        assert_eq!(turn.item.messages.len(), 2, "round {round}");
+    }
+}
+
 /// An orphan is consumed once the store's grace period is over, so that it does not stay for ever.
 pub async fn an_orphan_is_consumed_after_the_grace_period<F: ProviderFactory + ?Sized>(
     factory: &F,

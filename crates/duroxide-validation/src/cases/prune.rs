@@ -97,6 +97,24 @@ pub async fn test_prune_bulk<F: ProviderFactory + ?Sized>(factory: &F) {
     assert_eq!(executions(&bench, "c").await, [1, 2, 3]);
 }
 
+/// A limit takes the oldest instances first.
+pub async fn bulk_pruning_takes_the_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for instance in ["b-first", "c-second", "a-third"] {
+        grow(&bench, instance, 2, |c| c.completed("ok")).await;
+        bench.pass(std::time::Duration::from_millis(5)).await;
+    }
+    let one = InstanceFilter {
+        limit: Some(1),
+        ..InstanceFilter::default()
+    };
+    let pruned = bench.admin().prune_executions_bulk(one, keep(Some(1)));
+    assert_eq!(pruned.await.expect("a result").executions_deleted, 1);
+    assert_eq!(executions(&bench, "b-first").await, [2]);
+    assert_eq!(executions(&bench, "c-second").await, [1, 2]);
+    assert_eq!(executions(&bench, "a-third").await, [1, 2]);
+}
+
 /// A running instance loses its old executions too, and runs on.
 pub async fn test_prune_bulk_includes_running_instances<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

@@ -1,7 +1,7 @@
 //! Rows that do not decode are set aside; everything else goes on.
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items};
+use crate::fixture::{Bench, Commit, items, kinds};
 
 /// The instance's other messages are delivered.
 pub async fn an_undecodable_message_does_not_block_its_instance<F: ProviderFactory + ?Sized>(
@@ -103,6 +103,75 @@ pub async fn an_undecodable_activity_becomes_a_dead_letter<F: ProviderFactory + 
     assert_eq!(letters[0].queue, "worker");
     assert!(!letters[0].payload.is_empty(), "the text is kept");
     assert!(!letters[0].reason.is_empty(), "the reason is told");
+}
+
+/// The result of an activity that does not decode fails the activity, so that its instance does not wait for ever.
+pub async fn an_undecodable_result_fails_the_waiting_activity<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    for through_fetch in [true, false] {
+        let bench = Bench::open(factory).await;
+        let first = Commit::first()
+            .and(kinds::activity_scheduled("A"))
+            .work(items::activity("hit", 2));
+        bench.create_with("hit", first).await;
+        let work = bench.work().await;
+        bench.finish(&work).await;
+        factory.corrupt_orchestrator_messages("hit").await;
+        is_told_of_failure(&bench, through_fetch, "ActivityFailed").await;
+    }
+}
+
+/// The result of a child that does not decode fails the child, so that its parent does not wait for ever.
+pub async fn an_undecodable_result_fails_the_waiting_child<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    for through_fetch in [true, false] {
+        let bench = Bench::open(factory).await;
+        let first = Commit::first().and(kinds::activity_scheduled("A"));
+        let first = first.message(items::child_start("child", "ChildOrch", "hit"));
+        bench.create_with("hit", first).await;
+        let ended = Commit::first()
+            .child_of("hit")
+            .completed("ok")
+            .message(items::child_done("hit", 2));
+        bench.advance("child", ended).await;
+        factory.corrupt_orchestrator_messages("hit").await;
+        is_told_of_failure(&bench, through_fetch, "SubOrchFailed").await;
+    }
+}
+
+/// An activity that does not decode fails, so that its instance does not wait for ever.
+pub async fn an_undecodable_activity_fails<F: ProviderFactory + ?Sized>(factory: &F) {
+    for through_fetch in [true, false] {
+        let bench = Bench::open(factory).await;
+        let first = Commit::first()
+            .and(kinds::activity_scheduled("A"))
+            .work(items::activity("hit", 2));
+        bench.create_with("hit", first).await;
+        factory.corrupt_worker_items("hit").await;
+        match through_fetch {
+            true => bench.no_work("it does not decode").await,
+            false => assert!(bench.claim_work(bench.ask_work(1)).await.is_empty()),
+        }
+        is_told_of_failure(&bench, through_fetch, "ActivityFailed").await;
+    }
+}
+
+/// `hit` is told that what it scheduled as event 2 failed, and the row itself is kept.
+async fn is_told_of_failure<F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    through_fetch: bool,
+    kind: &str,
+) {
+    let messages = match through_fetch {
+        true => bench.turn_of("hit").await.item.messages,
+        false => bench.claimed("hit").await.item.messages,
+    };
+    assert_eq!(items::kinds_of(&messages), [kind]);
+    assert_eq!(items::id_of(&messages[0]), 2);
+    let letters = bench.admin().list_dead_letters(10).await;
+    assert_eq!(letters.expect("a listing").len(), 1);
 }
 
 /// A damaged history costs its instance no message.

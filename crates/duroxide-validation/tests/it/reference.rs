@@ -20,11 +20,13 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct MovableClock {
     ahead_ms: AtomicU64,
+    behind_ms: AtomicU64,
 }
 
 impl Clock for MovableClock {
     fn now_ms(&self) -> u64 {
-        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+        let ahead = SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst);
+        ahead - self.behind_ms.load(Ordering::SeqCst)
     }
 }
 
@@ -32,6 +34,12 @@ impl TestClock for MovableClock {
     fn advance(&self, by: Duration) {
         let by_ms = u64::try_from(by.as_millis()).expect("cases move the clock by little");
         self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn set_back(&self, by: Duration) -> bool {
+        let by_ms = u64::try_from(by.as_millis()).expect("cases move the clock by little");
+        self.behind_ms.fetch_add(by_ms, Ordering::SeqCst);
+        true
     }
 
     fn now_ms(&self) -> u64 {
@@ -161,6 +169,7 @@ impl ProviderFactory for Memory {
                 | Capability::CorruptMessages
                 | Capability::SecondHandle
                 | Capability::SkewedHandle
+                | Capability::ClockSetBack
         )
     }
 
