@@ -154,6 +154,7 @@ impl Runtime {
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
         let activities = worker::with_built_ins(activities, &clock);
+        metrics.prepare(&orchestrations, &activities, &options.worker_tag_filter);
         let (leases, returns) = Leases::new();
         let engine = Arc::new(Engine {
             code_here: CodeHere::of(&orchestrations, &activities),

@@ -48,6 +48,17 @@ pub enum Unused {
 }
 
 impl Unused {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AnotherExecution,
+        Self::Duplicate,
+        Self::NeverScheduled,
+        Self::NobodyWaits,
+        Self::CancelledAlready,
+        Self::Stray,
+        Self::Ended,
+    ];
+
     /// One word, for a label.
     #[must_use]
     pub fn as_str(self) -> &'static str {

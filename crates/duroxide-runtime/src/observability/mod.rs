@@ -7,6 +7,8 @@ mod layered;
 mod logging;
 mod metrics;
 mod on_host;
+mod prepare;
+mod sink;
 
 use std::sync::Arc;
 use std::time::Duration;
