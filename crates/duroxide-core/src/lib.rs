@@ -4,6 +4,7 @@
 //! time is handed in.
 
 mod action;
+mod attempt;
 pub mod clock;
 pub mod codec;
 mod context;
@@ -19,6 +20,7 @@ mod version;
 mod work_item;
 
 pub use action::Action;
+pub use attempt::attempt_of;
 pub use context::{ActivityOptions, Either2, Either3, OrchestrationContext};
 pub use event::{
     AppErrorKind, BUILD_VERSION, ConfigErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType,

@@ -210,7 +210,10 @@ impl OrchestrationContext {
             instance,
             input,
         };
-        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
+        let slot = cell.call(operation, kind, location);
+        drop(cell);
         let kind = ScheduleKind::SubOrchestration { token: slot as u64 };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_outcome)
     }
@@ -232,6 +235,7 @@ impl OrchestrationContext {
             instance,
             input,
         };
-        self.shared.cell().tell(kind, Location::caller());
+        let location = Location::caller();
+        self.shared.deciding(location).tell(kind, location);
     }
 }

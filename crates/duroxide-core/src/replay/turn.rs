@@ -157,6 +157,8 @@ impl Execution {
             let notes = std::mem::take(&mut self.turn.notes);
             return Progress::Done(Box::new(Turn::nothing(notes)));
         }
+        let presence = std::sync::Arc::clone(&self.shared.presence);
+        let _driving = presence.enter();
         if let Err(divergence) = self.run() {
             self.turn.abort = Some((FailedBy::Divergence, divergence.to_details()));
             self.record_the_rest();
@@ -330,6 +332,9 @@ impl Execution {
         let failed = |by, details| (Outcome::Failed { details }, Some(by));
         if let Some((by, details)) = self.turn.abort.clone() {
             return failed(by, details);
+        }
+        if let Some(report) = self.shared.presence.foreign() {
+            return failed(FailedBy::NotDurable, ErrorDetails::nondeterminism(report));
         }
         if let HandlerFuture::Panicked(message) = &self.handler {
             return failed(FailedBy::Panic, ErrorDetails::panicked(message.clone()));

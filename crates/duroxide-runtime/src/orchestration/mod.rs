@@ -5,6 +5,7 @@ mod commit;
 mod dispatcher;
 mod drive;
 mod facts;
+mod foreign;
 mod host;
 mod plan;
 mod poison;

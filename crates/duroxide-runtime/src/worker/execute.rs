@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier};
-use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
+use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,10 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// What was claimed, taken apart.
 struct Work {
     activity: ScheduledActivityIdentifier,
+    /// The first attempt of the call, by its scheduling event.
+    first_attempt: u64,
     name: String,
+    /// As the work item has it; see [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -118,6 +121,7 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
+                first_attempt: attempt_of(&input).0.unwrap_or(id),
                 name,
                 input,
                 session_id,
@@ -183,6 +187,7 @@ impl Work {
             orchestration_version,
             activity_name: self.name.clone(),
             activity_id: self.activity.activity_id,
+            first_attempt: self.first_attempt,
             attempt: self.attempt,
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
@@ -200,7 +205,7 @@ impl Work {
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
-        let input = self.input.clone();
+        let input = attempt_of(&self.input).1.to_owned();
         let mut activity = pin!(async move { handler.invoke(ctx, input).await });
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
