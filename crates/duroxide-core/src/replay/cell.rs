@@ -108,6 +108,8 @@ pub(crate) struct Cell {
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
+    /// The execution began on an engine that did not check the ids of children and detached starts.
+    pub(crate) takes_any_id: bool,
     /// A misuse that was noticed where a panic would do harm.
     pub(crate) misuse: Option<String>,
 }

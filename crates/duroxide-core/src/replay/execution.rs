@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use semver::Version;
+
 use super::cell::{Cell, Identity, RecordedKv, Shared};
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
@@ -20,6 +22,9 @@ use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+
+/// The first version that checks the ids of children and detached starts.
+const FIRST_TO_CHECK_IDS: Version = Version::new(0, 2, 0);
 
 const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
@@ -188,6 +193,7 @@ impl Execution {
             now_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
+            takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()
         };
         let shared = Arc::new(Shared::driven(identity, cell));
@@ -349,6 +355,11 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.
+fn began_before(stamp: &str, version: &Version) -> bool {
+    Version::parse(stamp).map_or(true, |stamped| stamped < *version)
 }
 
 /// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
