@@ -50,8 +50,8 @@ pub fn uses_reserved_marker(id: &str) -> bool {
 ///
 /// ```
 /// use duroxide_core::check_instance_id;
-/// assert_eq!(check_instance_id("order-7"), Ok(()));
-/// assert_eq!(check_instance_id("").as_deref(), Err("instance id must not be empty"));
+/// assert!(check_instance_id("order-7").is_ok());
+/// assert!(check_instance_id("").is_err_and(|why| why == "instance id must not be empty"));
 /// ```
 pub fn check_instance_id(id: &str) -> Result<(), String> {
     if id.is_empty() {

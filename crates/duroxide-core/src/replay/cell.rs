@@ -162,16 +162,6 @@ impl Cell {
         });
     }
 
-    /// Whether the code holds a wait for a signal of this name that is not recorded yet.
-    pub(crate) fn has_asked_for(&self, signal: &str) -> bool {
-        self.commands.iter().any(|command| {
-            matches!(&command.kind, CommandKind::Wait { name } if name == signal)
-                && command
-                    .operation
-                    .is_some_and(|slot| self.operations.get(slot).is_held())
-        })
-    }
-
     /// A request to cancel arrived; false if the code does not watch for it.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
         self.cancel_requested
