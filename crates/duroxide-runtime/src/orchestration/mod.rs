@@ -12,6 +12,7 @@ mod dispatcher;
 mod drive;
 mod finish;
 mod forced;
+mod foreign;
 mod host;
 mod plan;
 mod poison;
