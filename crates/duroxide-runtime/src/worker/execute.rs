@@ -12,13 +12,12 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::cancellation::Registered;
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
-use crate::engine::Engine;
+use crate::engine::{Engine, Registered};
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
