@@ -33,10 +33,11 @@
 
 mod admin;
 mod ahead;
+mod checkpoint;
 mod claim;
 mod codec;
+mod driver;
 mod error;
-mod folder;
 mod foreign;
 mod group;
 mod inbox;
@@ -52,6 +53,7 @@ mod ops;
 mod options;
 mod provider;
 mod readers;
+mod sole;
 mod statements;
 mod store;
 mod tables;
@@ -62,5 +64,7 @@ mod wake;
 mod writer;
 
 pub use error::SqliteError;
+#[doc(hidden)]
+pub use options::Tuning;
 pub use options::{Durability, SqliteOptions};
 pub use provider::SqliteProvider;

@@ -64,7 +64,9 @@ impl Reader {
             match self.read(statements, job.as_mut()) {
                 Ok(()) => job.answer(),
                 Err(error) => {
-                    let spoilt = error.spoils_connection();
+                    // A file that lost its name must not be read on either.
+                    let spoilt = error.spoils_connection()
+                        || matches!(error, crate::error::SqliteError::FileGone { .. });
                     job.fail(error);
                     if spoilt {
                         return;
@@ -83,6 +85,7 @@ impl Reader {
 
     fn read(&self, statements: &Statements<'_>, job: &mut dyn Job) -> Result<()> {
         let now = stored_ms(self.clock.now_ms());
+        self.database.check_identity()?;
         statements.run("BEGIN")?;
         let done = job.run(&mut Tx::new(statements, now));
         // Ending a read cannot lose anything; a snapshot left open would hold up checkpoints.

@@ -50,11 +50,18 @@ struct Files {
     folder: TempDir,
     clock: Arc<MovableClock>,
     made: Mutex<u32>,
+    /// As with a SQLite that only the writer may checkpoint.
+    alone: bool,
 }
 
 impl Files {
     fn new() -> Self {
+        Self::checkpointed(false)
+    }
+
+    fn checkpointed(alone: bool) -> Self {
         Self {
+            alone,
             folder: tempfile::tempdir().unwrap(),
             clock: Arc::default(),
             made: Mutex::new(0),
@@ -68,7 +75,9 @@ impl Files {
 
     async fn open(&self) -> Arc<dyn Provider> {
         let url = url(&self.path());
-        let store = SqliteProvider::new(&url, Some(options(&self.clock))).await;
+        let mut options = options(&self.clock);
+        options.tuning.writer_checkpoints_alone = self.alone;
+        let store = SqliteProvider::new(&url, Some(options)).await;
         Arc::new(store.unwrap())
     }
 
@@ -121,6 +130,9 @@ impl ProviderFactory for Files {
     }
 
     fn supports(&self, capability: Capability) -> bool {
+        if self.alone && capability == Capability::SecondHandle {
+            return false;
+        }
         matches!(
             capability,
             Capability::CorruptHistory
@@ -184,4 +196,9 @@ mod files {
 mod memory {
     use super::Memory;
     duroxide_validation::conformance!(Memory::new());
+}
+
+mod alone {
+    use super::Files;
+    duroxide_validation::conformance!(Files::checkpointed(true));
 }

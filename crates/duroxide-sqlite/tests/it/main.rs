@@ -9,6 +9,7 @@ mod support;
 
 mod admin;
 mod bad_days;
+mod checkpoints;
 mod conformance;
 mod group;
 mod io_faults;
