@@ -24,11 +24,13 @@ use crate::tx::Result;
 const BEGIN_AT: usize = 4_000;
 /// From four times that on the log is made to begin anew.
 const TOO_LONG: usize = 4;
-/// What the writer copies itself at most, as a part of the length at which checkpoints begin: a few milliseconds of work.
-const REST: usize = 8;
-/// How many commits pass between two looks at the log.
+/// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of work.
+const REST: usize = 2;
+/// How many commits pass between two looks at a log that is not too long.
 const LOOK_EVERY: u32 = 16;
-/// How long the helper rests after each checkpoint, so that one that cannot get on costs nothing.
+/// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
+const LOCK_WAIT: Duration = Duration::from_millis(10);
+/// How long the helper rests after a checkpoint that did not get on, because somebody reads the log.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Settings of the log.
@@ -99,7 +101,8 @@ pub(crate) enum Emptied {
 pub(crate) struct Checkpointer {
     /// `None` for a database in memory, which has no log.
     database: Option<Database>,
-    commits: u32,
+    /// How many commits pass until the next look.
+    next_look: u32,
     helper: Option<Helper>,
     failures: Failures,
 }
@@ -129,7 +132,7 @@ impl Checkpointer {
     pub(crate) fn new(database: Option<Database>, failures: Failures) -> Self {
         Self {
             database,
-            commits: 0,
+            next_look: 0,
             helper: None,
             failures,
         }
@@ -140,17 +143,24 @@ impl Checkpointer {
         let Some(policy) = self.policy().filter(|it| it.by == Checkpoints::Beside) else {
             return;
         };
-        self.commits = self.commits.wrapping_add(1);
-        if self.commits % LOOK_EVERY != 0 {
+        if self.next_look > 0 {
+            self.next_look -= 1;
             return;
         }
+        self.next_look = LOOK_EVERY;
         let Some(log) = self.failures.note("the writer", look(conn)) else {
             return;
         };
-        if log.length >= policy.too_long() && log.left() <= policy.rest() {
-            let done = open::without_waiting(|| run(conn, "PRAGMA wal_checkpoint(FULL)"));
+        let is_too_long = log.length >= policy.too_long();
+        if is_too_long {
+            // The helper is never far behind; the moment when it has nearly caught up must not be missed.
+            self.next_look = 0;
+        }
+        if is_too_long && log.left() <= policy.rest() {
+            let done =
+                open::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
             self.failures.note("the writer", done);
-        } else if log.left() >= policy.begin_at {
+        } else if is_too_long || log.left() >= policy.begin_at {
             self.ask();
         }
     }
@@ -167,7 +177,9 @@ impl Checkpointer {
                 return Ok(Emptied::Not(log.left()));
             }
         }
-        let log = open::without_waiting(|| run(conn, "PRAGMA wal_checkpoint(TRUNCATE)"))?;
+        let log = open::waiting_at_most(Duration::ZERO, || {
+            run(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
+        })?;
         Ok(match log.is_blocked {
             false => Emptied::Completely,
             true => Emptied::Not(log.left()),
@@ -232,6 +244,7 @@ impl Drop for Helper {
 fn checkpoint_on_demand(database: &Database, orders: &Inbox<()>, failures: &Failures) {
     let mut conn: Option<Connection> = None;
     let mut taken = Vec::new();
+    let mut left = 0;
     // Orders that queued up meanwhile are one.
     while orders.take(usize::MAX, None, &mut taken) == Took::Some {
         taken.clear();
@@ -240,10 +253,16 @@ fn checkpoint_on_demand(database: &Database, orders: &Inbox<()>, failures: &Fail
             None => database.open_checkpointer(),
         }
         // Copies what can be copied without making anybody wait.
-        .and_then(|open| run(&open, "PRAGMA wal_checkpoint(PASSIVE)").map(|_| open));
+        .and_then(|open| Ok((run(&open, "PRAGMA wal_checkpoint(PASSIVE)")?, open)));
+        let before = std::mem::replace(&mut left, usize::MAX);
         // After a failure it is opened again for the next order.
-        conn = failures.note("the helper", done);
-        thread::sleep(PAUSE);
+        conn = failures.note("the helper", done).map(|(log, open)| {
+            left = log.left();
+            open
+        });
+        if left > 0 && left >= before {
+            thread::sleep(PAUSE);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -243,15 +243,15 @@ fn switch_to_wal(conn: &Connection) -> Result<String> {
 }
 
 thread_local! {
-    /// Whether this thread would rather be told that a lock is taken than wait for it.
-    static IN_A_HURRY: Cell<bool> = const { Cell::new(false) };
+    /// Until when this thread waits for a lock, if it is in a hurry.
+    static HURRY: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Runs `work` without waiting for locks of other connections.
-pub(crate) fn without_waiting<T>(work: impl FnOnce() -> T) -> T {
-    IN_A_HURRY.set(true);
+/// Runs `work` without waiting longer than this for locks of other connections.
+pub(crate) fn waiting_at_most<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
+    HURRY.set(Some(Instant::now() + limit));
     let done = work();
-    IN_A_HURRY.set(false);
+    HURRY.set(None);
     done
 }
 
@@ -261,7 +261,7 @@ fn wait_for_lock(attempt: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
     const LONG_NAP: Duration = Duration::from_millis(5);
     const SHORT_NAPS: i32 = 500;
-    if IN_A_HURRY.get() {
+    if HURRY.get().is_some_and(|until| Instant::now() >= until) {
         return false;
     }
     let long_naps = (BUSY_LIMIT - NAP * SHORT_NAPS as u32).as_millis() / LONG_NAP.as_millis();
