@@ -56,6 +56,7 @@ mod readers;
 mod sole;
 mod statements;
 mod store;
+mod store_clock;
 mod tables;
 mod token;
 mod tx;

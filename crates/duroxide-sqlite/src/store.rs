@@ -22,7 +22,8 @@ use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
 use crate::sole::Sole;
-use crate::tx::{Result, Tx, stored_ms};
+use crate::store_clock::{Pace, StoreClock};
+use crate::tx::{Result, Tx};
 use crate::url::{self, Place};
 use crate::wake::{Wake, Watch};
 use crate::writer::{Message, Source, Writer};
@@ -93,7 +94,15 @@ impl Store {
         let no_thread = |error: std::io::Error| SqliteError::Io {
             detail: format!("cannot start a thread: {error}"),
         };
-        let clock = Arc::clone(&options.clock);
+        let pace = match options.follows_system_clock() {
+            true => Pace::System,
+            false => Pace::Clock,
+        };
+        let clock = StoreClock::new(Arc::clone(&options.clock), pace);
+        if let Some(latest) = source.latest_stored()? {
+            // Later than anything an earlier process wrote.
+            clock.raise_to(latest.saturating_add(1));
+        }
         let wake = Arc::new(Wake::default());
         let uncommitted = Arc::new(Uncommitted::default());
         let to_writer = Arc::new(Inbox::new());
@@ -104,7 +113,7 @@ impl Store {
             wake: Arc::clone(&wake),
             uncommitted: Arc::clone(&uncommitted),
             failed_checkpoints: failed_checkpoints.clone(),
-            known: Known::after(last_end, stored_ms(options.clock.now_ms())),
+            known: Known::after(last_end, clock.now()),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK

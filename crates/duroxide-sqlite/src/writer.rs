@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -23,7 +22,8 @@ use crate::kill;
 use crate::known::Known;
 use crate::lobby::Lobby;
 use crate::statements::Statements;
-use crate::tx::{Aware, Result, stored_ms};
+use crate::store_clock::StoreClock;
+use crate::tx::{Aware, Result};
 use crate::wake::Wake;
 
 mod fill;
@@ -82,7 +82,7 @@ pub(crate) struct Writer {
     pub(crate) uncommitted: Arc<Uncommitted>,
     pub(crate) known: Known,
     pub(crate) failed_checkpoints: Failures,
-    pub(crate) clock: ClockRef,
+    pub(crate) clock: Arc<StoreClock>,
     /// How long a claim rests at most.
     pub(crate) recheck: Duration,
 }
@@ -294,7 +294,7 @@ impl Writer {
     }
 
     fn now_ms(&self) -> i64 {
-        stored_ms(self.clock.now_ms())
+        self.clock.now()
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {

@@ -237,12 +237,12 @@ pub(crate) fn release(
     tx: &Tx<'_>,
     id: i64,
     token: &str,
-    visible_at: i64,
+    visible_at: Option<i64>,
     ignore_attempt: bool,
 ) -> Result<bool> {
     let released = tx.execute(
         "UPDATE worker_queue
-         SET lock_token = NULL, locked_until = NULL, visible_at = ?3, attempt_count = MAX(0, attempt_count - ?4)
+         SET lock_token = NULL, locked_until = NULL, visible_at = COALESCE(?3, visible_at), attempt_count = MAX(0, attempt_count - ?4)
          WHERE id = ?1 AND lock_token = ?2",
         (id, token, visible_at, i64::from(ignore_attempt)),
     )?;

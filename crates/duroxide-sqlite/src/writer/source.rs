@@ -7,6 +7,8 @@ use rusqlite::Connection;
 
 use crate::error::SqliteError;
 use crate::open::Database;
+use crate::statements::Statements;
+use crate::store_clock;
 use crate::tx::Result;
 
 /// The connection made at the start, then others to the same file.
@@ -45,6 +47,14 @@ impl Source {
         match &self.file {
             Some(database) => database.open_writer(),
             None => Err(SqliteError::Closed),
+        }
+    }
+
+    /// The latest time that was stored.
+    pub(crate) fn latest_stored(&self) -> Result<Option<i64>> {
+        match &self.first {
+            Some(conn) => store_clock::latest_stored(&Statements::new(conn)),
+            None => Ok(None),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The conformance kit, against a file and against memory.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,19 +17,27 @@ use crate::support::{shell, url};
 /// The system's clock, moved forward as far as a case wants.
 #[derive(Debug, Default)]
 struct MovableClock {
-    ahead_ms: AtomicU64,
+    ahead_ms: AtomicI64,
 }
 
 impl Clock for MovableClock {
     fn now_ms(&self) -> u64 {
-        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+        SystemClock
+            .now_ms()
+            .saturating_add_signed(self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
 impl TestClock for MovableClock {
     fn advance(&self, by: Duration) {
-        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        let by_ms = i64::try_from(by.as_millis()).unwrap();
         self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn set_back(&self, by: Duration) -> bool {
+        let by_ms = i64::try_from(by.as_millis()).unwrap();
+        self.ahead_ms.fetch_sub(by_ms, Ordering::SeqCst);
+        true
     }
 
     fn now_ms(&self) -> u64 {
@@ -139,6 +147,7 @@ impl ProviderFactory for Files {
                 | Capability::AttemptCounts
                 | Capability::CorruptMessages
                 | Capability::SecondHandle
+                | Capability::ClockSetBack
         )
     }
 
@@ -170,6 +179,10 @@ impl Memory {
 
 #[async_trait]
 impl ProviderFactory for Memory {
+    fn supports(&self, capability: Capability) -> bool {
+        capability == Capability::ClockSetBack
+    }
+
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let store = SqliteProvider::new_in_memory_with_options(Some(options(&self.clock)));
         Arc::new(store.await.unwrap())
