@@ -56,6 +56,18 @@ const TOOLS: &[Tool] = &[
             program("apt-get", &["install", "-y", "-qq", "strace"])
         },
     },
+    #[cfg(target_os = "linux")]
+    Tool {
+        name: "prlimit",
+        why: "tests of full disks forbid files to grow with it",
+        how: "apt-get install util-linux (as root; or your system's own way)",
+        needed: false,
+        is_there: || succeeds("prlimit", "--version"),
+        install: || {
+            program("apt-get", &["update", "-qq"])?;
+            program("apt-get", &["install", "-y", "-qq", "util-linux"])
+        },
+    },
 ];
 
 /// `cargo xtask setup`: installs what is missing, or says what it would install.
