@@ -30,11 +30,12 @@ impl OrchestrationContext {
     ///     }
     /// }
     /// ```
+    #[track_caller]
     pub fn cancellation_requested(&self) -> DurableFuture<String> {
         let kind = ScheduleKind::ExternalWait {
             event_name: "cancellation".to_owned(),
         };
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(std::panic::Location::caller());
         if let Some(reason) = cell.cancel_requested.clone() {
             return DurableFuture::known(reason, kind);
         }

@@ -24,7 +24,8 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn set_kv_value(&self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
-        let mut cell = self.shared.cell();
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
         let entry = cell.next_kv(&key, value);
         let kind = CommandKind::SetKv {
             key: key.clone(),
@@ -32,7 +33,7 @@ impl OrchestrationContext {
             last_updated_at_ms: entry.last_updated_at_ms,
         };
         cell.kv.insert(key, entry);
-        cell.tell(kind, Location::caller());
+        cell.tell(kind, location);
     }
 
     /// Sets a key to a value as JSON: structs in the order of their fields, maps in the order of their keys.
@@ -109,24 +110,26 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn clear_kv_value(&self, key: impl Into<String>) {
         let key = key.into();
-        let mut cell = self.shared.cell();
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
         cell.kv.remove(&key);
-        cell.tell(CommandKind::ClearKv { key }, Location::caller());
+        cell.tell(CommandKind::ClearKv { key }, location);
     }
 
     /// Removes all keys.
     #[track_caller]
     pub fn clear_all_kv_values(&self) {
-        let mut cell = self.shared.cell();
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
         cell.kv.clear();
-        cell.tell(CommandKind::ClearAllKv, Location::caller());
+        cell.tell(CommandKind::ClearAllKv, location);
     }
 
     /// Removes all keys set before a time, those of this turn included; returns how many.
     #[track_caller]
     pub fn prune_kv_values_updated_before(&self, updated_before_ms: u64) -> usize {
         let location = Location::caller();
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(location);
         let old: Vec<String> = cell
             .kv
             .iter()

@@ -65,7 +65,7 @@ impl OrchestrationContext {
             replaying: true,
             ..Cell::default()
         };
-        Self::of(Arc::new(Shared::new(identity, cell)))
+        Self::of(Arc::new(Shared::of_nobody(identity, cell)))
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Self {

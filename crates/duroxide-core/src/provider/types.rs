@@ -116,7 +116,7 @@ pub enum OutcomeStatus {
     },
     /// Ended without a value.
     Failed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
 }

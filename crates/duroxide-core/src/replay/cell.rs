@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::command::{Command, CommandKind};
 use super::operations::{OperationKind, Operations};
+use super::presence::{CALLED, Presence};
 use crate::codec::same_meaning;
 use crate::provider::KvEntry;
 
@@ -21,16 +22,50 @@ pub(crate) struct Identity {
 /// Identity and guarded state of one execution.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) identity: Identity,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) presence: Arc<Presence>,
     cell: Mutex<Cell>,
+    /// Where a foreign call goes that cannot be refused by a panic.
+    limbo: OnceLock<Mutex<Cell>>,
 }
 
 impl Shared {
-    pub(crate) fn new(identity: Identity, cell: Cell) -> Self {
+    /// The state of an execution that the engine drives.
+    pub(crate) fn driven(identity: Identity, cell: Cell) -> Self {
+        let identity = Arc::new(identity);
+        Self::new(Arc::clone(&identity), Presence::driven(identity), cell)
+    }
+
+    /// The state of a context of its own.
+    pub(crate) fn of_nobody(identity: Identity, cell: Cell) -> Self {
+        let identity = Arc::new(identity);
+        Self::new(Arc::clone(&identity), Presence::of_nobody(identity), cell)
+    }
+
+    fn new(identity: Arc<Identity>, presence: Presence, cell: Cell) -> Self {
         Self {
             identity,
+            presence: Arc::new(presence),
             cell: Mutex::new(cell),
+            limbo: OnceLock::new(),
         }
+    }
+
+    /// The state, for a call of the author's code that decides something.
+    ///
+    /// # Panics
+    ///
+    /// When somebody else calls, after it was noted for the report. The panic is theirs. While a thread unwinds already a
+    /// second panic would end the process, so the call goes nowhere instead.
+    pub(crate) fn deciding(&self, location: &'static Location<'static>) -> MutexGuard<'_, Cell> {
+        if self.presence.is_here() {
+            self.presence.called_at(location);
+            return self.cell();
+        }
+        self.presence.report(CALLED);
+        assert!(std::thread::panicking(), "{CALLED}");
+        let limbo = self.limbo.get_or_init(Mutex::default);
+        limbo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state. A panic of the author's code while it is held leaves it usable: every method below finishes its
@@ -73,6 +108,8 @@ pub(crate) struct Cell {
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
+    /// The execution began on an engine that did not check the ids of children and detached starts.
+    pub(crate) takes_any_id: bool,
     /// A misuse that was noticed where a panic would do harm.
     pub(crate) misuse: Option<String>,
 }
@@ -90,8 +127,29 @@ impl Cell {
             operation: Some(slot),
             kind,
             location,
+            may_come_later: false,
         });
         slot
+    }
+
+    /// The requests of these operations come from a call whose future is not polled yet.
+    pub(crate) fn may_come_later(&mut self, slots: &[usize]) {
+        for command in &mut self.commands {
+            command.may_come_later |= command.operation.is_some_and(|s| slots.contains(&s));
+        }
+    }
+
+    /// The future of that call is polled: what is not recorded yet takes its place behind everything asked for until now.
+    pub(crate) fn come_now(&mut self, slots: &[usize]) {
+        let of_call = |c: &Command| c.operation.is_some_and(|slot| slots.contains(&slot));
+        let (mut moved, rest): (VecDeque<_>, _) = std::mem::take(&mut self.commands)
+            .into_iter()
+            .partition(of_call);
+        self.commands = rest;
+        for command in &mut moved {
+            command.may_come_later = false;
+        }
+        self.commands.append(&mut moved);
     }
 
     /// Records a request without an answer.
@@ -100,17 +158,8 @@ impl Cell {
             operation: None,
             kind,
             location,
+            may_come_later: false,
         });
-    }
-
-    /// Whether the code holds a wait for a signal of this name that is not recorded yet.
-    pub(crate) fn has_asked_for(&self, signal: &str) -> bool {
-        self.commands.iter().any(|command| {
-            matches!(&command.kind, CommandKind::Wait { name } if name == signal)
-                && command
-                    .operation
-                    .is_some_and(|slot| self.operations.get(slot).is_held())
-        })
     }
 
     /// A request to cancel arrived; false if the code does not watch for it.

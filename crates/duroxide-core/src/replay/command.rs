@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use crate::action::Action;
+use crate::attempt;
 use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
@@ -15,6 +16,9 @@ pub(crate) struct Command {
     pub(crate) kind: CommandKind,
     /// Where the code asked.
     pub(crate) location: &'static Location<'static>,
+    /// Asked for by a call whose future was not polled yet. Earlier engines asked only then, so a history may have it
+    /// later than where the code called.
+    pub(crate) may_come_later: bool,
 }
 
 /// The closed set of requests.
@@ -25,6 +29,8 @@ pub(crate) enum CommandKind {
         input: String,
         session_id: Option<String>,
         tag: Option<String>,
+        /// The scheduling event of the first attempt, if this is a further one.
+        attempt_of: Option<u64>,
     },
     Timer {
         fire_at_ms: u64,
@@ -92,6 +98,7 @@ impl CommandKind {
                 input,
                 session_id,
                 tag,
+                attempt_of: _,
             } => EventKind::ActivityScheduled {
                 name,
                 input,
@@ -143,12 +150,13 @@ impl CommandKind {
                     input,
                     session_id,
                     tag,
+                    attempt_of,
                 },
                 _,
             ) => Some(Action::CallActivity {
                 scheduling_event_id: event_id,
                 name,
-                input,
+                input: attempt::wrapped(attempt_of, event_id, input),
                 session_id,
                 tag,
             }),
@@ -194,6 +202,7 @@ impl CommandKind {
                     input,
                     session_id,
                     tag,
+                    attempt_of: _,
                 },
                 EventKind::ActivityScheduled {
                     name: n,

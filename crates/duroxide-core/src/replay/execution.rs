@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use semver::Version;
+
 use super::cell::{Cell, Identity, RecordedKv, Shared};
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
@@ -16,9 +18,13 @@ use crate::context::OrchestrationContext;
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
+use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+
+/// The first version that checks the ids of children and detached starts.
+const FIRST_TO_CHECK_IDS: Version = Version::new(0, 2, 0);
 
 const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
@@ -162,6 +168,8 @@ impl Execution {
             return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
         }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
+        let presence = Arc::clone(&execution.shared.presence);
+        let _driving = presence.enter();
         execution.turns = count_turns(history);
         execution.expect_kv(rest);
         for event in rest {
@@ -205,9 +213,11 @@ impl Execution {
             now_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
+            takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()
         };
-        let shared = Arc::new(Shared::new(identity, cell));
+        let shared = Arc::new(Shared::driven(identity, cell));
+        let presence = Arc::clone(&shared.presence);
         let ctx = OrchestrationContext::of(Arc::clone(&shared));
         let parent = parent_instance.as_ref().map(|instance| ParentLink {
             instance: instance.clone(),
@@ -216,7 +226,7 @@ impl Execution {
         });
         Ok(Self {
             shared,
-            handler: HandlerFuture::new(handler, ctx, input.clone()),
+            handler: HandlerFuture::new(handler, ctx, input.clone(), presence),
             due: Some(origin),
             last_event_id: first.event_id,
             parent,
@@ -277,6 +287,24 @@ impl Execution {
     #[must_use]
     pub fn started_at_ms(&self) -> u64 {
         self.started_at_ms
+    }
+
+    /// A message that gives the instance a turn and has no other effect: a timer of an execution that never is.
+    #[must_use]
+    pub fn nudge(&self) -> WorkItem {
+        WorkItem::TimerFired {
+            instance: self.instance_id().to_owned(),
+            execution_id: 0,
+            id: 0,
+            fire_at_ms: 0,
+        }
+    }
+
+    /// Calls back, once, when something from outside its history reaches the orchestration: a wake by a timer, channel or
+    /// task that it awaits, or a use of its context elsewhere. It is in the log by then, and the next turn of this
+    /// execution fails with the report. Called on the foreign thread, or at once if it has happened already.
+    pub fn on_foreign(&self, tell: Arc<dyn Fn() + Send + Sync>) {
+        self.shared.presence.on_foreign(tell);
     }
 
     /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
@@ -349,6 +377,11 @@ impl Execution {
     }
 }
 
+/// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.
+fn began_before(stamp: &str, version: &Version) -> bool {
+    Version::parse(stamp).map_or(true, |stamped| stamped < *version)
+}
+
 /// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
 #[must_use]
 pub fn count_turns(history: &[Event]) -> u64 {
@@ -366,6 +399,8 @@ pub fn count_turns(history: &[Event]) -> u64 {
 impl Drop for Execution {
     fn drop(&mut self) {
         // The code's locals are dropped with it; that is not the code's decision.
+        let presence = Arc::clone(&self.shared.presence);
+        let _driving = presence.enter();
         self.shared.cell().closed = true;
         self.handler.discard();
     }

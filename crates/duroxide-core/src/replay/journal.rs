@@ -236,19 +236,22 @@ fn child() -> OperationKind {
     }
 }
 
-/// Where the request that a recorded decision repeats stands. It must be the oldest one, except that a run of key
-/// removals may be recorded in any order: earlier engines did not order them.
+/// Where the request that a recorded decision repeats stands. It must be the oldest one, with two exceptions: a run of key
+/// removals may be recorded in any order, because earlier engines did not order them, and what a call asks for whose future
+/// is not polled yet may be recorded later, because earlier engines asked only then.
 fn matching_place<'a>(
-    mut commands: impl Iterator<Item = &'a Command>,
+    commands: impl Iterator<Item = &'a Command>,
     recorded: &EventKind,
 ) -> Option<usize> {
-    if matches!(recorded, EventKind::KeyValueCleared { .. }) {
-        return commands
-            .take_while(|command| matches!(command.kind, CommandKind::ClearKv { .. }))
-            .position(|command| command.kind.reproduces(recorded));
+    let clears = matches!(recorded, EventKind::KeyValueCleared { .. });
+    for (place, command) in commands.enumerate() {
+        if command.kind.reproduces(recorded) {
+            return Some(place);
+        }
+        let is_clear = matches!(command.kind, CommandKind::ClearKv { .. });
+        if !(command.may_come_later || clears && is_clear) {
+            return None;
+        }
     }
-    commands
-        .next()
-        .filter(|command| command.kind.reproduces(recorded))
-        .map(|_| 0)
+    None
 }

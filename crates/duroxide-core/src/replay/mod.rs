@@ -19,6 +19,7 @@ mod limits;
 mod machines;
 mod notes;
 mod operations;
+mod presence;
 mod turn;
 
 pub use cause::FailedBy;
@@ -37,3 +38,4 @@ pub(crate) use cell::{Cell, Identity, NextExecution, Shared};
 pub(crate) use command::{CommandKind, Target};
 pub(crate) use machines::Resolution;
 pub(crate) use operations::OperationKind;
+pub(crate) use presence::{DROPPED, POLLED};

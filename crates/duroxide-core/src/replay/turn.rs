@@ -157,7 +157,9 @@ impl Execution {
             let notes = std::mem::take(&mut self.turn.notes);
             return Progress::Done(Box::new(Turn::nothing(notes)));
         }
-        if let Err(divergence) = self.run() {
+        let presence = std::sync::Arc::clone(&self.shared.presence);
+        let _driving = presence.enter();
+        if let Err(divergence) = self.run(ask_host) {
             self.turn.abort = Some((FailedBy::Divergence, divergence.to_details()));
             self.record_the_rest();
         }
@@ -214,7 +216,8 @@ impl Execution {
     }
 
     /// Feeds arrivals, then turns the code's requests into events, until nothing is left to do.
-    fn run(&mut self) -> Result<(), super::Divergence> {
+    /// Returns with arrivals left if the host must answer before the next of them.
+    fn run(&mut self, ask_host: bool) -> Result<(), super::Divergence> {
         loop {
             if let Some(event) = self.turn.events.get(self.turn.applied).cloned() {
                 self.turn.applied += 1;
@@ -223,9 +226,13 @@ impl Execution {
                 }
                 continue;
             }
-            if self.signal_waits_for_its_wait() {
-                self.record_next_command();
-                continue;
+            if self.signal_is_early() {
+                if self.record_next_command() {
+                    continue;
+                }
+                if ask_host && self.asks_host() {
+                    return Ok(());
+                }
             }
             match self.turn.incoming.pop_front() {
                 Some(Incoming::Event {
@@ -246,10 +253,10 @@ impl Execution {
         }
     }
 
-    /// Whether the next arrival is a signal for a wait that the code has asked for and that is not recorded yet. The wait is
-    /// then recorded first, as it would be if the signal had come in a batch of its own: how messages are batched must not
-    /// decide which of them are lost.
-    fn signal_waits_for_its_wait(&mut self) -> bool {
+    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then recorded
+    /// first, questions to the host included, as it would be if the signal had come in a batch of its own: how messages
+    /// are batched must not decide which of them are lost.
+    fn signal_is_early(&mut self) -> bool {
         let Some(Incoming::Event {
             kind: EventKind::ExternalEvent { name, .. },
             ..
@@ -259,11 +266,12 @@ impl Execution {
         };
         let name = name.clone();
         self.poll_if_due();
-        if self.is_over() {
-            return false;
-        }
-        let cell = self.shared.cell();
-        !cell.operations.is_awaited(&name) && cell.has_asked_for(&name)
+        !self.is_over() && !self.shared.cell().operations.is_awaited(&name)
+    }
+
+    fn asks_host(&mut self) -> bool {
+        self.turn.host_calls = self.open_host_calls();
+        !self.turn.host_calls.is_empty()
     }
 
     /// Records what came in without an effect: the end is decided.
@@ -330,6 +338,9 @@ impl Execution {
         let failed = |by, details| (Outcome::Failed { details }, Some(by));
         if let Some((by, details)) = self.turn.abort.clone() {
             return failed(by, details);
+        }
+        if let Some(report) = self.shared.presence.foreign() {
+            return failed(FailedBy::NotDurable, ErrorDetails::nondeterminism(report));
         }
         if let HandlerFuture::Panicked(message) = &self.handler {
             return failed(FailedBy::Panic, ErrorDetails::panicked(message.clone()));

@@ -16,6 +16,7 @@ mod cuts;
 mod divergence;
 mod dropping;
 mod ending;
+mod foreign;
 mod host;
 mod hostile;
 mod limits;

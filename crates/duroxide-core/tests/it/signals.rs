@@ -1,7 +1,7 @@
 //! How messages are batched does not decide which signals arrive.
 
-use duroxide_core::WorkItem;
 use duroxide_core::replay::Unused;
+use duroxide_core::{OrchestrationContext, WorkItem};
 
 use crate::history::{completed, letter, signal};
 use crate::world::{World, kinds, output};
@@ -73,6 +73,30 @@ fn a_signal_finds_a_wait_that_a_completion_of_the_same_batch_led_to() {
         ],
         "the wait is recorded before its signal, as if they had come one after the other"
     );
+}
+
+#[test]
+fn a_signal_finds_a_wait_that_comes_after_a_question_to_the_host_and_a_queue_message() {
+    let code = |ctx: OrchestrationContext, _: String| async move {
+        ctx.schedule_activity("ask", "").await?;
+        ctx.new_guid().await?;
+        ctx.dequeue_event("q").await;
+        ctx.utc_now().await?;
+        Ok(ctx.schedule_wait("answer").await)
+    };
+    let messages = [letter("q", ""), completed(2, ""), signal("answer", "yes")];
+    for cut in 0..=messages.len() {
+        let mut world = World::of(code);
+        world.turn(vec![]);
+        let (one, two) = messages.split_at(cut);
+        let first = world.turn(one.to_vec());
+        let last = if cut == messages.len() {
+            first
+        } else {
+            world.turn(two.to_vec())
+        };
+        assert_eq!(output(&last), "yes", "cut {cut}");
+    }
 }
 
 #[test]

@@ -107,6 +107,16 @@ impl World {
         self.live = None;
     }
 
+    /// The execution that is kept in memory.
+    pub(crate) fn live(&self) -> &Execution {
+        self.live.as_ref().expect("it is kept in memory")
+    }
+
+    /// Takes the execution out of memory.
+    pub(crate) fn take_live(&mut self) -> Option<Execution> {
+        self.live.take()
+    }
+
     /// The code is replaced while the instance waits.
     pub(crate) fn redeploy(&mut self, handler: Arc<dyn OrchestrationHandler>) {
         self.handler = handler;

@@ -13,9 +13,9 @@ use super::drive::{Driven, NotDriven, Seed, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, note_asides, started_children};
-use super::sticky::Kept;
+
 use super::turn::{ClaimInHand, REST};
-use crate::engine::Engine;
+use crate::engine::{Engine, Kept};
 use crate::options::OnDivergence;
 
 /// Where a turn started from.

@@ -17,9 +17,9 @@ use super::forced::{self, CancelRequest, ForcedEnd};
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
-use super::sticky::{Kept, OpenTurn};
+
 use super::{poison, without_code};
-use crate::engine::Engine;
+use crate::engine::{Engine, Kept, OpenTurn};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
 
-use super::cancellation::Registered;
-use crate::engine::Engine;
+use crate::engine::{Engine, Registered};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::renewal_interval;
 

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
-use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
+use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::cancellation::Registered;
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
-use crate::engine::Engine;
+use crate::engine::{Engine, Registered};
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
@@ -26,7 +25,10 @@ use crate::options::OnUnregistered;
 /// What was claimed, taken apart.
 struct Work {
     activity: ScheduledActivityIdentifier,
+    /// The first attempt of the call, by its scheduling event.
+    first_attempt: u64,
     name: String,
+    /// As the work item has it; see [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -103,6 +105,7 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
+                first_attempt: attempt_of(&input).0.unwrap_or(id),
                 name,
                 input,
                 session_id,
@@ -172,6 +175,7 @@ impl Work {
             orchestration_version,
             activity_name: self.name.clone(),
             activity_id: self.activity.activity_id,
+            first_attempt: self.first_attempt,
             attempt: self.attempt,
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
@@ -191,7 +195,7 @@ impl Work {
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
-        let input = self.input.clone();
+        let input = attempt_of(&self.input).1.to_owned();
         let mut activity = pin!(async move { handler.invoke(ctx, input).await });
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {

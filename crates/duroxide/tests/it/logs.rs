@@ -212,14 +212,11 @@ async fn the_life_of_an_orchestration_can_be_followed_by_its_lines() {
             .register("o", |ctx: OrchestrationContext, round: String| async move {
                 ctx.schedule_activity("good", "").await?;
                 ctx.schedule_activity("bad", "").await.unwrap_err();
-                if round != "3" {
-                    let next = if round == "1" { "2" } else { "3" };
-                    return ctx.continue_as_new(next).await;
+                if round == "1" {
+                    ctx.continue_as_new("2").await
+                } else {
+                    Ok(round)
                 }
-                for n in 0..250 {
-                    assert_eq!(ctx.dequeue_event("q").await, format!("a secret {n}"));
-                }
-                Ok("all of them, in order".to_owned())
             })
             .register("fails", |_: OrchestrationContext, _| async {
                 Err("no".to_owned())

@@ -1,8 +1,8 @@
 //! Positional signals: which wait gets the next signal of a name.
 //!
 //! A signal goes to the oldest recorded wait of its name that has no value yet. Without one it is lost, which is what
-//! "positional" means; queues are for messages that must not be lost. (A wait that the code has asked for is recorded
-//! before the signal is, so it counts as well; see `turn.rs`.)
+//! "positional" means; queues are for messages that must not be lost. (What the code
+//! decides before a signal is recorded before it, so a wait of the same turn counts as well; see `turn.rs`.)
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,5 +1,8 @@
 //! A runtime: started, running, shut down. In: a store, handlers, options. Out: work that goes on.
 
+mod builder;
+mod gauges;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,41 +14,27 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::instrument::WithSubscriber;
 
-use crate::builder::RuntimeBuilder;
 use crate::client::Client;
-use crate::engine::{CodeHere, Engine};
-use crate::excuses::Excuses;
+use crate::engine::{
+    BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
+    RunningActivities, StickyCache, StickyLimits,
+};
 use crate::executor::{Executor, Lane};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::{BlockedInstances, CodeWanted, StickyCache, StickyLimits};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
-use crate::worker::{HandlerNames, RunningActivities};
-use crate::{gauges, orchestration, worker};
+use crate::{orchestration, worker};
+
+pub use builder::{BuildError, RuntimeBuilder};
 
 /// Grace period of [`Runtime::shutdown`] if none is given.
 const DEFAULT_GRACE: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for aborted work to be dropped, and for its leases to be given back.
 const ABORT_GRACE: Duration = Duration::from_millis(500);
-
-/// An instance that cannot go on for now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockedInstance {
-    /// The instance.
-    pub instance_id: String,
-    /// Its current execution.
-    pub execution_id: u64,
-    /// The name of its handler.
-    pub orchestration_name: String,
-    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
-    pub report: String,
-    /// The number of tries so far.
-    pub attempts: u32,
-}
 
 /// Runs orchestrations and activities on a store.
 ///

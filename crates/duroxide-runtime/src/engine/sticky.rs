@@ -26,15 +26,15 @@ pub(crate) struct StickyLimits {
 }
 
 /// A suspended orchestration, and which life of its instance it belongs to.
-pub(super) struct Kept {
-    pub(super) execution: Execution,
-    pub(super) incarnation: Incarnation,
+pub(crate) struct Kept {
+    pub(crate) execution: Execution,
+    pub(crate) incarnation: Incarnation,
     /// Bytes of the payloads it has seen: about what it may hold.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Kept {
-    pub(super) fn position(&self) -> CachedHistory {
+    pub(crate) fn position(&self) -> CachedHistory {
         CachedHistory {
             incarnation: self.incarnation,
             execution_id: self.execution.execution_id(),
@@ -78,7 +78,7 @@ pub(crate) struct StickyCache {
 }
 
 /// A claimed turn of an instance, as this cache knows it.
-pub(super) struct OpenTurn {
+pub(crate) struct OpenTurn {
     cache: Arc<StickyCache>,
     instance: String,
     number: u64,
@@ -107,7 +107,7 @@ impl StickyCache {
     }
 
     /// Opens a claimed turn, and takes out what is kept of its instance, whatever that is worth.
-    pub(super) fn open(self: &Arc<Self>, instance: &str) -> (OpenTurn, Option<Kept>) {
+    pub(crate) fn open(self: &Arc<Self>, instance: &str) -> (OpenTurn, Option<Kept>) {
         let (mut number, mut kept) = (0, None);
         if let Some(mut shelf) = self.shelf() {
             number = shelf.next;
@@ -188,7 +188,7 @@ impl StickyCache {
 
 impl OpenTurn {
     /// Keeps the orchestration of this turn, which was committed; unless another turn was claimed meanwhile.
-    pub(super) fn keep(self, kept: Kept) {
+    pub(crate) fn keep(self, kept: Kept) {
         self.cache.keep(&self, kept);
     }
 }
