@@ -16,7 +16,7 @@ UPDATE orchestrator_queue SET lane = CASE json_valid(work_item) WHEN 1 THEN json
     ELSE '' END
     WHERE kind IN ('StartOrchestration', 'ContinueAsNew');
 DROP INDEX idx_orch_visible;
-CREATE INDEX idx_orch_lane ON orchestrator_queue (lane, visible_at, instance_id) WHERE lane IS NOT NULL;
+CREATE INDEX idx_orch_lane ON orchestrator_queue (lane, visible_at, id, instance_id) WHERE lane IS NOT NULL;
 CREATE INDEX idx_orch_begin ON orchestrator_queue (instance_id) WHERE kind IN ('StartOrchestration', 'ContinueAsNew');
 CREATE INDEX idx_orch_cancel ON orchestrator_queue (created_at) WHERE kind = 'CancelInstance';
 CREATE INDEX idx_orch_awaiting ON orchestrator_queue (instance_id) WHERE lock_token = 'awaiting-start';

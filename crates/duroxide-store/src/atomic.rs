@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::lease::{After, Lease, LeaseToken};
 use crate::log::{PartitionInfo, Record};
 use crate::metadata::Entry;
-use crate::queue::{Depth, Message, NewMessage, Queue};
+use crate::queue::{Backlog, Depth, Message, NewMessage, Queue};
 use crate::wake::TopicWatch;
 
 /// Writes that belong together, and what must hold for them to happen.
@@ -178,7 +178,7 @@ pub enum Operation {
         /// Group.
         group: String,
     },
-    /// Labels a group of a grouped queue; the label stays until it is changed or the group is deleted.
+    /// Labels a group of a grouped queue; label and kind stay until they are changed or the group is deleted.
     SetLabel {
         /// Queue.
         queue: Queue,
@@ -186,6 +186,8 @@ pub enum Operation {
         group: String,
         /// Label.
         label: Option<String>,
+        /// Kind; a group without one has the kind of its oldest [`Role::Lead`](crate::Role::Lead).
+        kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last
     /// `idle_ms`; counts keys.
@@ -250,6 +252,11 @@ pub enum Query {
         /// At most this many.
         limit: usize,
     },
+    /// How many entries a scope has; answered by [`Answer::Count`].
+    Count {
+        /// Scope.
+        scope: String,
+    },
     /// A lease on messages; answered by [`Answer::Lease`].
     Lease {
         /// Its token.
@@ -265,6 +272,31 @@ pub enum Query {
         after: u64,
         /// At most this many.
         limit: usize,
+    },
+    /// Messages with these numbers, as far as they exist; answered by [`Answer::Messages`].
+    MessagesById {
+        /// Queue.
+        queue: Queue,
+        /// Numbers.
+        ids: Vec<u64>,
+    },
+    /// Messages of a group that carry this key; answered by [`Answer::Messages`].
+    MessagesByKey {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+        /// Key.
+        key: String,
+    },
+    /// What is ready and not leased, by kind, those that wait longest first; answered by [`Answer::Backlog`].
+    Backlog {
+        /// Queue.
+        queue: Queue,
+        /// At most this many kinds.
+        limit: usize,
+        /// Counting a kind may stop here.
+        count_max: u64,
     },
     /// What waits in a queue, by label; answered by [`Answer::Depths`].
     Depths {
@@ -294,7 +326,7 @@ pub enum Answer {
     Partition(PartitionInfo),
     /// To [`Query::Partitions`].
     Partitions(Vec<u64>),
-    /// To [`Query::EventCount`].
+    /// To [`Query::EventCount`] and [`Query::Count`].
     Count(u64),
     /// To [`Query::Entry`].
     Entry(Option<Vec<u8>>),
@@ -302,8 +334,10 @@ pub enum Answer {
     Entries(Vec<Entry>),
     /// To [`Query::Lease`].
     Lease(Option<Lease>),
-    /// To [`Query::Messages`].
+    /// To [`Query::Messages`], [`Query::MessagesById`] and [`Query::MessagesByKey`].
     Messages(Vec<Message>),
+    /// To [`Query::Backlog`].
+    Backlog(Vec<Backlog>),
     /// To [`Query::Depths`].
     Depths(Vec<Depth>),
 }
@@ -339,6 +373,7 @@ unwrap_answer! {
     into_entries: Entries -> Vec<Entry>;
     into_lease: Lease -> Option<Lease>;
     into_messages: Messages -> Vec<Message>;
+    into_backlog: Backlog -> Vec<Backlog>;
     into_depths: Depths -> Vec<Depth>;
 }
 

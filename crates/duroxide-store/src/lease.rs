@@ -57,6 +57,8 @@ pub struct Owner {
     pub id: String,
     /// Length of the affinity lease.
     pub lease_ms: u64,
+    /// How many keys that the owner does not hold yet one claim may take; messages of further keys stay queued.
+    pub new_keys_max: usize,
 }
 
 /// When released messages can be claimed again.
@@ -66,7 +68,8 @@ pub enum After {
     Now,
     /// The released messages become visible after this many milliseconds; others of the group are not touched.
     DelayMs(u64),
-    /// The group rests for this many milliseconds or until another message arrives for it, whichever is first.
+    /// The group rests for this many milliseconds or until another message arrives for it or becomes visible,
+    /// whichever is first. It does not rest if one has done so since the claim.
     /// In a queue of single messages this is a delay.
     QuietMs(u64),
 }

@@ -30,7 +30,8 @@ pub use lease::{After, Lease, LeaseToken, Owner};
 pub use log::{EventLog, PartitionInfo, Record};
 pub use metadata::{Entry, MetadataStore};
 pub use queue::{
-    Claim, Claimed, Delivery, Depth, Labels, Message, MessageQueue, NewMessage, Queue, Visible,
+    Backlog, Claim, Claimed, Delivery, Depth, Labels, Message, MessageQueue, NewMessage, Queue,
+    Role, Visible, later_ms,
 };
 pub use wake::{Attempt, TopicWatch, Wakeups};
 

@@ -4,8 +4,7 @@
 //! messages. Order is the order of enqueueing. Attempts are counted at the claim.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -78,15 +77,24 @@ pub enum Visible {
 }
 
 impl Visible {
-    /// The absolute time, for a commit at `now_ms`.
+    /// The absolute time, for a commit at `now_ms`. "At once" is no time: a clock that is set back cannot hide it.
     #[must_use]
     pub fn at_ms(self, now_ms: u64) -> u64 {
         match self {
-            Self::Now => now_ms,
-            Self::At(time) => time,
-            Self::AfterMs(delay) => now_ms.saturating_add(delay),
+            Self::Now => 0,
+            Self::At(time) => time.min(LAST_MS),
+            Self::AfterMs(delay) => later_ms(now_ms, delay),
         }
     }
+}
+
+/// The last time there is: what every database can store as an integer.
+pub(crate) const LAST_MS: u64 = i64::MAX.cast_unsigned();
+
+/// This much later than now, at most the last time there is.
+#[must_use]
+pub fn later_ms(now_ms: u64, by_ms: u64) -> u64 {
+    now_ms.saturating_add(by_ms).min(LAST_MS)
 }
 
 /// A message to enqueue.
@@ -100,6 +108,11 @@ pub struct NewMessage {
     pub affinity: Option<String>,
     /// Label: selects messages at the claim in a queue of single messages, and is counted in [`Depth`].
     pub label: Option<String>,
+    /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead, the kind that it
+    /// gives its group.
+    pub kind: Option<String>,
+    /// What it does to its group.
+    pub role: Role,
     /// A number that travels with the message, at most `i64::MAX`; the store does not look at it.
     pub stamp: Option<u64>,
     /// Bytes the store does not look into.
@@ -127,6 +140,8 @@ impl NewMessage {
             key: self.key,
             affinity: self.affinity,
             label: self.label,
+            kind: self.kind,
+            role: self.role,
             stamp: self.stamp,
             payload: self.payload,
             visible_at: self.visible.at_ms(now_ms),
@@ -149,11 +164,15 @@ pub struct Message {
     pub affinity: Option<String>,
     /// Label.
     pub label: Option<String>,
+    /// Kind.
+    pub kind: Option<String>,
+    /// What it does to its group.
+    pub role: Role,
     /// The number that travels with it.
     pub stamp: Option<u64>,
     /// Bytes the store does not look into.
     pub payload: Vec<u8>,
-    /// When it can be claimed, in milliseconds since the Unix epoch.
+    /// When it can be claimed, in milliseconds since the Unix epoch; 0 for at once.
     pub visible_at: u64,
     /// When it was enqueued, in milliseconds since the Unix epoch.
     pub enqueued_at: u64,
@@ -161,34 +180,97 @@ pub struct Message {
     pub attempts: u32,
 }
 
-/// Which labels a claim accepts: a quick, pure predicate on the label of a group or of a single message.
-#[derive(Clone)]
-pub struct Labels(Arc<Predicate>);
+impl Message {
+    /// Since when it can be claimed.
+    #[must_use]
+    pub fn since_ms(&self) -> u64 {
+        self.visible_at.max(self.enqueued_at)
+    }
+}
 
-type Predicate = dyn Fn(Option<&str>) -> bool + Send + Sync;
+/// What a message does to its group, beyond waiting in it. Grouped delivery only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// It begins what the group does next: a group without a kind of its own has the kind of its oldest lead, and the
+    /// oldest visible lead is part of every claim of the group.
+    Lead,
+    /// It opens its group to claims of any kind, once it is visible and as old as the claim says.
+    Alarm,
+}
+
+/// Which labels or kinds a claim accepts, as data that a store can look up in an index or send to a server.
+///
+/// ```
+/// use duroxide_store::Labels;
+/// let labels = Labels::of(["red", "blue"]).or_within("m", "n");
+/// assert!(labels.accepts(Some("red")) && labels.accepts(Some("moss")));
+/// assert!(!labels.accepts(None) && labels.or_none().accepts(None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Labels {
+    /// All of them, and none.
+    Any,
+    /// Those that are named or lie in a range.
+    Of {
+        /// Whether no label is accepted too.
+        none: bool,
+        /// Labels by name.
+        any_of: BTreeSet<String>,
+        /// Labels between two others, both included, in the order of their bytes.
+        within: Vec<(String, String)>,
+    },
+}
 
 impl Labels {
-    /// All labels, and none.
-    #[must_use]
-    pub fn any() -> Self {
-        Self(Arc::new(|_| true))
+    /// Exactly these.
+    pub fn of<T: Into<String>>(labels: impl IntoIterator<Item = T>) -> Self {
+        Self::Of {
+            none: false,
+            any_of: labels.into_iter().map(Into::into).collect(),
+            within: Vec::new(),
+        }
     }
 
-    /// Those for which the predicate holds.
-    pub fn matching(accepts: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(accepts))
+    /// Only what has none.
+    #[must_use]
+    pub fn only_none() -> Self {
+        Self::of::<String>([]).or_none()
+    }
+
+    /// These, and what has none.
+    #[must_use]
+    pub fn or_none(mut self) -> Self {
+        if let Self::Of { none, .. } = &mut self {
+            *none = true;
+        }
+        self
+    }
+
+    /// These, and what lies between two labels, both included.
+    #[must_use]
+    pub fn or_within(mut self, first: impl Into<String>, last: impl Into<String>) -> Self {
+        if let Self::Of { within, .. } = &mut self {
+            within.push((first.into(), last.into()));
+        }
+        self
     }
 
     /// Whether a label is accepted.
     #[must_use]
     pub fn accepts(&self, label: Option<&str>) -> bool {
-        (self.0)(label)
-    }
-}
-
-impl fmt::Debug for Labels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Labels(..)")
+        match (self, label) {
+            (Self::Any, _) => true,
+            (Self::Of { none, .. }, None) => *none,
+            (Self::Of { any_of, within, .. }, Some(label)) => {
+                let lies_in = |(first, last): &(String, String)| {
+                    first.as_str() <= label && label <= last.as_str()
+                };
+                any_of.contains(label) || within.iter().any(lies_in)
+            }
+        }
     }
 }
 
@@ -205,6 +287,14 @@ pub struct Claim {
     pub wait: Duration,
     /// Which labels.
     pub labels: Labels,
+    /// Which kinds.
+    pub kinds: Labels,
+    /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind.
+    pub any_kind_after_ms: Option<u64>,
+    /// How many messages of one group at most, at least one; the oldest visible lead comes in addition.
+    pub messages_max: usize,
+    /// How many bytes of messages of one group at most; one message comes whatever its size.
+    pub bytes_max: usize,
     /// Who claims; without an owner, messages with an affinity key are left alone.
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
@@ -220,7 +310,11 @@ impl Claim {
             max: 1,
             lease_ms,
             wait: Duration::ZERO,
-            labels: Labels::any(),
+            labels: Labels::Any,
+            kinds: Labels::Any,
+            any_kind_after_ms: None,
+            messages_max: usize::MAX,
+            bytes_max: usize::MAX,
             owner: None,
             attach: None,
         }
@@ -236,8 +330,21 @@ pub struct Claimed {
     pub group: String,
     /// The messages in order; exactly one in a queue of single messages.
     pub messages: Vec<Message>,
+    /// Whether the group has a [`Role::Lead`] that is not visible yet.
+    pub lead_to_come: bool,
     /// The entry asked for with [`Claim::attach`].
     pub attached: Option<Vec<u8>>,
+}
+
+/// What is ready and not leased, of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backlog {
+    /// The kind.
+    pub kind: Option<String>,
+    /// Groups or single messages; counting may stop at the bound that the query names.
+    pub count: u64,
+    /// Since when the oldest of them is ready, in milliseconds since the Unix epoch.
+    pub since_ms: u64,
 }
 
 /// Messages of one label in a queue.
@@ -270,11 +377,14 @@ pub struct Depth {
 pub trait MessageQueue: AtomicOps {
     /// Takes up to `claim.max` groups or messages under leases, in one atomic step.
     ///
-    /// A group is eligible if it has a visible message, no valid lease and an accepted label; the claim takes all its
-    /// visible messages. A single message is eligible if it is visible, not leased, has an accepted label, and its
-    /// affinity key is free or held by the claiming owner; the claim takes or extends the affinity lease. Groups
-    /// come in the order in which they became eligible, single messages in the order of their numbers. Each
-    /// message's attempts grow by one.
+    /// A group is eligible if it has a visible message, no valid lease, an accepted label and an accepted kind (or an
+    /// alarm that is old enough); the claim takes its visible messages up to the claim's bounds, oldest first. A single
+    /// message is eligible if it is visible, not leased, has an accepted label and kind, and its affinity key is free
+    /// or held by the claiming owner; the claim takes or extends the affinity lease. Groups come in the order in which
+    /// they became eligible, single messages in the order of their numbers. Each message's attempts grow by one. A
+    /// lease lasts at least one millisecond, so that no claim takes the same twice.
+    ///
+    /// What became visible stays visible, also if the clock is set back.
     ///
     /// Waits up to `claim.wait` for the first one and is woken by commits, due times and lapsing leases. Dropping the
     /// future is safe: a lease taken just before lapses by itself.

@@ -7,7 +7,7 @@ use semver::Version;
 
 use crate::lane;
 use crate::tables::executions;
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub(crate) fn name(
             instance,
             &named.name,
             &named.version,
-            execution_id,
+            Unsigned(execution_id),
             &named.parent,
             tx.now,
             birth.incarnation.to_stored(),
@@ -90,7 +90,7 @@ pub(crate) fn advance(
         "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3,
              lane = COALESCE(?4, lane)
          WHERE instance_id = ?1",
-        (instance, execution_id, tx.now, lane),
+        (instance, Unsigned(execution_id), tx.now, lane),
     )?;
     Ok(())
 }
@@ -115,7 +115,7 @@ pub(crate) fn custom_status(
         "SELECT custom_status, custom_status_version FROM instances
          WHERE instance_id = ?1 AND custom_status_version > ?2",
         (instance, last_seen),
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
     )
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
             Ok(Handler {
                 name,
                 version,
-                execution_id: row.get(2)?,
+                execution_id: unsigned(row, 2)?,
                 pinned,
                 incarnation: life(row, 7)?,
                 lane,
@@ -185,11 +185,11 @@ pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> 
         [instance],
         |row| {
             Ok(Standing {
-                execution_id: row.get(0)?,
+                execution_id: unsigned(row, 0)?,
                 status: row.get(1)?,
                 output: row.get(2)?,
                 custom_status: row.get(3)?,
-                custom_status_version: row.get(4)?,
+                custom_status_version: unsigned(row, 4)?,
             })
         },
     )
@@ -199,7 +199,7 @@ pub(crate) fn current_execution(tx: &Tx<'_>, instance: &str) -> Result<Option<u6
     tx.first(
         "SELECT current_execution_id FROM instances WHERE instance_id = ?1",
         [instance],
-        |row| row.get(0),
+        |row| unsigned(row, 0),
     )
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn info(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceInfo>> 
                 instance_id: row.get(0)?,
                 orchestration_name: row.get(1)?,
                 orchestration_version: or_unknown(row.get(2)?, "unknown"),
-                current_execution_id: row.get(3)?,
+                current_execution_id: unsigned(row, 3)?,
                 status: or_unknown(row.get(4)?, "Unknown"),
                 output: row.get(5)?,
                 created_at: shown_ms(row.get(6)?),
@@ -362,10 +362,10 @@ pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
         [],
         |row| {
             Ok(SystemMetrics {
-                total_instances: row.get(0)?,
-                running_instances: row.get(1)?,
-                completed_instances: row.get(2)?,
-                failed_instances: row.get(3)?,
+                total_instances: unsigned(row, 0)?,
+                running_instances: unsigned(row, 1)?,
+                completed_instances: unsigned(row, 2)?,
+                failed_instances: unsigned(row, 3)?,
                 ..SystemMetrics::default()
             })
         },

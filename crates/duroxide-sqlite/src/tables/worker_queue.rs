@@ -4,7 +4,7 @@
 use duroxide_core::provider::Incarnation;
 
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, payload, payload_text};
+use crate::tx::{Result, Tx, Unsigned, count, payload, payload_text, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]
@@ -38,8 +38,8 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
               (SELECT incarnation FROM instances WHERE instance_id = ?1), ?8)",
         (
             &work.instance,
-            work.execution_id,
-            work.activity_id,
+            Unsigned(work.execution_id),
+            Unsigned(work.activity_id),
             &work.json,
             &work.session,
             &work.tag,
@@ -237,12 +237,12 @@ pub(crate) fn release(
     tx: &Tx<'_>,
     id: i64,
     token: &str,
-    visible_at: i64,
+    visible_at: Option<i64>,
     ignore_attempt: bool,
 ) -> Result<bool> {
     let released = tx.execute(
         "UPDATE worker_queue
-         SET lock_token = NULL, locked_until = NULL, visible_at = ?3, attempt_count = MAX(0, attempt_count - ?4)
+         SET lock_token = NULL, locked_until = NULL, visible_at = COALESCE(?3, visible_at), attempt_count = MAX(0, attempt_count - ?4)
          WHERE id = ?1 AND lock_token = ?2",
         (id, token, visible_at, i64::from(ignore_attempt)),
     )?;
@@ -268,8 +268,8 @@ pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Taken>> {
         |row| {
             Ok(Taken {
                 instance: row.get(0)?,
-                execution_id: row.get(1)?,
-                activity_id: row.get(2)?,
+                execution_id: unsigned(row, 1)?,
+                activity_id: unsigned(row, 2)?,
                 payload: payload_text(row, 3)?,
             })
         },
@@ -285,7 +285,7 @@ pub(crate) fn cancel(
 ) -> Result<()> {
     tx.execute(
         "DELETE FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
-        (instance, execution_id, activity_id),
+        (instance, Unsigned(execution_id), Unsigned(activity_id)),
     )?;
     Ok(())
 }
@@ -299,7 +299,7 @@ pub(crate) fn attempts(
 ) -> Result<Option<i64>> {
     tx.first(
         "SELECT attempt_count FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
-        (instance, execution_id, activity_id),
+        (instance, Unsigned(execution_id), Unsigned(activity_id)),
         |row| row.get(0),
     )
 }
@@ -369,7 +369,7 @@ pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
     tx.one(
         "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",
         [tx.now],
-        |row| row.get(0),
+        |row| count(row, 0),
     )
 }
 

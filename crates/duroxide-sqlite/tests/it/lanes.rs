@@ -79,8 +79,8 @@ async fn what_a_file_of_the_first_schema_holds_goes_to_nodes_that_have_its_code(
     assert!(claim(&store, &[("Other", "1.0.0")]).await.is_empty());
     assert!(claim(&store, &[("Orch", "2.0.0")]).await.is_empty());
     let turns = claim(&store, &[("Orch", "1.0.0")]).await;
-    assert_eq!(ids(&turns), ["new", "runs"]);
-    assert_eq!(turns[1].item.messages.len(), 2);
+    assert_eq!(ids(&turns), ["runs", "new"]);
+    assert_eq!(turns[0].item.messages.len(), 2);
     let mut work = WorkClaim::new(9, LEASE, NO_WAIT);
     work.activities = Some(Arc::new(["Other".to_owned()].into()));
     assert!(store.claim_work(work.clone()).await.unwrap().is_empty());

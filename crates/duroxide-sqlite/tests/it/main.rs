@@ -9,6 +9,8 @@ mod support;
 
 mod admin;
 mod bad_days;
+mod checkpoints;
+mod clocks;
 mod conformance;
 mod group;
 mod io_faults;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 
 use super::provider::at;
@@ -62,6 +62,16 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
 
     async fn get_system_metrics(&self) -> Answer<SystemMetrics> {
         at("get_system_metrics", inspect::totals(&*self.store).await)
+    }
+
+    async fn count_running_instances(&self) -> Answer<u64> {
+        let running = inspect::running(&*self.store).await;
+        at("count_running_instances", running)
+    }
+
+    async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {
+        let ready = inspect::ready_work(&*self.store, limit).await;
+        at("list_ready_work", ready).map(Some)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

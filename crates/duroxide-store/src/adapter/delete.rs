@@ -7,9 +7,8 @@ use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use super::error::{Error, Result};
 use super::inspect::{self, Listed};
-use super::names::{self, INSTANCES, TURNS, WORK};
-use super::read;
-use super::rows::InstanceRow;
+use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
+use super::rows::{ExecutionRow, InstanceRow};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::metadata::Entry;
 use crate::{EventStore, StoreError};
@@ -26,62 +25,82 @@ pub(super) async fn run<S: EventStore>(
 ) -> Result<DeleteInstanceResult> {
     let ids: BTreeSet<&String> = ids.iter().collect();
     let mut last = String::new();
-    for _ in 0..TRIES {
+    for tried in 0..TRIES {
         let mut plan = Plan::default();
-        for id in &ids {
-            let found = Found::read(store, id).await?;
+        for found in Found::read(store, &ids).await? {
             found.check(&ids, force)?;
-            plan.add(id, found);
+            plan.add(found, force);
         }
         match store.commit(plan.batch).await {
             Ok(counts) => return Ok(tally(&plan.counted, &counts, plan.instances)),
             Err(StoreError::Conflict(reason)) => last = reason,
             Err(error) => return Err(error.into()),
         }
+        pause(tried).await;
     }
     Err(Error::Contended(last))
+}
+
+/// A little longer after each try, so that what is busy comes to rest.
+pub(super) async fn pause(tried: usize) {
+    let ms = 1_u64 << tried.min(6);
+    tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
 }
 
 /// What is known about an instance before it is deleted.
 #[derive(Debug)]
 struct Found {
     id: String,
-    row: Option<(Vec<u8>, InstanceRow)>,
-    executions: Vec<Entry>,
+    /// As it is stored; whether it decodes does not matter.
+    row: Option<Vec<u8>>,
+    instance: Option<InstanceRow>,
+    executions: u64,
+    /// The current execution.
+    current: Option<ExecutionRow>,
     /// Those of earlier lives included.
     children: Vec<Entry>,
 }
 
 impl Found {
-    async fn read<S: EventStore>(store: &S, id: &str) -> Result<Self> {
-        let queries = vec![
-            Query::Entry {
-                scope: INSTANCES.to_owned(),
-                key: id.to_owned(),
-            },
-            Query::all_entries(names::executions(id)),
-            Query::all_entries(names::children(id)),
-        ];
-        let answers = store.query(queries).await?;
-        let [row, executions, children] =
-            <[_; 3]>::try_from(answers).map_err(|_| missing_answer())?;
-        let row = match row.into_entry()? {
-            Some(bytes) => {
-                let row = read::decode_instance(id, &bytes)?;
-                Some((bytes, row))
+    /// All of them, from one state.
+    async fn read<S: EventStore>(store: &S, ids: &BTreeSet<&String>) -> Result<Vec<Self>> {
+        let queries = ids.iter().flat_map(|id| {
+            [
+                Query::Entry {
+                    scope: INSTANCES.to_owned(),
+                    key: (*id).clone(),
+                },
+                Query::Count {
+                    scope: names::executions(id),
+                },
+                Query::all_entries(names::children(id)),
+            ]
+        });
+        let mut answers = store.query(queries.collect()).await?.into_iter();
+        let mut all = Vec::with_capacity(ids.len());
+        for id in ids {
+            let mut next = || answers.next().ok_or_else(missing_answer);
+            let row = next()?.into_entry()?;
+            let instance = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
+            let mut found = Self {
+                id: (*id).clone(),
+                row,
+                current: instance.as_ref().and_then(|row| row.current.clone()),
+                instance,
+                executions: next()?.into_count()?,
+                children: next()?.into_entries()?,
+            };
+            if found.current.is_none() && found.executions > 0 {
+                let executions = super::read::executions(store, id).await?;
+                found.current = executions.into_iter().last().map(|(_, row)| row);
             }
-            None => None,
-        };
-        Ok(Self {
-            id: id.to_owned(),
-            row,
-            executions: executions.into_entries()?,
-            children: children.into_entries()?,
-        })
+            all.push(found);
+        }
+        Ok(all)
     }
 
     fn check(&self, ids: &BTreeSet<&String>, force: bool) -> Result<()> {
-        let life = self.row.as_ref().and_then(|(_, row)| row.life());
+        let life = self.instance.as_ref().and_then(InstanceRow::life);
         let mut own = self.children.iter();
         let left_out =
             |child: &&Entry| names::is_child(&child.value, life) && !ids.contains(&child.key);
@@ -91,18 +110,35 @@ impl Found {
                 child: child.key.clone(),
             });
         }
-        let Some(current) = self.executions.last() else {
-            return Ok(());
-        };
-        let current = read::decode_execution(&self.id, &current.key, &current.value)?;
-        if current.is_live() && !force {
-            return Err(Error::Running(self.id.clone()));
+        let live = self.current.as_ref().is_some_and(ExecutionRow::is_live);
+        match live && !force {
+            true => Err(Error::Running(self.id.clone())),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn exists(&self) -> bool {
-        self.row.is_some() || !self.executions.is_empty()
+        self.row.is_some() || self.executions > 0
+    }
+
+    /// What must still hold. By force only the set of children must: a busy instance never stands still.
+    fn guards(&self, force: bool) -> Vec<Guard> {
+        let children = Guard::Keys {
+            scope: names::children(&self.id),
+            keys: self
+                .children
+                .iter()
+                .map(|child| child.key.clone())
+                .collect(),
+        };
+        let row = match &self.row {
+            Some(_) if force => Guard::Present {
+                scope: INSTANCES.to_owned(),
+                key: self.id.clone(),
+            },
+            row => names::unchanged(&self.id, row.as_ref()),
+        };
+        vec![row, children]
     }
 }
 
@@ -129,62 +165,35 @@ struct Plan {
 }
 
 impl Plan {
-    fn add(&mut self, id: &str, found: Found) {
+    fn add(&mut self, found: Found, force: bool) {
         self.instances += u64::from(found.exists());
-        self.guard(id, &found);
-        let scope = INSTANCES.to_owned();
-        let key = id.to_owned();
-        self.push(Counted::Nothing, Operation::Delete { scope, key });
-        if let Some(parent) = found.row.and_then(|(_, row)| row.parent) {
-            let scope = names::children(&parent);
-            let key = id.to_owned();
+        self.batch.guards.extend(found.guards(force));
+        let id = found.id;
+        for scope in [INSTANCES, RUNNING_INSTANCES] {
+            let (scope, key) = (scope.to_owned(), id.clone());
             self.push(Counted::Nothing, Operation::Delete { scope, key });
         }
-        let scope = names::executions(id);
+        if let Some(parent) = found.instance.and_then(|row| row.parent) {
+            let scope = names::children(&parent);
+            let key = id.clone();
+            self.push(Counted::Nothing, Operation::Delete { scope, key });
+        }
+        let scope = names::executions(&id);
         self.push(Counted::Executions, Operation::DeleteScope { scope });
-        for scope in [names::children(id), names::kv_base(id), names::kv_delta(id)] {
+        for scope in [
+            names::children(&id),
+            names::kv_base(&id),
+            names::kv_delta(&id),
+        ] {
             self.push(Counted::Nothing, Operation::DeleteScope { scope });
         }
-        let entity = id.to_owned();
+        let entity = id.clone();
         self.push(Counted::Events, Operation::DeleteEntity { entity });
         for queue in [TURNS, WORK] {
-            let group = id.to_owned();
+            let group = id.clone();
             self.push(Counted::Messages, Operation::DeleteGroup { queue, group });
         }
-        self.batch.topics.push(id.to_owned());
-    }
-
-    fn guard(&mut self, id: &str, found: &Found) {
-        let scope = INSTANCES.to_owned();
-        let key = id.to_owned();
-        self.batch.guards.push(match &found.row {
-            Some((value, _)) => Guard::Equals {
-                scope,
-                key,
-                value: value.clone(),
-            },
-            None => Guard::Absent { scope, key },
-        });
-        self.batch.guards.push(Guard::Keys {
-            scope: names::children(id),
-            keys: found
-                .children
-                .iter()
-                .map(|child| child.key.clone())
-                .collect(),
-        });
-        let keys = found.executions.iter().map(|entry| entry.key.clone());
-        self.batch.guards.push(Guard::Keys {
-            scope: names::executions(id),
-            keys: keys.collect(),
-        });
-        if let Some(current) = found.executions.last() {
-            self.batch.guards.push(Guard::Equals {
-                scope: names::executions(id),
-                key: current.key.clone(),
-                value: current.value.clone(),
-            });
-        }
+        self.batch.topics.push(id);
     }
 
     fn push(&mut self, counted: Counted, operation: Operation) {
@@ -216,8 +225,15 @@ pub(super) async fn bulk<S: EventStore>(
 ) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     let mut matching = 0;
-    for root in inspect::all(store).await? {
-        if root.row.parent.is_some() || !is_finished(&root) || !selects(filter, &root) {
+    for root in oldest_first(store, filter).await? {
+        if !is_finished(&root) || !selects(filter, &root) {
+            continue;
+        }
+        if root.row.parent.is_some()
+            && inspect::living_parent(store, root.row.clone())
+                .await?
+                .is_some()
+        {
             continue;
         }
         if matching >= limit(filter) {
@@ -238,6 +254,19 @@ pub(super) async fn bulk<S: EventStore>(
         }
     }
     Ok(total)
+}
+
+/// The instances that a filter names, or all, oldest first: whoever cleans up in steps comes to an end.
+pub(super) async fn oldest_first<S: EventStore>(
+    store: &S,
+    filter: &InstanceFilter,
+) -> Result<Vec<Listed>> {
+    let mut listed = match &filter.instance_ids {
+        Some(ids) => inspect::some(store, ids).await?,
+        None => inspect::all(store).await?,
+    };
+    listed.reverse();
+    Ok(listed)
 }
 
 async fn tree<S: EventStore>(store: &S, root: &str) -> Result<Vec<String>> {

@@ -1,16 +1,23 @@
 //! What operators ask about all instances: lists, infos, totals, depths, families.
 
-use duroxide_core::provider::{ExecutionInfo, InstanceInfo, QueueDepths, SystemMetrics};
+use std::collections::BTreeSet;
+
+use duroxide_core::provider::{
+    ExecutionInfo, HandlerKind, InstanceInfo, QueueDepths, ReadyWork, SystemMetrics,
+};
 
 use super::error::{Error, Result};
-use super::names::{self, INSTANCES, TIMER, TURNS, WORK};
-use super::read;
+use super::names::{self, INSTANCES, RUNNING_INSTANCES, TIMER, TURNS, WORK};
 use super::rows::{ExecutionRow, InstanceRow};
+use super::{kinds, read};
 use crate::EventStore;
 use crate::atomic::Query;
 
 /// Questions asked in one call, so that a long list does not hold a store up.
 const PAGE: usize = 500;
+
+/// Ready work of one handler that is counted at most.
+const COUNT_MAX: u64 = 10_000;
 
 /// An instance with its current execution, if that has a row.
 #[derive(Debug)]
@@ -20,35 +27,79 @@ pub(super) struct Listed {
     pub(super) current: Option<ExecutionRow>,
 }
 
-/// All instances, newest first.
+/// All instances, newest first. A row that does not decode stands for an instance about which nothing is known.
 pub(super) async fn all<S: EventStore>(store: &S) -> Result<Vec<Listed>> {
-    let entries = store.entries(INSTANCES).await?;
-    let mut listed = Vec::with_capacity(entries.len());
-    for page in entries.chunks(PAGE) {
-        let mut rows = Vec::with_capacity(page.len());
-        let mut queries = Vec::with_capacity(page.len());
-        for entry in page {
-            let row = read::decode_instance(&entry.key, &entry.value)?;
-            queries.push(Query::Entry {
-                scope: names::executions(&entry.key),
-                key: names::execution_key(row.execution),
-            });
-            rows.push((entry.key.clone(), row));
-        }
-        let answers = store.query(queries).await?;
-        for ((id, row), answer) in rows.into_iter().zip(answers) {
-            let current = match answer.into_entry()? {
-                Some(bytes) => Some(read::decode_execution(
-                    &id,
-                    &names::execution_key(row.execution),
-                    &bytes,
-                )?),
-                None => None,
-            };
-            listed.push(Listed { id, row, current });
+    let mut listed = Vec::new();
+    let mut after = None;
+    loop {
+        let page = Query::Entries {
+            scope: INSTANCES.to_owned(),
+            after,
+            limit: PAGE,
+        };
+        let page = store.query_one(page).await?.into_entries()?;
+        after = page.last().map(|entry| entry.key.clone());
+        let rows = page.into_iter().map(|entry| (entry.key, entry.value));
+        listed.extend(list(store, rows.collect()).await?);
+        if after.is_none() {
+            break;
         }
     }
     listed.sort_by_key(|one| std::cmp::Reverse(one.row.created_at));
+    Ok(listed)
+}
+
+/// Those of these instances that exist, newest first.
+pub(super) async fn some<S: EventStore>(store: &S, ids: &[String]) -> Result<Vec<Listed>> {
+    let ids: BTreeSet<&String> = ids.iter().collect();
+    let ids: Vec<&String> = ids.into_iter().collect();
+    let mut listed = Vec::new();
+    for page in ids.chunks(PAGE) {
+        let queries = page.iter().map(|id| Query::Entry {
+            scope: INSTANCES.to_owned(),
+            key: (*id).clone(),
+        });
+        let answers = store.query(queries.collect()).await?;
+        let mut rows = Vec::with_capacity(page.len());
+        for (id, answer) in page.iter().zip(answers) {
+            rows.extend(answer.into_entry()?.map(|row| ((*id).clone(), row)));
+        }
+        listed.extend(list(store, rows).await?);
+    }
+    listed.sort_by_key(|one| std::cmp::Reverse(one.row.created_at));
+    Ok(listed)
+}
+
+/// Rows with their current execution; only those of an earlier release have to be asked for it.
+async fn list<S: EventStore>(store: &S, rows: Vec<(String, Vec<u8>)>) -> Result<Vec<Listed>> {
+    let mut listed: Vec<Listed> = Vec::with_capacity(rows.len());
+    let mut untold = Vec::new();
+    let mut queries = Vec::new();
+    for (id, bytes) in rows {
+        let row = InstanceRow::read(&bytes);
+        if let Ok(InstanceRow {
+            execution,
+            current: None,
+            ..
+        }) = &row
+        {
+            untold.push(listed.len());
+            queries.push(Query::Entry {
+                scope: names::executions(&id),
+                key: names::execution_key(*execution),
+            });
+        }
+        let row = row.unwrap_or_else(|_| InstanceRow::unknown());
+        let current = row.current.clone();
+        listed.push(Listed { id, row, current });
+    }
+    if !queries.is_empty() {
+        for (position, answer) in untold.into_iter().zip(store.query(queries).await?) {
+            let row = answer.into_entry()?;
+            let row = row.and_then(|row| serde_json::from_slice(&row).ok());
+            listed[position].current = row;
+        }
+    }
     Ok(listed)
 }
 
@@ -115,14 +166,56 @@ pub(super) async fn totals<S: EventStore>(store: &S) -> Result<SystemMetrics> {
         total_executions: 0,
     };
     for page in all.chunks(PAGE) {
-        let executions = page
-            .iter()
-            .map(|one| Query::all_entries(names::executions(&one.id)));
+        let executions = page.iter().map(|one| Query::Count {
+            scope: names::executions(&one.id),
+        });
         for answer in store.query(executions.collect()).await? {
-            metrics.total_executions += answer.into_entries()?.len() as u64;
+            metrics.total_executions += answer.into_count()?;
         }
     }
     Ok(metrics)
+}
+
+/// How many instances run: the entries of one scope, without their content.
+pub(super) async fn running<S: EventStore>(store: &S) -> Result<u64> {
+    let scope = RUNNING_INSTANCES.to_owned();
+    Ok(store
+        .query_one(Query::Count { scope })
+        .await?
+        .into_count()?)
+}
+
+/// Ready work by the handler it needs, longest waiting first. What needs no code is left out, and more than
+/// [`COUNT_MAX`] of one handler are not counted.
+pub(super) async fn ready_work<S: EventStore>(store: &S, limit: u32) -> Result<Vec<ReadyWork>> {
+    // What needs no code comes as two kinds of its own.
+    let ask = |queue| Query::Backlog {
+        queue,
+        limit: (limit as usize).saturating_add(2),
+        count_max: COUNT_MAX,
+    };
+    let answers = store.query(vec![ask(TURNS), ask(WORK)]).await?;
+    let kinds = [HandlerKind::Orchestration, HandlerKind::Activity];
+    let mut ready = Vec::new();
+    for (kind, answer) in kinds.into_iter().zip(answers) {
+        for backlog in answer.into_backlog()? {
+            let label = backlog.kind.as_deref();
+            let handler = match kind {
+                HandlerKind::Orchestration => label.and_then(kinds::parse),
+                HandlerKind::Activity => label.map(|name| (name, None)),
+            };
+            ready.extend(handler.map(|(name, version)| ReadyWork {
+                kind,
+                name: name.to_owned(),
+                version: version.map(str::to_owned),
+                count: backlog.count,
+                ready_since_ms: backlog.since_ms,
+            }));
+        }
+    }
+    ready.sort_by_key(|work| work.ready_since_ms);
+    ready.truncate(limit as usize);
+    Ok(ready)
 }
 
 /// Depths of both queues. A timer counts as a timer until it is due, then as a message.
@@ -167,7 +260,10 @@ pub(super) async fn parent<S: EventStore>(store: &S, instance: &str) -> Result<O
 }
 
 /// The parent that started an instance; none once that was deleted, whether or not its id lives again.
-async fn living_parent<S: EventStore>(store: &S, row: InstanceRow) -> Result<Option<String>> {
+pub(super) async fn living_parent<S: EventStore>(
+    store: &S,
+    row: InstanceRow,
+) -> Result<Option<String>> {
     let (Some(parent), Some(life)) = (&row.parent, row.parent_life()) else {
         return Ok(row.parent);
     };

@@ -4,10 +4,13 @@
 //! what the store holds.
 
 mod admin;
+mod awaited;
 mod dead_letters;
 mod delete;
 mod error;
 mod inspect;
+mod kept;
+mod kinds;
 mod names;
 mod provider;
 mod prune;
@@ -23,9 +26,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::provider::InstanceWatch;
 
+use self::kept::Kept;
 use crate::EventStore;
 use crate::clock::StoreClock;
 use crate::memory::MemoryStore;
+use crate::queue::LAST_MS;
 use crate::wake::TopicWatch;
 
 /// How long a message for an unknown instance waits for a start, unless configured otherwise.
@@ -44,6 +49,7 @@ pub struct StoreProvider<S> {
     store: Arc<S>,
     name: &'static str,
     orphan_grace: Duration,
+    kept: Arc<Kept>,
 }
 
 impl<S: EventStore> StoreProvider<S> {
@@ -53,6 +59,7 @@ impl<S: EventStore> StoreProvider<S> {
             store: store.into(),
             name,
             orphan_grace: DEFAULT_ORPHAN_GRACE,
+            kept: Arc::default(),
         }
     }
 
@@ -76,6 +83,7 @@ impl<S> Clone for StoreProvider<S> {
             store: Arc::clone(&self.store),
             name: self.name,
             orphan_grace: self.orphan_grace,
+            kept: Arc::clone(&self.kept),
         }
     }
 }
@@ -141,6 +149,8 @@ impl InstanceWatch for Watch {
     }
 }
 
+/// Milliseconds, rounded up so that a short time is not none, and at most what every database can store.
 fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).map_or(LAST_MS, |ms| ms.min(LAST_MS))
 }

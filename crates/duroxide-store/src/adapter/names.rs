@@ -4,11 +4,14 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::Incarnation;
 
 use super::error::{Error, Result};
-use crate::queue::{NewMessage, Queue, Visible};
+use super::{awaited, kinds};
+use crate::atomic::Guard;
+use crate::queue::{NewMessage, Queue, Role, Visible};
 
-/// Messages to instances; the group is the instance, its label the engine version that began the execution.
+/// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind the
+/// handler it needs.
 pub(super) const TURNS: Queue = Queue::grouped("orchestrator");
-/// Activities; the group is the instance, the label the tag, the affinity the session.
+/// Activities; the group is the instance, the label the tag, the kind the activity's name, the affinity the session.
 pub(super) const WORK: Queue = Queue::single("worker");
 /// What was set aside.
 pub(super) const DEAD: Queue = Queue::single("dead_letters");
@@ -17,6 +20,21 @@ pub(super) const TIMER: &str = "timer";
 
 /// Scope of instance rows, by instance.
 pub(super) const INSTANCES: &str = "instances";
+/// Scope that lists the instances whose current execution runs.
+pub(super) const RUNNING_INSTANCES: &str = "running";
+
+/// That the row of an instance is still what was read.
+pub(super) fn unchanged(instance: &str, row: Option<&Vec<u8>>) -> Guard {
+    let (scope, key) = (INSTANCES.to_owned(), instance.to_owned());
+    match row {
+        Some(value) => Guard::Equals {
+            scope,
+            key,
+            value: value.clone(),
+        },
+        None => Guard::Absent { scope, key },
+    }
+}
 
 /// Scope of an instance's execution rows.
 pub(super) fn executions(instance: &str) -> String {
@@ -68,21 +86,36 @@ pub(super) fn activity_key(execution: u64, activity: u64) -> String {
 
 /// The message that carries an item to an instance.
 pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessage> {
-    let label = match item {
+    let mut message = NewMessage {
+        key: awaited::key_of(item),
+        visible,
+        ..NewMessage::new(item.target_instance(), super::rows::encode(item)?)
+    };
+    match item {
         WorkItem::ActivityExecute { .. } => {
             return Err(Error::WrongKind {
                 queue: "orchestrator",
                 kind: item.kind_name(),
             });
         }
-        WorkItem::TimerFired { .. } => Some(TIMER.to_owned()),
-        _ => None,
-    };
-    Ok(NewMessage {
-        label,
-        visible,
-        ..NewMessage::new(item.target_instance(), super::rows::encode(item)?)
-    })
+        WorkItem::TimerFired { .. } => message.label = Some(TIMER.to_owned()),
+        WorkItem::CancelInstance { .. } => message.role = Role::Alarm,
+        WorkItem::StartOrchestration {
+            orchestration,
+            version,
+            ..
+        }
+        | WorkItem::ContinueAsNew {
+            orchestration,
+            version,
+            ..
+        } => {
+            message.role = Role::Lead;
+            message.kind = Some(kinds::of(orchestration, version.as_deref()));
+        }
+        _ => {}
+    }
+    Ok(message)
 }
 
 /// The message that carries an activity to the workers.
@@ -91,6 +124,7 @@ pub(super) fn to_workers(item: &WorkItem) -> Result<NewMessage> {
         instance,
         execution_id,
         id,
+        name,
         session_id,
         tag,
         ..
@@ -105,6 +139,7 @@ pub(super) fn to_workers(item: &WorkItem) -> Result<NewMessage> {
         key: Some(activity_key(*execution_id, *id)),
         affinity: session_id.clone(),
         label: tag.clone(),
+        kind: Some(name.clone()),
         ..NewMessage::new(instance, super::rows::encode(item)?)
     })
 }

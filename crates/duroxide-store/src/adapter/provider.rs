@@ -12,14 +12,15 @@ use duroxide_core::provider::{
 use duroxide_core::{Event, WorkItem};
 
 use super::error::{Error, Result};
-use super::names::{TURNS, WORK};
+use super::names::{INSTANCES, TURNS, WORK};
+use super::rows::InstanceRow;
 use super::token::TurnToken;
 use super::turn::commit::Turn;
-use super::{StoreProvider, Watch, ms, names, read, turn, work};
-use crate::EventStore;
+use super::{StoreProvider, Watch, ms, names, read, rows, turn, work};
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
 use crate::queue::Visible;
+use crate::{EventStore, StoreError};
 
 type Answer<T> = std::result::Result<T, ProviderError>;
 
@@ -51,13 +52,35 @@ impl<S: EventStore> StoreProvider<S> {
         if events.iter().any(|event| event.event_id == 0) {
             return Err(Error::ZeroEventId);
         }
-        let append = turn::append(instance, execution, events)?;
-        let batch = Batch {
-            topics: vec![instance.to_owned()],
-            ..Batch::of([append])
-        };
-        self.store.commit(batch).await?;
-        Ok(())
+        let last = events.iter().map(|event| event.event_id).max();
+        loop {
+            let stored = self.store.get(INSTANCES, instance).await?;
+            let append = turn::append(instance, execution, events)?;
+            let mut batch = Batch {
+                topics: vec![instance.to_owned()],
+                ..Batch::of([append])
+            };
+            // The row says where the history ends, so it goes along.
+            let row = stored
+                .as_deref()
+                .and_then(|row| InstanceRow::read(row).ok());
+            if let Some(mut row) = row.filter(|row| row.execution == execution) {
+                row.last_event = row.last_event.max(last.unwrap_or_default());
+                batch.operations.push(Operation::Put {
+                    scope: INSTANCES.to_owned(),
+                    key: instance.to_owned(),
+                    value: rows::encode(&row)?,
+                });
+            }
+            batch
+                .guards
+                .push(names::unchanged(instance, stored.as_ref()));
+            match self.store.commit(batch).await {
+                Err(StoreError::Conflict(_))
+                    if self.store.get(INSTANCES, instance).await? != stored => {}
+                result => return Ok(result.map(drop)?),
+            }
+        }
     }
 
     async fn release_turn(
@@ -66,7 +89,10 @@ impl<S: EventStore> StoreProvider<S> {
         delay: Option<Duration>,
         forgive: bool,
     ) -> Result<()> {
-        let lease = TurnToken::parse(lock_token)?.lease;
+        let TurnToken {
+            lease, instance, ..
+        } = TurnToken::parse(lock_token)?;
+        self.kept.take(&lease, instance);
         Ok(self.store.release(&lease, after(delay), forgive).await?)
     }
 
@@ -96,7 +122,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
             filter: filter.cloned(),
             ..TurnClaim::new(1, lock_timeout, poll_timeout)
         };
-        let claimed = turn::claim::run(&*self.store, self.orphan_grace, &ask).await;
+        let claimed = turn::claim::run(self, &ask).await;
         let mut turns = at("fetch_orchestration_item", claimed)?;
         Ok(turns
             .pop()
@@ -122,7 +148,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
             metadata,
             cancelled: cancelled_activities,
         };
-        let committed = turn::commit::run(&*self.store, turn).await;
+        let committed = turn::commit::run(self, turn).await;
         at("ack_orchestration_item", committed)
     }
 
@@ -267,7 +293,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
-        let claimed = turn::claim::run(&*self.store, self.orphan_grace, &claim).await;
+        let claimed = turn::claim::run(self, &claim).await;
         at("claim_turns", claimed)
     }
 

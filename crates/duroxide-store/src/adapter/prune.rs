@@ -5,42 +5,59 @@ use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 use super::delete::{self, TRIES};
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES};
-use super::rows::{ExecutionRow, RUNNING};
-use super::{inspect, read};
-use crate::atomic::{Batch, Guard, Operation};
+use super::read;
+use super::rows::{ExecutionRow, InstanceRow, RUNNING};
+use crate::atomic::{Batch, Operation};
 use crate::{EventStore, StoreError};
+
+/// Executions that one commit deletes at most.
+const STEP: usize = 64;
 
 pub(super) async fn run<S: EventStore>(
     store: &S,
     instance: &str,
     options: &PruneOptions,
 ) -> Result<PruneResult> {
+    let mut total = PruneResult {
+        instances_processed: 1,
+        ..PruneResult::default()
+    };
+    while let (deleted @ 1.., events) = step(store, instance, options).await? {
+        total.executions_deleted += deleted;
+        total.events_deleted += events;
+    }
+    Ok(total)
+}
+
+/// Deletes some of the executions that are to go; returns how many, and how many events with them.
+async fn step<S: EventStore>(
+    store: &S,
+    instance: &str,
+    options: &PruneOptions,
+) -> Result<(u64, u64)> {
     let mut last = String::new();
-    for _ in 0..TRIES {
+    for tried in 0..TRIES {
         let row = store
             .get(INSTANCES, instance)
             .await?
             .ok_or_else(|| Error::InstanceNotFound(instance.to_owned()))?;
-        let current = read::decode_instance(instance, &row)?.execution;
         let executions = read::executions(store, instance).await?;
-        let chosen = choose(&executions, current, options);
-        let executions_deleted = chosen.len() as u64;
-        let batch = Batch::of(deletions(instance, &chosen)).guarded_by(Guard::Equals {
-            scope: INSTANCES.to_owned(),
-            key: instance.to_owned(),
-            value: row,
-        });
+        let newest = executions.last().map_or(0, |(id, _)| *id);
+        // A row that does not decode names no current execution; the newest is taken for it.
+        let current = InstanceRow::read(&row).map_or(newest, |row| row.execution);
+        let mut chosen = choose(&executions, current, options);
+        chosen.truncate(STEP);
+        if chosen.is_empty() {
+            return Ok((0, 0));
+        }
+        let batch = Batch::of(deletions(instance, &chosen))
+            .guarded_by(names::unchanged(instance, Some(&row)));
         match store.commit(batch).await {
-            Ok(counts) => {
-                return Ok(PruneResult {
-                    instances_processed: 1,
-                    executions_deleted,
-                    events_deleted: counts.iter().step_by(2).sum(),
-                });
-            }
+            Ok(counts) => return Ok((chosen.len() as u64, counts.iter().step_by(2).sum())),
             Err(StoreError::Conflict(reason)) => last = reason,
             Err(error) => return Err(error.into()),
         }
+        delete::pause(tried).await;
     }
     Err(Error::Contended(last))
 }
@@ -80,7 +97,7 @@ pub(super) async fn bulk<S: EventStore>(
     options: &PruneOptions,
 ) -> Result<PruneResult> {
     let mut total = PruneResult::default();
-    let all = inspect::all(store).await?.into_iter();
+    let all = delete::oldest_first(store, filter).await?.into_iter();
     let matching = all.filter(|one| delete::selects(filter, one));
     for one in matching.take(delete::limit(filter)) {
         let pruned = match run(store, &one.id, options).await {

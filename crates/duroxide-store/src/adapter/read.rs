@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, SystemStats};
 use duroxide_core::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::names::{self, INSTANCES};
 use super::rows::{self, ExecutionRow, InstanceRow, KvRow};
 use crate::EventStore;
@@ -24,7 +24,10 @@ pub(super) async fn instance_row<S: EventStore>(
 }
 
 pub(super) fn decode_instance(instance: &str, bytes: &[u8]) -> Result<InstanceRow> {
-    rows::decode(bytes, || format!("row of instance {instance}"))
+    InstanceRow::read(bytes).map_err(|reason| Error::Undecodable {
+        what: format!("row of instance {instance}"),
+        reason,
+    })
 }
 
 pub(super) async fn execution_row<S: EventStore>(
@@ -43,14 +46,14 @@ pub(super) fn decode_execution(instance: &str, key: &str, bytes: &[u8]) -> Resul
     rows::decode(bytes, || format!("row of execution {key} of {instance}"))
 }
 
-/// Executions with a row, ascending.
+/// Executions with a row, ascending. A row that does not decode is a row all the same.
 pub(super) async fn executions<S: EventStore>(
     store: &S,
     instance: &str,
 ) -> Result<Vec<(u64, ExecutionRow)>> {
     let entries = store.entries(&names::executions(instance)).await?;
     let rows = entries.iter().map(|entry| {
-        let row = decode_execution(instance, &entry.key, &entry.value)?;
+        let row = serde_json::from_slice(&entry.value).unwrap_or_default();
         Ok((names::parse_execution_key(&entry.key)?, row))
     });
     rows.collect()
@@ -110,7 +113,7 @@ pub(super) async fn outcome<S: EventStore>(
     };
     let status = match execution_row(store, instance, execution).await? {
         Some(row) if row.is_live() => Some(OutcomeStatus::Running),
-        Some(row) => row.outcome.map(rows::Outcome::into_status),
+        Some(row) => row.outcome().map(rows::Outcome::into_status),
         None => None,
     };
     let found = match status {

@@ -7,29 +7,56 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
 
-/// One instance.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// One instance. Fields that are missing have their default, fields that are unknown are ignored: a row of an earlier or a
+/// later release can be read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct InstanceRow {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) execution: u64,
     pub(super) created_at: u64,
     pub(super) updated_at: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) custom_status: Option<String>,
-    #[serde(default)]
     pub(super) custom_status_version: u64,
     /// Which life of the id; a row of an earlier release has none until its next turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) incarnation: Option<i64>,
     /// Which life of the parent started it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_incarnation: Option<i64>,
+    /// The last event of the current execution; 0 if it is not told.
+    pub(super) last_event: u64,
+    /// The current execution, as in its own row but for how it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current: Option<ExecutionRow>,
+    /// Whether it ever wrote a key-value.
+    pub(super) key_values: bool,
 }
 
 impl InstanceRow {
+    /// The row, or what is wrong with it.
+    pub(super) fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let row: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        match row.execution {
+            0 => Err("it names no execution".to_owned()),
+            _ => Ok(row),
+        }
+    }
+
+    /// Stands for a row that does not decode.
+    pub(super) fn unknown() -> Self {
+        Self {
+            name: "Unknown".to_owned(),
+            version: "unknown".to_owned(),
+            execution: duroxide_core::INITIAL_EXECUTION_ID,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn life(&self) -> Option<Incarnation> {
         self.incarnation.and_then(Incarnation::from_stored)
     }
@@ -40,25 +67,29 @@ impl InstanceRow {
 }
 
 /// One execution.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct ExecutionRow {
     pub(super) status: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<String>,
     pub(super) started_at: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) completed_at: Option<u64>,
     /// Engine version that began it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pinned: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) handler: Option<(String, String)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) outcome: Option<Outcome>,
+    /// How it ended, as JSON of [`Outcome`], unless `output` says it all. Raw, so that a reader that does not know it
+    /// can read the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outcome: Option<serde_json::Value>,
 }
 
 pub(super) const RUNNING: &str = "Running";
 pub(super) const CONTINUED: &str = "ContinuedAsNew";
+pub(super) const COMPLETED: &str = "Completed";
 
 impl ExecutionRow {
     pub(super) fn begun(now_ms: u64) -> Self {
@@ -71,6 +102,37 @@ impl ExecutionRow {
             handler: None,
             outcome: None,
         }
+    }
+
+    /// Without how it ended, which may be long.
+    pub(super) fn summary(&self) -> Self {
+        Self {
+            output: None,
+            outcome: None,
+            ..self.clone()
+        }
+    }
+
+    /// How it ended, as far as the row tells.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        match &self.outcome {
+            Some(raw) => serde_json::from_value(raw.clone()).ok(),
+            None => {
+                let output = self.output.clone().filter(|_| self.status == COMPLETED);
+                output.map(Outcome::Completed)
+            }
+        }
+    }
+
+    /// Notes how it ended; a value that is the output already is not written twice.
+    pub(super) fn set_outcome(&mut self, outcome: &Outcome) -> Result<()> {
+        let told = self.status == COMPLETED
+            && matches!(outcome, Outcome::Completed(value) if self.output.as_ref() == Some(value));
+        self.outcome = match told {
+            true => None,
+            false => Some(to_value(outcome)?),
+        };
+        Ok(())
     }
 
     /// Whether the instance still has something to do: its execution runs, or the next one is about to begin.
@@ -122,6 +184,13 @@ pub(super) struct DeadRow {
 
 pub(super) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>> {
     serde_json::to_vec(row).map_err(|error| Error::Undecodable {
+        what: std::any::type_name::<T>().to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+fn to_value<T: Serialize>(row: &T) -> Result<serde_json::Value> {
+    serde_json::to_value(row).map_err(|error| Error::Undecodable {
         what: std::any::type_name::<T>().to_owned(),
         reason: error.to_string(),
     })

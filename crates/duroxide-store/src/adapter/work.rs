@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, TURNS, WORK};
-use super::{dead_letters, ms, rows, token};
+use super::{awaited, dead_letters, kinds, ms, rows, token};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
@@ -18,19 +18,23 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
     }
     let begun = Instant::now();
     loop {
-        let tags = ask.tag_filter.clone();
         let claimed = store
             .claim(Claim {
                 queue: WORK,
                 max: ask.max.max(1),
                 lease_ms: ms(ask.lock_timeout),
                 wait: ask.poll_timeout.saturating_sub(begun.elapsed()),
-                labels: Labels::matching(move |tag| tags.matches(tag)),
+                labels: kinds::taken_by(&ask.tag_filter),
+                kinds: match &ask.activities {
+                    Some(names) => Labels::of(names.iter()),
+                    None => Labels::Any,
+                },
                 owner: ask.session.as_ref().map(|session| Owner {
                     id: session.owner_id.clone(),
                     lease_ms: ms(session.lock_timeout),
+                    new_keys_max: ask.new_sessions_max,
                 }),
-                attach: None,
+                ..Claim::one(WORK, 0)
             })
             .await?;
         if claimed.is_empty() {
@@ -43,8 +47,10 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
     }
 }
 
+/// What decodes is handed out whatever becomes of the rest; what cannot be set aside now comes again.
 async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<ClaimedWork>> {
     let mut work = Vec::with_capacity(claimed.len());
+    let mut failed = None;
     for one in claimed {
         for message in &one.messages {
             match rows::decode(&message.payload, || format!("message {}", message.id)) {
@@ -54,11 +60,22 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     attempt_count: message.attempts,
                     incarnation: token::life_of(message.stamp),
                 }),
-                Err(error) => set_aside(store, &one.token, message, &error.to_string()).await?,
+                Err(error) => {
+                    let reason = error.to_string();
+                    let aside = set_aside(store, &one.token, message, &reason).await;
+                    if let Err(error) = aside {
+                        tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be set aside");
+                        let _ = store.release(&one.token, After::Now, true).await;
+                        failed = Some(error);
+                    }
+                }
             }
         }
     }
-    Ok(work)
+    match failed {
+        Some(error) if work.is_empty() => Err(error),
+        _ => Ok(work),
+    }
 }
 
 /// Keeps a claimed item as a dead letter, because its worker can do nothing with it.
@@ -71,17 +88,15 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
     let lost = || Error::InvalidToken(format!("lease {lease} is lost"));
     let held = store.lease(&lease).await?;
     let held = held.filter(|held| held.valid).ok_or_else(lost)?;
-    let of_instance = Query::Messages {
+    let claimed = Query::MessagesById {
         queue: WORK,
-        group: Some(held.group),
-        after: 0,
-        limit: usize::MAX,
+        ids: held.claimed,
     };
-    let messages = store.query_one(of_instance).await?.into_messages()?;
+    let messages = store.query_one(claimed).await?.into_messages()?;
     let mut operations = vec![Operation::Complete {
         lease: lease.clone(),
     }];
-    for message in messages.iter().filter(|m| held.claimed.contains(&m.id)) {
+    for message in &messages {
         operations.push(dead_letters::keep(&WORK, message, reason)?);
     }
     store
@@ -90,7 +105,7 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
     Ok(())
 }
 
-/// Keeps a message as a dead letter. The release fences the batch, see `turn::claim`.
+/// Keeps a message as a dead letter and fails the activity, so that nobody waits for it for ever. The release fences the batch, see `turn::claim`.
 async fn set_aside<S: EventStore>(
     store: &S,
     lease: &LeaseToken,
@@ -107,8 +122,19 @@ async fn set_aside<S: EventStore>(
         queue: WORK,
         ids: vec![message.id],
     };
-    let batch = Batch::of([release, kept, delete]);
+    let mut batch = Batch::of([release, kept, delete]);
+    batch
+        .operations
+        .extend(awaited::instead_of(message, reason)?.map(unstamped));
     unless_lost(store.commit(batch).await)
+}
+
+/// An activity's stamp names its sender, a result's stamp its receiver, and results carry none.
+fn unstamped(mut operation: Operation) -> Operation {
+    if let Operation::Enqueue { message, .. } = &mut operation {
+        message.stamp = None;
+    }
+    operation
 }
 
 pub(super) async fn ack<S: EventStore>(
@@ -161,14 +187,13 @@ pub(super) async fn claimed<S: EventStore>(
     activity: &ScheduledActivityIdentifier,
 ) -> Result<bool> {
     let key = names::activity_key(activity.execution_id, activity.activity_id);
-    let queued = store.query_one(Query::Messages {
+    let queued = store.query_one(Query::MessagesByKey {
         queue: WORK,
-        group: Some(activity.instance.clone()),
-        after: 0,
-        limit: usize::MAX,
+        group: activity.instance.clone(),
+        key,
     });
     let queued = queued.await?.into_messages()?;
-    let message = queued.iter().find(|m| m.key.as_ref() == Some(&key));
+    let message = queued.first();
     Ok(message.is_none_or(|message| message.attempts > 0))
 }
 

@@ -124,11 +124,11 @@ pub async fn a_group_is_skipped_by_its_label(harness: &impl Harness) {
     set_label(&desk, "blue", Some("blue")).await;
     let only = |label: Option<&'static str>| Claim {
         max: 9,
-        labels: Labels::matching(move |found| found == label),
+        labels: label.map_or_else(Labels::only_none, |label| Labels::of([label])),
         ..desk.ask()
     };
     let nothing = Claim {
-        labels: Labels::matching(|_| false),
+        labels: Labels::of::<String>([]),
         ..desk.ask()
     };
     assert!(desk.claim_with(nothing).await.is_empty());
@@ -148,6 +148,7 @@ async fn set_label(desk: &Desk, group: &str, label: Option<&str>) {
         queue: GROUPS,
         group: group.to_owned(),
         label: label.map(str::to_owned),
+        kind: None,
     })
     .await;
 }
@@ -157,7 +158,7 @@ pub async fn a_label_outlives_the_messages_of_its_group(harness: &impl Harness) 
     let desk = Desk::new(harness, GROUPS);
     set_label(&desk, "a", Some("red")).await;
     let unlabelled = || Claim {
-        labels: Labels::matching(|label| label.is_none()),
+        labels: Labels::only_none(),
         ..desk.ask()
     };
     desk.put("a", "1").await;

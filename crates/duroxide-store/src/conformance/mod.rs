@@ -4,6 +4,7 @@
 mod affinity;
 mod atomic;
 mod groups;
+mod kinds;
 mod leases;
 mod log;
 mod metadata;
@@ -23,6 +24,7 @@ use crate::{EventStore, StoreError};
 pub use affinity::*;
 pub use atomic::*;
 pub use groups::*;
+pub use kinds::*;
 pub use leases::*;
 pub use log::*;
 pub use metadata::*;
@@ -42,6 +44,12 @@ pub trait Harness: Send + Sync {
 
     /// Lets time pass for the store: moves its clock or, for one that cannot be moved, waits.
     async fn pass(&self, time: Duration);
+
+    /// Sets the store's clock back; `false` if it cannot, and cases about it then say nothing.
+    async fn set_back(&self, by: Duration) -> bool {
+        let _ = by;
+        false
+    }
 }
 
 const GROUPS: Queue = Queue::grouped("letters");
@@ -86,6 +94,7 @@ impl Desk {
             owner: Some(Owner {
                 id: owner.to_owned(),
                 lease_ms,
+                new_keys_max: usize::MAX,
             }),
             ..self.ask()
         };
@@ -187,6 +196,17 @@ macro_rules! store_conformance {
             a_waiting_claim_is_woken_by_a_lapsing_lease,
             a_waiting_claim_gives_up_after_its_time,
             a_watch_notices_commits_that_name_its_topic,
+            a_group_goes_by_its_kind,
+            a_kind_goes_with_its_lead,
+            a_message_is_selected_by_its_kind,
+            an_old_alarm_opens_its_group,
+            a_claim_keeps_its_bounds,
+            a_rest_ends_when_a_message_becomes_visible,
+            a_group_does_not_rest_behind_an_arrival,
+            no_claim_takes_the_same_twice,
+            an_owner_takes_a_bounded_number_of_new_keys,
+            a_backlog_tells_what_is_ready_by_kind,
+            a_clock_set_back_hides_nothing,
         );
     };
     (@cases $harness:ty: $($case:ident,)*) => {

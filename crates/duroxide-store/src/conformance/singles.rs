@@ -52,10 +52,16 @@ pub async fn a_message_is_selected_by_its_label(harness: &impl Harness) {
         })
         .await;
     }
-    let only = |labels: &'static [Option<&'static str>]| Claim {
-        max: 9,
-        labels: Labels::matching(move |label| labels.contains(&label)),
-        ..desk.ask()
+    let only = |labels: &[Option<&str>]| {
+        let named = Labels::of(labels.iter().copied().flatten());
+        Claim {
+            max: 9,
+            labels: match labels.contains(&None) {
+                true => named.or_none(),
+                false => named,
+            },
+            ..desk.ask()
+        }
     };
     assert!(desk.claim_with(only(&[])).await.is_empty());
     let y = desk.claim_with(only(&[Some("y"), Some("z")])).await;

@@ -1,13 +1,16 @@
 //! A queue that delivers whole groups.
 //!
-//! Every group with messages has exactly one slot in the schedule of its label: the time from which it can be claimed,
-//! and its oldest due message. A claim takes the earliest slot; whatever changes a group moves its slot.
+//! A group that can be claimed stands in the ready line of its label and kind, ordered by the time from which it could
+//! be; a group that cannot is in the waiting line, ordered by the time at which it must be looked at again. Whatever
+//! changes a group places it anew. What stands in the ready line stays there, whatever the clock says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use super::group::{Group, GroupLease, Place};
 use super::shelf::{Shelf, remove_from};
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{Claim, Claimed, Depth, Message};
+use crate::queue::{Backlog, Claim, Claimed, Depth, Message, later_ms};
 use crate::wake::Attempt;
 
 #[derive(Debug, Default)]
@@ -15,94 +18,122 @@ pub(super) struct Grouped {
     pub(super) shelf: Shelf,
     groups: BTreeMap<String, Group>,
     tokens: BTreeMap<LeaseToken, String>,
-    schedule: BTreeMap<Option<String>, BTreeSet<Slot>>,
+    ready: BTreeMap<(Label, Label), BTreeSet<Slot>>,
+    waiting: BTreeSet<(u64, String)>,
+    /// Groups that stand in the ready line and have a visible alarm, by label and time of the alarm.
+    alarms: BTreeMap<Label, BTreeSet<Slot>>,
 }
 
+type Label = Option<String>;
 type Slot = (u64, u64, String);
 
-#[derive(Debug, Default)]
-struct Group {
-    /// Visible time and number of each message.
-    due: BTreeSet<(u64, u64)>,
-    label: Option<String>,
-    lease: Option<GroupLease>,
-    quiet_until: u64,
-    slot: Option<(u64, u64)>,
-}
-
-#[derive(Debug)]
-struct GroupLease {
-    token: LeaseToken,
-    until_ms: u64,
-    claimed: Vec<u64>,
+/// Which line a candidate stands in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    Ready(Label, Label),
+    Alarms(Label),
 }
 
 impl Grouped {
-    pub(super) fn enqueue(&mut self, message: Message) {
+    pub(super) fn enqueue(&mut self, message: Message, now_ms: u64) {
         let name = message.group.clone();
         let group = self.groups.entry(name.clone()).or_default();
-        group.due.insert((message.visible_at, message.id));
-        group.quiet_until = 0;
+        group.add(&message);
         self.shelf.insert(message);
-        self.reschedule(&name);
+        self.place(&name, now_ms);
     }
 
     pub(super) fn claim(&mut self, claim: &Claim, now_ms: u64) -> Attempt<Vec<Claimed>> {
-        let labels: Vec<_> = self
-            .schedule
-            .keys()
-            .filter(|label| claim.labels.accepts(label.as_deref()))
-            .cloned()
-            .collect();
+        self.promote(now_ms);
         let mut claimed = Vec::new();
-        while claimed.len() < claim.max {
-            match self.earliest(&labels) {
-                Some((ready_at, _, group)) if ready_at <= now_ms => {
-                    claimed.push(self.take(&group, claim.lease_ms, now_ms));
-                }
-                Some((due_ms, ..)) if claimed.is_empty() => {
-                    let due_ms = Some(due_ms);
-                    return Attempt::Nothing { due_ms };
-                }
-                _ => break,
-            }
+        let mut heads = self.heads(claim, now_ms);
+        while claimed.len() < claim.max
+            && let Some(Reverse((_, (_, _, name), line))) = heads.pop()
+        {
+            claimed.extend(self.take(&name, claim, now_ms));
+            heads.extend(self.head(line, claim, now_ms));
         }
         match claimed.is_empty() {
-            true => Attempt::Nothing { due_ms: None },
+            true => Attempt::Nothing {
+                due_ms: self.due_ms(claim),
+            },
             false => Attempt::Found(claimed),
         }
     }
 
-    fn earliest(&self, labels: &[Option<String>]) -> Option<Slot> {
-        let slots = labels
-            .iter()
-            .filter_map(|label| self.schedule.get(label)?.first());
-        slots.min().cloned()
+    /// The first of every line that the claim may take from.
+    fn heads(&self, claim: &Claim, now_ms: u64) -> BinaryHeap<Reverse<(u64, Slot, Line)>> {
+        let ready = self.ready.keys().filter(|(label, kind)| {
+            claim.labels.accepts(label.as_deref()) && claim.kinds.accepts(kind.as_deref())
+        });
+        let ready = ready.map(|(label, kind)| Line::Ready(label.clone(), kind.clone()));
+        let lines = ready.chain(self.alarm_labels(claim).map(Line::Alarms));
+        lines
+            .filter_map(|line| self.head(line, claim, now_ms))
+            .collect()
     }
 
-    fn take(&mut self, name: &str, lease_ms: u64, now_ms: u64) -> Claimed {
-        let group = self.groups.entry(name.to_owned()).or_default();
-        let visible = group.due.range(..=(now_ms, u64::MAX));
-        let mut ids: Vec<u64> = visible.map(|(_, id)| *id).collect();
-        ids.sort_unstable();
+    fn alarm_labels(&self, claim: &Claim) -> impl Iterator<Item = Label> {
+        let opens = claim.any_kind_after_ms.is_some();
+        let labels = self
+            .alarms
+            .keys()
+            .filter(move |label| opens && claim.labels.accepts(label.as_deref()));
+        labels.cloned()
+    }
+
+    fn head(&self, line: Line, claim: &Claim, now_ms: u64) -> Option<Reverse<(u64, Slot, Line)>> {
+        let (rank, slot) = match &line {
+            Line::Ready(label, kind) => {
+                let slot = self.ready.get(&(label.clone(), kind.clone()))?.first()?;
+                (slot.0, slot)
+            }
+            Line::Alarms(label) => {
+                let slot = self.alarms.get(label)?.first()?;
+                let opens_at = later_ms(slot.0, claim.any_kind_after_ms?);
+                (opens_at <= now_ms).then_some((opens_at, slot))?
+            }
+        };
+        Some(Reverse((rank, slot.clone(), line)))
+    }
+
+    /// When something may become claimable by itself.
+    fn due_ms(&self, claim: &Claim) -> Option<u64> {
+        let waiting = self.waiting.first().map(|(at, _)| *at);
+        let after = claim.any_kind_after_ms.unwrap_or_default();
+        let alarms = self.alarm_labels(claim).filter_map(|label| {
+            let (enqueued_at, ..) = self.alarms.get(&label)?.first()?;
+            Some(later_ms(*enqueued_at, after))
+        });
+        waiting.into_iter().chain(alarms).min()
+    }
+
+    /// Takes a group; nothing if it was taken from another line just before.
+    fn take(&mut self, name: &str, claim: &Claim, now_ms: u64) -> Option<Claimed> {
+        let group = self.groups.get_mut(name)?;
+        group.place.ready?;
+        group.ripen(now_ms);
+        let ids = group.choose(claim, &self.shelf);
         let token = LeaseToken::random();
         let lease = GroupLease {
             token: token.clone(),
-            until_ms: now_ms.saturating_add(lease_ms),
+            until_ms: later_ms(now_ms, claim.lease_ms.max(1)),
             claimed: ids.clone(),
         };
         group.quiet_until = 0;
+        let lead_to_come = group.has_lead_to_come();
         if let Some(lapsed) = group.lease.replace(lease) {
             self.tokens.remove(&lapsed.token);
         }
         self.tokens.insert(token.clone(), name.to_owned());
-        self.reschedule(name);
-        Claimed {
+        self.place(name, now_ms);
+        Some(Claimed {
             token,
             group: name.to_owned(),
             messages: ids.into_iter().filter_map(|id| self.count(id)).collect(),
+            lead_to_come,
             attached: None,
-        }
+        })
     }
 
     fn count(&mut self, id: u64) -> Option<Message> {
@@ -124,24 +155,24 @@ impl Grouped {
     }
 
     /// Removes the claimed messages; returns how many, and whether others of the group remain.
-    pub(super) fn complete(&mut self, token: &LeaseToken) -> (u64, bool) {
+    pub(super) fn complete(&mut self, token: &LeaseToken, now_ms: u64) -> (u64, bool) {
         let Some((name, held)) = self.end(token) else {
             return (0, false);
         };
-        let removed = self.remove(&held.claimed);
-        self.reschedule(&name);
+        let removed = self.remove(&held.claimed, now_ms);
+        self.place(&name, now_ms);
         let more = self.groups.get(&name).is_some_and(|g| !g.due.is_empty());
         (removed, more)
     }
 
-    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64) -> u64 {
+    pub(super) fn renew(&mut self, token: &LeaseToken, until_ms: u64, now_ms: u64) -> u64 {
         let Some(name) = self.tokens.get(token).cloned() else {
             return 0;
         };
         if let Some(held) = self.groups.get_mut(&name).and_then(|g| g.lease.as_mut()) {
             held.until_ms = until_ms;
         }
-        self.reschedule(&name);
+        self.place(&name, now_ms);
         1
     }
 
@@ -156,8 +187,11 @@ impl Grouped {
             return 0;
         };
         let group = self.groups.entry(name.clone()).or_default();
-        if let After::QuietMs(rest) = after {
-            group.quiet_until = now_ms.saturating_add(rest);
+        group.ripen(now_ms);
+        if let After::QuietMs(rest) = after
+            && group.ripe().all(|id| held.claimed.contains(&id))
+        {
+            group.quiet_until = later_ms(now_ms, rest);
         }
         let mut released = 0;
         for id in held.claimed {
@@ -169,12 +203,12 @@ impl Grouped {
                 message.attempts = message.attempts.saturating_sub(1);
             }
             if let After::DelayMs(delay) = after {
-                group.due.remove(&(message.visible_at, id));
-                message.visible_at = now_ms.saturating_add(delay);
+                group.unplace_message(message);
+                message.visible_at = later_ms(now_ms, delay);
                 group.due.insert((message.visible_at, id));
             }
         }
-        self.reschedule(&name);
+        self.place(&name, now_ms);
         released
     }
 
@@ -185,7 +219,8 @@ impl Grouped {
     }
 
     /// Removes messages; the group's lease, if any, stays.
-    pub(super) fn remove(&mut self, ids: &[u64]) -> u64 {
+    pub(super) fn remove(&mut self, ids: &[u64], now_ms: u64) -> u64 {
+        let mut touched = BTreeSet::new();
         let mut removed = 0;
         for id in ids {
             let Some(message) = self.shelf.remove(*id) else {
@@ -193,44 +228,48 @@ impl Grouped {
             };
             removed += 1;
             if let Some(group) = self.groups.get_mut(&message.group) {
-                group.due.remove(&(message.visible_at, *id));
+                group.forget(&message);
             }
-            self.reschedule(&message.group);
+            touched.insert(message.group);
+        }
+        for name in touched {
+            self.place(&name, now_ms);
         }
         removed
     }
 
     pub(super) fn delete_group(&mut self, name: &str) -> u64 {
         let ids = self.shelf.of_group(name);
-        self.unschedule(name);
+        self.unplace(name);
         if let Some(held) = self.groups.remove(name).and_then(|group| group.lease) {
             self.tokens.remove(&held.token);
         }
         ids.iter().filter_map(|id| self.shelf.remove(*id)).count() as u64
     }
 
-    pub(super) fn set_label(&mut self, name: &str, label: Option<String>) {
-        self.unschedule(name);
-        self.groups.entry(name.to_owned()).or_default().label = label;
-        self.reschedule(name);
+    pub(super) fn set_label(&mut self, name: &str, label: Label, kind: Label, now_ms: u64) {
+        self.unplace(name);
+        let group = self.groups.entry(name.to_owned()).or_default();
+        (group.label, group.kind) = (label, kind);
+        self.place(name, now_ms);
     }
 
     pub(super) fn depths(&self, now_ms: u64) -> Vec<Depth> {
         let mut depths: BTreeMap<Option<&str>, Depth> = BTreeMap::new();
-        for (name, group) in &self.groups {
+        for group in self.groups.values() {
             let held = group.lease.as_ref().filter(|held| held.until_ms > now_ms);
             let claimed: BTreeSet<u64> = held
                 .into_iter()
                 .flat_map(|held| held.claimed.iter().copied())
                 .collect();
-            for message in self.shelf.of_group(name) {
-                let Some(message) = self.shelf.get(message) else {
+            for (at, id) in &group.due {
+                let Some(message) = self.shelf.get(*id) else {
                     continue;
                 };
                 let depth = depths.entry(message.label.as_deref()).or_default();
-                if claimed.contains(&message.id) {
+                if claimed.contains(id) {
                     depth.leased += 1;
-                } else if message.visible_at <= now_ms {
+                } else if *at <= now_ms {
                     depth.ready += 1;
                 } else {
                     depth.delayed += 1;
@@ -240,36 +279,82 @@ impl Grouped {
         super::labelled(depths)
     }
 
-    fn unschedule(&mut self, name: &str) {
-        let Some(group) = self.groups.get_mut(name) else {
-            return;
+    /// Groups that can be claimed now, those that nobody has moved to the ready line yet included.
+    pub(super) fn backlog(&self, now_ms: u64, count_max: u64) -> Vec<Backlog> {
+        let mut found: BTreeMap<Label, (u64, u64)> = BTreeMap::new();
+        let mut add = |kind: Label, count: u64, since_ms: u64| {
+            let (total, oldest) = found.entry(kind).or_insert((0, since_ms));
+            *total = (*total + count).min(count_max);
+            *oldest = (*oldest).min(since_ms);
         };
-        if let Some((ready_at, id)) = group.slot.take() {
-            let label = group.label.clone();
-            let slot = (ready_at, id, name.to_owned());
-            remove_from(&mut self.schedule, &label, &slot);
+        for ((_, kind), slots) in &self.ready {
+            if let Some((since_ms, ..)) = slots.first() {
+                add(kind.clone(), slots.len() as u64, *since_ms);
+            }
+        }
+        let due = self.waiting.iter().take_while(|(at, _)| *at <= now_ms);
+        for (at, name) in due {
+            if let Some(group) = self.groups.get(name).filter(|g| g.place.ready.is_none()) {
+                add(group.kind(&self.shelf), 1, *at);
+            }
+        }
+        super::by_age(found)
+    }
+
+    fn promote(&mut self, now_ms: u64) {
+        while let Some((at, name)) = self.waiting.first().cloned()
+            && at <= now_ms
+        {
+            self.place(&name, now_ms);
         }
     }
 
-    /// Moves the group's slot to where it belongs, and forgets a group about which nothing is known.
-    fn reschedule(&mut self, name: &str) {
-        self.unschedule(name);
+    fn unplace(&mut self, name: &str) {
         let Some(group) = self.groups.get_mut(name) else {
             return;
         };
-        let leased_until = group.lease.as_ref().map_or(0, |held| held.until_ms);
-        match group.due.first() {
-            Some(&(visible_at, id)) => {
-                let ready_at = visible_at.max(group.quiet_until).max(leased_until);
-                group.slot = Some((ready_at, id));
-                let label = group.label.clone();
-                let slots = self.schedule.entry(label).or_default();
-                slots.insert((ready_at, id, name.to_owned()));
-            }
-            None if group.label.is_none() && group.lease.is_none() => {
-                self.groups.remove(name);
-            }
-            None => {}
+        let Place {
+            ready,
+            kind,
+            waiting,
+            alarm,
+        } = std::mem::take(&mut group.place);
+        let label = group.label.clone();
+        if let Some((since, id)) = ready {
+            let slot = (since, id, name.to_owned());
+            remove_from(&mut self.ready, &(label.clone(), kind), &slot);
         }
+        if let Some(at) = waiting {
+            self.waiting.remove(&(at, name.to_owned()));
+        }
+        if let Some((at, id)) = alarm {
+            remove_from(&mut self.alarms, &label, &(at, id, name.to_owned()));
+        }
+    }
+
+    /// Puts the group where it belongs now, and forgets a group about which nothing is known.
+    fn place(&mut self, name: &str, now_ms: u64) {
+        self.unplace(name);
+        let Some(group) = self.groups.get_mut(name) else {
+            return;
+        };
+        if group.is_forgotten() {
+            self.groups.remove(name);
+            return;
+        }
+        let place = group.find_place(&self.shelf, now_ms);
+        let slot = |(at, id)| (at, id, name.to_owned());
+        if let Some(ready) = place.ready {
+            let line = (group.label.clone(), place.kind.clone());
+            self.ready.entry(line).or_default().insert(slot(ready));
+        }
+        if let Some(at) = place.waiting {
+            self.waiting.insert((at, name.to_owned()));
+        }
+        if let Some(alarm) = place.alarm {
+            let line = self.alarms.entry(group.label.clone()).or_default();
+            line.insert(slot(alarm));
+        }
+        group.place = place;
     }
 }

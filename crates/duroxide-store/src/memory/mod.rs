@@ -1,6 +1,7 @@
 //! The reference store: one lock over plain maps. In: claims, batches, queries. Out: answers. Nothing survives the
 //! process.
 
+mod group;
 mod grouped;
 mod logs;
 mod queues;
@@ -18,7 +19,7 @@ use self::state::State;
 use crate::atomic::{Answer, AtomicOps, Batch, Query};
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::queue::{Claim, Claimed, Depth, MessageQueue};
+use crate::queue::{Backlog, Claim, Claimed, Depth, MessageQueue};
 use crate::wake::{TopicWatch, Wakeups};
 
 pub use crate::adapter::MemoryProvider;
@@ -103,6 +104,20 @@ impl MessageQueue for MemoryStore {
             .await?;
         Ok(found.unwrap_or_default())
     }
+}
+
+/// Kinds with what is ready of them, those that wait longest first.
+fn by_age(found: BTreeMap<Option<String>, (u64, u64)>) -> Vec<Backlog> {
+    let mut all: Vec<_> = found
+        .into_iter()
+        .map(|(kind, (count, since_ms))| Backlog {
+            kind,
+            count,
+            since_ms,
+        })
+        .collect();
+    all.sort_by_key(|one| one.since_ms);
+    all
 }
 
 fn labelled(depths: BTreeMap<Option<&str>, Depth>) -> Vec<Depth> {

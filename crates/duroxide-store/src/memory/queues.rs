@@ -7,7 +7,9 @@ use super::shelf::Shelf;
 use super::single::Single;
 use crate::error::StoreError;
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{Claim, Claimed, Delivery, Depth, Message, NewMessage, Queue};
+use crate::queue::{
+    Backlog, Claim, Claimed, Delivery, Depth, Message, NewMessage, Queue, later_ms,
+};
 use crate::wake::Attempt;
 
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ impl Queues {
         let message = new.stored_as(self.last_id, now_ms);
         self.touched.insert(queue.name.to_string());
         match self.content(queue) {
-            Content::Grouped(queue) => queue.enqueue(message),
+            Content::Grouped(queue) => queue.enqueue(message, now_ms),
             Content::Single(queue) => queue.enqueue(message, now_ms),
         }
         1
@@ -72,7 +74,7 @@ impl Queues {
         let mut removed = 0;
         for (name, content) in &mut self.queues {
             let (count, more) = match content {
-                Content::Grouped(queue) => queue.complete(lease),
+                Content::Grouped(queue) => queue.complete(lease, now_ms),
                 Content::Single(queue) => (queue.complete(lease, now_ms), false),
             };
             if more {
@@ -84,9 +86,9 @@ impl Queues {
     }
 
     pub(super) fn renew(&mut self, lease: &LeaseToken, lease_ms: u64, now_ms: u64) -> u64 {
-        let until_ms = now_ms.saturating_add(lease_ms);
+        let until_ms = later_ms(now_ms, lease_ms);
         let renewed = self.queues.values_mut().map(|content| match content {
-            Content::Grouped(queue) => queue.renew(lease, until_ms),
+            Content::Grouped(queue) => queue.renew(lease, until_ms, now_ms),
             Content::Single(queue) => queue.renew(lease, until_ms, now_ms),
         });
         renewed.sum()
@@ -113,14 +115,20 @@ impl Queues {
         released
     }
 
-    pub(super) fn delete_messages(&mut self, queue: &Queue, ids: &[u64]) -> u64 {
-        self.content(queue).remove(ids)
+    pub(super) fn delete_messages(&mut self, queue: &Queue, ids: &[u64], now_ms: u64) -> u64 {
+        self.content(queue).remove(ids, now_ms)
     }
 
-    pub(super) fn delete_keyed(&mut self, queue: &Queue, group: &str, key: &str) -> u64 {
+    pub(super) fn delete_keyed(
+        &mut self,
+        queue: &Queue,
+        group: &str,
+        key: &str,
+        now_ms: u64,
+    ) -> u64 {
         let content = self.content(queue);
         let ids = content.shelf().of_key(group, key);
-        content.remove(&ids)
+        content.remove(&ids, now_ms)
     }
 
     pub(super) fn delete_group(&mut self, queue: &Queue, group: &str) -> u64 {
@@ -133,10 +141,16 @@ impl Queues {
         }
     }
 
-    pub(super) fn set_label(&mut self, queue: &Queue, group: &str, label: Option<String>) -> u64 {
+    pub(super) fn set_label(
+        &mut self,
+        queue: &Queue,
+        group: &str,
+        (label, kind): (Option<String>, Option<String>),
+        now_ms: u64,
+    ) -> u64 {
         self.touched.insert(queue.name.to_string());
         if let Content::Grouped(queue) = self.content(queue) {
-            queue.set_label(group, label);
+            queue.set_label(group, label, kind, now_ms);
         }
         1
     }
@@ -149,7 +163,7 @@ impl Queues {
         idle_ms: u64,
         now_ms: u64,
     ) -> u64 {
-        let until_ms = now_ms.saturating_add(lease_ms);
+        let until_ms = later_ms(now_ms, lease_ms);
         match self.content(queue) {
             Content::Single(queue) => queue.renew_affinities(owners, until_ms, idle_ms, now_ms),
             Content::Grouped(_) => 0,
@@ -174,6 +188,34 @@ impl Queues {
         content.map_or_else(Vec::new, |content| {
             content.shelf().page(group, after, limit)
         })
+    }
+
+    pub(super) fn by_id(&self, queue: &Queue, ids: &[u64]) -> Vec<Message> {
+        let content = self.queues.get(queue.name.as_ref());
+        let found = content.map(|content| ids.iter().filter_map(|id| content.shelf().get(*id)));
+        found.into_iter().flatten().cloned().collect()
+    }
+
+    pub(super) fn by_key(&self, queue: &Queue, group: &str, key: &str) -> Vec<Message> {
+        let content = self.queues.get(queue.name.as_ref());
+        let ids = content.map_or_else(Vec::new, |content| content.shelf().of_key(group, key));
+        self.by_id(queue, &ids)
+    }
+
+    pub(super) fn backlog(
+        &self,
+        queue: &Queue,
+        limit: usize,
+        count_max: u64,
+        now_ms: u64,
+    ) -> Vec<Backlog> {
+        let mut backlog = match self.queues.get(queue.name.as_ref()) {
+            Some(Content::Grouped(queue)) => queue.backlog(now_ms, count_max),
+            Some(Content::Single(queue)) => queue.backlog(now_ms, count_max),
+            None => Vec::new(),
+        };
+        backlog.truncate(limit);
+        backlog
     }
 
     pub(super) fn depths(&self, queue: &Queue, now_ms: u64) -> Vec<Depth> {
@@ -202,9 +244,9 @@ impl Content {
         }
     }
 
-    fn remove(&mut self, ids: &[u64]) -> u64 {
+    fn remove(&mut self, ids: &[u64], now_ms: u64) -> u64 {
         match self {
-            Self::Grouped(queue) => queue.remove(ids),
+            Self::Grouped(queue) => queue.remove(ids, now_ms),
             Self::Single(queue) => queue.remove(ids),
         }
     }

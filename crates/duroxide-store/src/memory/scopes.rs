@@ -19,6 +19,12 @@ impl Scopes {
         self.scopes.get(scope).into_iter().flat_map(BTreeMap::keys)
     }
 
+    pub(super) fn count(&self, scope: &str) -> u64 {
+        self.scopes
+            .get(scope)
+            .map_or(0, |entries| entries.len() as u64)
+    }
+
     pub(super) fn page(&self, scope: &str, after: Option<&str>, limit: usize) -> Vec<Entry> {
         let above = after.map_or(Bound::Unbounded, Bound::Excluded);
         let scope = self.scopes.get(scope).into_iter();

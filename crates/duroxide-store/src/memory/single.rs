@@ -1,13 +1,14 @@
 //! A queue that delivers single messages.
 //!
-//! Every message stands in one of two places: in the ready bucket of its label and affinity, ordered by number, or in
+//! Every message stands in one of two places: in the ready bucket of its label, kind and affinity, ordered by number, or in
 //! the waiting line, ordered by the time at which it becomes visible or its lease lapses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::shelf::{Shelf, remove_from};
 use crate::lease::{After, Lease, LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, Depth, Message};
+use crate::queue::{Backlog, Claim, Claimed, Depth, Message, later_ms};
 use crate::wake::Attempt;
 
 #[derive(Debug, Default)]
@@ -22,8 +23,9 @@ pub(super) struct Single {
     affinities: BTreeMap<String, Affinity>,
 }
 
-/// Label and affinity.
-type Bucket = (Option<String>, Option<String>);
+/// Label, kind and affinity.
+type Bucket = (Option<String>, Option<String>, Option<String>);
+type Heads = BinaryHeap<Reverse<(u64, Bucket)>>;
 
 #[derive(Debug)]
 struct ItemLease {
@@ -47,41 +49,51 @@ impl Single {
 
     pub(super) fn claim(&mut self, claim: &Claim, now_ms: u64) -> Attempt<Vec<Claimed>> {
         self.promote(now_ms);
+        let (mut heads, due_ms) = self.heads(claim, now_ms);
         let mut claimed = Vec::new();
-        while claimed.len() < claim.max {
-            let (next, due_ms) = self.choose(claim, now_ms);
-            match next.and_then(|id| self.take(id, claim, now_ms)) {
-                Some(taken) => claimed.push(taken),
-                None if claimed.is_empty() => return Attempt::Nothing { due_ms },
-                None => break,
+        let mut new_keys = 0;
+        while claimed.len() < claim.max
+            && let Some(Reverse((id, bucket))) = heads.pop()
+        {
+            if let (Some(affinity), Some(owner)) = (&bucket.2, &claim.owner)
+                && !self.holds(owner, affinity, now_ms)
+            {
+                if new_keys >= owner.new_keys_max {
+                    continue;
+                }
+                new_keys += 1;
             }
+            claimed.extend(self.take(id, claim, now_ms));
+            let next = self.ready.get(&bucket).and_then(|ids| ids.first());
+            heads.extend(next.map(|id| Reverse((*id, bucket))));
         }
         match claimed.is_empty() {
-            true => Attempt::Nothing { due_ms: None },
+            true => Attempt::Nothing { due_ms },
             false => Attempt::Found(claimed),
         }
     }
 
-    /// The lowest eligible number, and the next time at which more may become eligible by itself.
-    fn choose(&self, claim: &Claim, now_ms: u64) -> (Option<u64>, Option<u64>) {
+    /// The lowest number of every eligible bucket, and the next time at which more may become eligible by itself.
+    fn heads(&self, claim: &Claim, now_ms: u64) -> (Heads, Option<u64>) {
         let mut due_ms = self.waiting.first().map(|(at, _)| *at);
-        let mut lowest: Option<u64> = None;
-        for ((label, affinity), ids) in &self.ready {
-            if !claim.labels.accepts(label.as_deref()) {
+        let mut heads = Heads::new();
+        for (bucket, ids) in &self.ready {
+            let (label, kind, affinity) = bucket;
+            if !claim.labels.accepts(label.as_deref()) || !claim.kinds.accepts(kind.as_deref()) {
                 continue;
             }
             match self.reserved_until(affinity.as_deref(), claim.owner.as_ref(), now_ms) {
-                Some(u64::MAX) => continue,
-                Some(until_ms) => {
-                    due_ms = Some(due_ms.map_or(until_ms, |due| due.min(until_ms)));
-                    continue;
-                }
-                None => {}
+                None => heads.extend(ids.first().map(|id| Reverse((*id, bucket.clone())))),
+                Some(u64::MAX) => {}
+                Some(until_ms) => due_ms = due_ms.into_iter().chain([until_ms]).min(),
             }
-            let first = ids.first().copied();
-            lowest = lowest.into_iter().chain(first).min();
         }
-        (lowest, due_ms)
+        (heads, due_ms)
+    }
+
+    fn holds(&self, owner: &Owner, affinity: &str, now_ms: u64) -> bool {
+        let held = self.affinities.get(affinity);
+        held.is_some_and(|held| held.owner == owner.id && held.until_ms > now_ms)
     }
 
     /// Until when somebody else holds the affinity key; for ever if the caller names no owner.
@@ -102,11 +114,13 @@ impl Single {
     fn take(&mut self, id: u64, claim: &Claim, now_ms: u64) -> Option<Claimed> {
         let message = self.shelf.get_mut(id)?;
         message.attempts = message.attempts.saturating_add(1);
+        // It was visible and stays so, should it be given back after the clock was set back.
+        message.visible_at = 0;
         let message = message.clone();
         if let (Some(affinity), Some(owner)) = (&message.affinity, &claim.owner) {
             let reserved = Affinity {
                 owner: owner.id.clone(),
-                until_ms: now_ms.saturating_add(owner.lease_ms),
+                until_ms: later_ms(now_ms, owner.lease_ms),
                 active_at: now_ms,
             };
             self.affinities.insert(affinity.clone(), reserved);
@@ -114,7 +128,7 @@ impl Single {
         let token = LeaseToken::random();
         let lease = ItemLease {
             token: token.clone(),
-            until_ms: now_ms.saturating_add(claim.lease_ms),
+            until_ms: later_ms(now_ms, claim.lease_ms.max(1)),
         };
         if let Some(lapsed) = self.held.insert(id, lease) {
             self.tokens.remove(&lapsed.token);
@@ -125,6 +139,7 @@ impl Single {
             token,
             group: message.group.clone(),
             messages: vec![message],
+            lead_to_come: false,
             attached: None,
         })
     }
@@ -182,7 +197,7 @@ impl Single {
         match after {
             After::Now => {}
             After::DelayMs(delay) | After::QuietMs(delay) => {
-                message.visible_at = now_ms.saturating_add(delay);
+                message.visible_at = later_ms(now_ms, delay);
             }
         }
         self.place(id, now_ms);
@@ -248,6 +263,33 @@ impl Single {
         super::labelled(depths)
     }
 
+    /// What can be claimed now, what nobody has moved to its bucket yet included.
+    pub(super) fn backlog(&self, now_ms: u64, count_max: u64) -> Vec<Backlog> {
+        let mut found: BTreeMap<Option<String>, (u64, u64)> = BTreeMap::new();
+        let mut add = |kind: &Option<String>, count: u64, since_ms: u64| {
+            let (total, oldest) = found.entry(kind.clone()).or_insert((0, since_ms));
+            *total = (*total + count).min(count_max);
+            *oldest = (*oldest).min(since_ms);
+        };
+        let mut lines: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for ((label, kind, _), ids) in &self.ready {
+            let (count, oldest) = lines.entry((label, kind)).or_insert((0, u64::MAX));
+            *count += ids.len() as u64;
+            *oldest = ids.first().map_or(*oldest, |id| (*oldest).min(*id));
+        }
+        for ((_, kind), (count, oldest)) in lines {
+            let since_ms = self.shelf.get(oldest).map_or(now_ms, Message::since_ms);
+            add(kind, count, since_ms);
+        }
+        let due = self.waiting.iter().take_while(|(at, _)| *at <= now_ms);
+        for (at, id) in due {
+            if let Some(message) = self.shelf.get(*id) {
+                add(&message.kind, 1, *at);
+            }
+        }
+        super::by_age(found)
+    }
+
     fn touch_affinity(&mut self, id: u64, now_ms: u64) {
         let affinity = self.shelf.get(id).and_then(|m| m.affinity.as_ref());
         if let Some(held) = affinity.and_then(|key| self.affinities.get_mut(key))
@@ -298,6 +340,7 @@ impl Single {
 
     fn bucket(&self, id: u64) -> Option<Bucket> {
         let message = self.shelf.get(id)?;
-        Some((message.label.clone(), message.affinity.clone()))
+        let (label, kind) = (message.label.clone(), message.kind.clone());
+        Some((label, kind, message.affinity.clone()))
     }
 }

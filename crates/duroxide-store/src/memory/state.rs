@@ -152,16 +152,19 @@ impl State {
                 after,
                 forgive,
             } => queues.release(&lease, after, forgive, now_ms),
-            Operation::DeleteMessages { queue, ids } => queues.delete_messages(&queue, &ids),
+            Operation::DeleteMessages { queue, ids } => {
+                queues.delete_messages(&queue, &ids, now_ms)
+            }
             Operation::DeleteKeyed { queue, group, key } => {
-                queues.delete_keyed(&queue, &group, &key)
+                queues.delete_keyed(&queue, &group, &key, now_ms)
             }
             Operation::DeleteGroup { queue, group } => queues.delete_group(&queue, &group),
             Operation::SetLabel {
                 queue,
                 group,
                 label,
-            } => queues.set_label(&queue, &group, label),
+                kind,
+            } => queues.set_label(&queue, &group, (label, kind), now_ms),
             Operation::RenewAffinities {
                 queue,
                 owners,
@@ -191,6 +194,7 @@ impl State {
                 after,
                 limit,
             } => Answer::Entries(self.scopes.page(&scope, after.as_deref(), limit)),
+            Query::Count { scope } => Answer::Count(self.scopes.count(&scope)),
             Query::Lease { token } => Answer::Lease(self.queues.lease(&token, now_ms)),
             Query::Messages {
                 queue,
@@ -200,6 +204,23 @@ impl State {
             } => {
                 self.queues.check_delivery(&queue)?;
                 Answer::Messages(self.queues.page(&queue, group.as_deref(), after, limit))
+            }
+            Query::MessagesById { queue, ids } => {
+                self.queues.check_delivery(&queue)?;
+                Answer::Messages(self.queues.by_id(&queue, &ids))
+            }
+            Query::MessagesByKey { queue, group, key } => {
+                self.queues.check_delivery(&queue)?;
+                Answer::Messages(self.queues.by_key(&queue, &group, &key))
+            }
+            Query::Backlog {
+                queue,
+                limit,
+                count_max,
+            } => {
+                self.queues.check_delivery(&queue)?;
+                let backlog = self.queues.backlog(&queue, limit, count_max, now_ms);
+                Answer::Backlog(backlog)
             }
             Query::Depths { queue } => {
                 self.queues.check_delivery(&queue)?;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use ::redb::ReadableTableMetadata;
 
 use super::error::Result;
-use super::messages;
 use super::tables::Views;
+use super::{backlog, messages};
 use crate::atomic::{Answer, Query};
 use crate::log::{PartitionInfo, Record};
 use crate::metadata::Entry;
@@ -34,6 +34,7 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
             after,
             limit,
         } => Answer::Entries(entries(views, scope, after.as_deref(), *limit)?),
+        Query::Count { scope } => Answer::Count(count(views, scope)?),
         Query::Lease { token } => {
             Answer::Lease(messages::lease(&views.leases, token.as_str(), now_ms)?)
         }
@@ -45,6 +46,23 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
         } => {
             check_delivery(views, queue)?;
             Answer::Messages(page(views, &queue.name, group.as_deref(), *after, *limit)?)
+        }
+        Query::MessagesById { queue, ids } => {
+            check_delivery(views, queue)?;
+            Answer::Messages(by_id(views, &queue.name, ids)?)
+        }
+        Query::MessagesByKey { queue, group, key } => {
+            check_delivery(views, queue)?;
+            let ids = messages::of_key(&views.by_key, &queue.name, group, key)?;
+            Answer::Messages(by_id(views, &queue.name, &ids)?)
+        }
+        Query::Backlog {
+            queue,
+            limit,
+            count_max,
+        } => {
+            check_delivery(views, queue)?;
+            Answer::Backlog(backlog::run(views, queue, *limit, *count_max, now_ms)?)
         }
         Query::Depths { queue } => {
             check_delivery(views, queue)?;
@@ -126,6 +144,26 @@ fn entries(views: &Views, scope: &str, after: Option<&str>, limit: usize) -> Res
     Ok(entries)
 }
 
+/// The keys of a scope are walked, not their values.
+fn count(views: &Views, scope: &str) -> Result<u64> {
+    let mut count = 0;
+    for found in views.entries.range((scope, "")..)? {
+        if found?.0.value().0 != scope {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn by_id(views: &Views, queue: &str, ids: &[u64]) -> Result<Vec<Message>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(messages::load(&views.messages, &views.states, queue, *id)?);
+    }
+    Ok(found)
+}
+
 fn page(
     views: &Views,
     queue: &str,
@@ -155,21 +193,26 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
     let name = queue.name.as_ref();
     let mut depths: BTreeMap<Option<String>, Depth> = BTreeMap::new();
     let mut claimed = BTreeMap::new();
-    for message in page(views, name, None, 0, usize::MAX)? {
+    for found in views.messages.range((name, 0)..=(name, u64::MAX))? {
+        let (place, row) = found?;
+        let id = place.value().1;
+        let (group, _, _, label, ..) = row.value();
         let leased = match queue.delivery {
-            Delivery::Single => is_held(views, message.id, now_ms)?,
+            Delivery::Single => is_held(views, id, now_ms)?,
             Delivery::Grouped => {
-                if !claimed.contains_key(&message.group) {
-                    let ids = claimed_of(views, name, &message.group, now_ms)?;
-                    claimed.insert(message.group.clone(), ids);
+                if !claimed.contains_key(group) {
+                    let ids = claimed_of(views, name, group, now_ms)?;
+                    claimed.insert(group.to_owned(), ids);
                 }
-                claimed[&message.group].contains(&message.id)
+                claimed[group].contains(&id)
             }
         };
-        let depth = depths.entry(message.label.clone()).or_default();
+        let state = messages::load_state(&views.states, id)?;
+        let seen = queue.delivery == Delivery::Grouped && state.place == Some(0);
+        let depth = depths.entry(label.map(str::to_owned)).or_default();
         if leased {
             depth.leased += 1;
-        } else if message.visible_at <= now_ms {
+        } else if seen || state.visible_at <= now_ms {
             depth.ready += 1;
         } else {
             depth.delayed += 1;
@@ -195,7 +238,7 @@ fn claimed_of(views: &Views, queue: &str, group: &str, now_ms: u64) -> Result<Ve
     let Some(row) = views.groups.get((queue, group))? else {
         return Ok(Vec::new());
     };
-    let Some(token) = row.value().1.map(str::to_owned) else {
+    let Some(token) = row.value().2.map(str::to_owned) else {
         return Ok(Vec::new());
     };
     let lease = messages::lease(&views.leases, &token, now_ms)?;

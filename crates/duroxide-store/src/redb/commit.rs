@@ -11,7 +11,7 @@ use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
 use crate::log::Record;
-use crate::queue::{Claim, Claimed, Delivery, NewMessage, Queue};
+use crate::queue::{Claim, Claimed, Delivery, NewMessage, Queue, later_ms};
 use crate::wake::Attempt;
 
 /// What a commit did: records touched per operation, and queues in which something may be claimable now.
@@ -45,11 +45,7 @@ pub(super) fn claim(
 ) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     check_delivery(tables, &claim.queue)?;
     let (mut attempt, written) = match claim.queue.delivery {
-        Delivery::Grouped => {
-            let attempt = grouped::claim(tables, claim, now_ms)?;
-            let written = matches!(attempt, Attempt::Found(_));
-            (attempt, written)
-        }
+        Delivery::Grouped => grouped::claim(tables, claim, now_ms)?,
         Delivery::Single => single::claim(tables, claim, now_ms)?,
     };
     if let (Attempt::Found(claimed), Some(scope)) = (&mut attempt, &claim.attach) {
@@ -203,10 +199,10 @@ fn apply(
         Operation::Complete { .. } | Operation::Renew { .. } | Operation::Release { .. } => {
             apply_to_lease(tables, operation, now_ms, wake)
         }
-        Operation::DeleteMessages { queue, ids } => remove(tables, queue, ids),
+        Operation::DeleteMessages { queue, ids } => remove(tables, queue, ids, now_ms),
         Operation::DeleteKeyed { queue, group, key } => {
-            let ids = messages::of_key(tables, &queue.name, group, key)?;
-            remove(tables, queue, &ids)
+            let ids = messages::of_key(&tables.by_key, &queue.name, group, key)?;
+            remove(tables, queue, &ids, now_ms)
         }
         Operation::DeleteGroup { queue, group } => match queue.delivery {
             Delivery::Grouped => grouped::delete_group(tables, &queue.name, group),
@@ -219,10 +215,12 @@ fn apply(
             queue,
             group,
             label,
+            kind,
         } => {
             wake.insert(queue.name.to_string());
             know_queue(tables, queue)?;
-            grouped::set_label(tables, &queue.name, group, label.clone())?;
+            let labels = (label.clone(), kind.clone());
+            grouped::set_label(tables, &queue.name, group, labels, now_ms)?;
             Ok(1)
         }
         Operation::RenewAffinities {
@@ -231,7 +229,7 @@ fn apply(
             lease_ms,
             idle_ms,
         } => {
-            let until_ms = now_ms.saturating_add(*lease_ms);
+            let until_ms = later_ms(now_ms, *lease_ms);
             single::renew_affinities(tables, &queue.name, owners, until_ms, *idle_ms, now_ms)
         }
         Operation::SweepAffinities { queue } => {
@@ -268,7 +266,7 @@ fn enqueue(tables: &mut Tables<'_>, queue: &Queue, new: NewMessage, now_ms: u64)
     tables.numbers.insert("last_message", id)?;
     let message = new.stored_as(id, now_ms);
     match queue.delivery {
-        Delivery::Grouped => grouped::enqueue(tables, &queue.name, &message)?,
+        Delivery::Grouped => grouped::enqueue(tables, &queue.name, &message, now_ms)?,
         Delivery::Single => single::enqueue(tables, &queue.name, &message, now_ms)?,
     }
     Ok(1)
@@ -282,9 +280,9 @@ fn know_queue(tables: &mut Tables<'_>, queue: &Queue) -> Result<()> {
     Ok(())
 }
 
-fn remove(tables: &mut Tables<'_>, queue: &Queue, ids: &[u64]) -> Result<u64> {
+fn remove(tables: &mut Tables<'_>, queue: &Queue, ids: &[u64], now_ms: u64) -> Result<u64> {
     match queue.delivery {
-        Delivery::Grouped => grouped::remove(tables, &queue.name, ids),
+        Delivery::Grouped => grouped::remove(tables, &queue.name, ids, now_ms),
         Delivery::Single => single::remove(tables, &queue.name, ids),
     }
 }
@@ -310,9 +308,9 @@ fn apply_to_lease(
     let token = token.as_str();
     match operation {
         Operation::Renew { lease_ms, .. } => {
-            lease.until_ms = now_ms.saturating_add(*lease_ms);
+            lease.until_ms = later_ms(now_ms, *lease_ms);
             match grouped {
-                true => grouped::renew(tables, token, &lease)?,
+                true => grouped::renew(tables, token, &lease, now_ms)?,
                 false => single::renew(tables, token, &lease, now_ms)?,
             }
             Ok(1)
@@ -325,7 +323,7 @@ fn apply_to_lease(
             }
         }
         _ if grouped => {
-            let (removed, more) = grouped::complete(tables, token, &lease)?;
+            let (removed, more) = grouped::complete(tables, token, &lease, now_ms)?;
             if more {
                 wake.insert(lease.queue.clone());
             }

@@ -1,112 +1,226 @@
-//! Queues that deliver whole groups: every group with messages has exactly one slot in the schedule of its label.
+//! Queues that deliver whole groups. A group that can be claimed stands in `schedule`, the ready line of its label and
+//! kind; one that cannot stands in `resting` until it must be looked at again. Whatever changes a group places it anew.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use ::redb::ReadableTable;
 
 use super::error::Result;
+use super::group::{self, Group};
 use super::messages::{self, save_lease};
 use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{Claim, Claimed, Message};
+use crate::queue::{Claim, Claimed, Message, later_ms};
 use crate::wake::Attempt;
 
-#[derive(Debug, Default)]
-struct Group {
-    label: Option<String>,
-    lease: Option<String>,
-    quiet_until: u64,
-    slot: Option<(u64, u64)>,
-}
-
+type Label = Option<String>;
 type Slot = (u64, u64, String);
 
-pub(super) fn enqueue(tables: &mut Tables<'_>, queue: &str, message: &Message) -> Result<()> {
-    messages::insert(tables, queue, message)?;
-    let mut group = load(tables, queue, &message.group)?;
-    group.quiet_until = 0;
-    reschedule(tables, queue, &message.group, group)
+/// Which line a candidate stands in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    Ready(Label, Label),
+    Alarms(Label),
 }
 
+type Heads = BinaryHeap<Reverse<(u64, Slot, Line)>>;
+
+pub(super) fn enqueue(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    message: &Message,
+    now_ms: u64,
+) -> Result<()> {
+    messages::insert(tables, queue, message, message.visible_at)?;
+    group::note_role(tables, queue, message)?;
+    let mut group = group::load(tables, queue, &message.group)?;
+    group.quiet_until = 0;
+    group::place(tables, queue, &message.group, group, now_ms)
+}
+
+/// Returns what was found, and whether anything was written.
 pub(super) fn claim(
     tables: &mut Tables<'_>,
     claim: &Claim,
     now_ms: u64,
-) -> Result<Attempt<Vec<Claimed>>> {
+) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     let queue = claim.queue.name.as_ref();
-    let labels = accepted_labels(tables, claim)?;
+    let promoted = promote(tables, queue, now_ms)?;
     let mut claimed = Vec::new();
-    let mut due_ms = None;
-    while claimed.len() < claim.max {
-        match earliest(tables, queue, &labels)? {
-            Some((ready_at, _, group)) if ready_at <= now_ms => {
-                claimed.push(take(tables, queue, &group, claim.lease_ms, now_ms)?);
-            }
-            next => {
-                due_ms = next.map(|(ready_at, ..)| ready_at);
-                break;
-            }
-        }
+    let mut heads = heads(tables, claim, now_ms)?;
+    while claimed.len() < claim.max
+        && let Some(Reverse((_, (_, _, name), line))) = heads.pop()
+    {
+        claimed.extend(take(tables, queue, &name, claim, now_ms)?);
+        heads.extend(head(tables, line, claim, now_ms)?);
     }
     Ok(match claimed.is_empty() {
-        true => Attempt::Nothing { due_ms },
-        false => Attempt::Found(claimed),
+        true => {
+            let due_ms = due_ms(tables, claim)?;
+            (Attempt::Nothing { due_ms }, promoted)
+        }
+        false => (Attempt::Found(claimed), true),
     })
 }
 
-/// The labels in the schedule that the claim accepts, found by skipping from label to label.
-fn accepted_labels(tables: &Tables<'_>, claim: &Claim) -> Result<Vec<Option<String>>> {
-    let queue = claim.queue.name.as_ref();
-    let mut accepted = Vec::new();
-    let mut from: Option<String> = None;
-    loop {
-        let start = (queue, from.as_deref(), 0, 0, "");
-        let label = match tables.schedule.range(start..)?.next() {
-            Some(slot) => {
-                let slot = slot?.0;
-                let (found, label, ..) = slot.value();
-                if found != queue {
-                    return Ok(accepted);
-                }
-                label.map(str::to_owned)
-            }
-            None => return Ok(accepted),
-        };
-        // The least text above a text is the text with the least character appended.
-        from = Some(
-            label
-                .as_ref()
-                .map_or_else(String::new, |l| format!("{l}\0")),
-        );
-        if claim.labels.accepts(label.as_deref()) {
-            accepted.push(label);
-        }
+/// The first of every line that the claim may take from, found by skipping from line to line.
+fn heads(tables: &Tables<'_>, claim: &Claim, now_ms: u64) -> Result<Heads> {
+    let mut heads = Heads::new();
+    for line in ready_lines(tables, claim)? {
+        heads.extend(head(tables, line, claim, now_ms)?);
     }
+    for label in alarm_labels(tables, claim)? {
+        heads.extend(head(tables, Line::Alarms(label), claim, now_ms)?);
+    }
+    Ok(heads)
 }
 
-fn earliest(tables: &Tables<'_>, queue: &str, labels: &[Option<String>]) -> Result<Option<Slot>> {
-    let mut earliest: Option<Slot> = None;
-    for label in labels {
-        let label = label.as_deref();
-        let Some(slot) = tables.schedule.range((queue, label, 0, 0, "")..)?.next() else {
-            continue;
+/// The least text above this one, or above none.
+pub(super) fn above(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!("{text}\0"))
+}
+
+fn ready_lines(tables: &Tables<'_>, claim: &Claim) -> Result<Vec<Line>> {
+    let queue = claim.queue.name.as_ref();
+    let mut lines = Vec::new();
+    let mut from: (Label, Label) = (None, None);
+    loop {
+        let start = (queue, from.0.as_deref(), from.1.as_deref(), 0, 0, "");
+        let Some(slot) = tables.schedule.range(start..)?.next() else {
+            return Ok(lines);
         };
         let slot = slot?.0;
-        let (found_queue, found_label, ready_at, id, group) = slot.value();
-        if found_queue == queue && found_label == label {
-            let slot = (ready_at, id, group.to_owned());
-            earliest = earliest.into_iter().chain([slot]).min();
+        let (found, label, kind, ..) = slot.value();
+        if found != queue {
+            return Ok(lines);
         }
+        if claim.labels.accepts(label) && claim.kinds.accepts(kind) {
+            let (label, kind) = (label.map(str::to_owned), kind.map(str::to_owned));
+            lines.push(Line::Ready(label, kind));
+        }
+        from = (label.map(str::to_owned), Some(above(kind)));
     }
-    Ok(earliest)
 }
 
+fn alarm_labels(tables: &Tables<'_>, claim: &Claim) -> Result<Vec<Label>> {
+    let queue = claim.queue.name.as_ref();
+    let mut labels = Vec::new();
+    let mut from: Label = None;
+    while claim.any_kind_after_ms.is_some() {
+        let start = (queue, from.as_deref(), 0, 0, "");
+        let Some(slot) = tables.alarms.range(start..)?.next() else {
+            break;
+        };
+        let slot = slot?.0;
+        let (found, label, ..) = slot.value();
+        if found != queue {
+            break;
+        }
+        if claim.labels.accepts(label) {
+            labels.push(label.map(str::to_owned));
+        }
+        from = Some(above(label));
+    }
+    Ok(labels)
+}
+
+fn head(
+    tables: &Tables<'_>,
+    line: Line,
+    claim: &Claim,
+    now_ms: u64,
+) -> Result<Option<Reverse<(u64, Slot, Line)>>> {
+    let queue = claim.queue.name.as_ref();
+    let (rank, slot) = match &line {
+        Line::Ready(label, kind) => {
+            let (label, kind) = (label.as_deref(), kind.as_deref());
+            let first = (queue, label, kind, 0, 0, "");
+            let Some(slot) = tables.schedule.range(first..)?.next() else {
+                return Ok(None);
+            };
+            let slot = slot?.0;
+            let (found_queue, found_label, found_kind, since, id, name) = slot.value();
+            if (found_queue, found_label, found_kind) != (queue, label, kind) {
+                return Ok(None);
+            }
+            (since, (since, id, name.to_owned()))
+        }
+        Line::Alarms(label) => match first_alarm(tables, queue, label.as_deref())? {
+            Some(slot) => (opens_at(&slot, claim), slot),
+            None => return Ok(None),
+        },
+    };
+    let eligible = matches!(line, Line::Ready(..)) || rank <= now_ms;
+    Ok(eligible.then_some(Reverse((rank, slot, line))))
+}
+
+fn first_alarm(tables: &Tables<'_>, queue: &str, label: Option<&str>) -> Result<Option<Slot>> {
+    let Some(slot) = tables.alarms.range((queue, label, 0, 0, "")..)?.next() else {
+        return Ok(None);
+    };
+    let slot = slot?.0;
+    let (found_queue, found_label, at, id, name) = slot.value();
+    Ok(((found_queue, found_label) == (queue, label)).then(|| (at, id, name.to_owned())))
+}
+
+fn opens_at(alarm: &Slot, claim: &Claim) -> u64 {
+    later_ms(alarm.0, claim.any_kind_after_ms.unwrap_or(u64::MAX))
+}
+
+/// When something may become claimable by itself.
+fn due_ms(tables: &Tables<'_>, claim: &Claim) -> Result<Option<u64>> {
+    let queue = claim.queue.name.as_ref();
+    let mut due = first_resting(tables, queue)?.map(|(at, _)| at);
+    for label in alarm_labels(tables, claim)? {
+        let alarm = first_alarm(tables, queue, label.as_deref())?;
+        due = due
+            .into_iter()
+            .chain(alarm.map(|alarm| opens_at(&alarm, claim)))
+            .min();
+    }
+    Ok(due)
+}
+
+fn first_resting(tables: &Tables<'_>, queue: &str) -> Result<Option<(u64, String)>> {
+    let Some(slot) = tables.resting.range((queue, 0, "")..)?.next() else {
+        return Ok(None);
+    };
+    let slot = slot?.0;
+    let (found, at, name) = slot.value();
+    Ok((found == queue).then(|| (at, name.to_owned())))
+}
+
+/// Groups that one claim looks at again at most, so that no claim grows with what has become due.
+const PROMOTE_MAX: usize = 1_000;
+
+fn promote(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<bool> {
+    let mut promoted = 0;
+    while promoted < PROMOTE_MAX
+        && let Some((at, name)) = first_resting(tables, queue)?
+        && at <= now_ms
+    {
+        let group = group::load(tables, queue, &name)?;
+        group::place(tables, queue, &name, group, now_ms)?;
+        promoted += 1;
+    }
+    Ok(promoted > 0)
+}
+
+/// Takes a group; nothing if it was taken from another line just before.
 fn take(
     tables: &mut Tables<'_>,
     queue: &str,
     name: &str,
-    lease_ms: u64,
+    claim: &Claim,
     now_ms: u64,
-) -> Result<Claimed> {
-    let ids = messages::visible(&tables.by_group, queue, name, now_ms)?;
+) -> Result<Option<Claimed>> {
+    let mut group = group::load(tables, queue, name)?;
+    if group.ready.is_none() {
+        return Ok(None);
+    }
+    group::ripen(tables, queue, name, &mut group, now_ms)?;
+    let ids = group::choose(tables, queue, name, claim)?;
     let mut taken = Vec::with_capacity(ids.len());
     for id in &ids {
         let mut state = messages::load_state(&tables.states, *id)?;
@@ -120,44 +234,68 @@ fn take(
         )?);
     }
     let token = LeaseToken::random();
-    let mut group = load(tables, queue, name)?;
     if let Some(lapsed) = group.lease.replace(token.to_string()) {
         tables.leases.remove(lapsed.as_str())?;
     }
     let lease = Lease {
         queue: queue.to_owned(),
         group: name.to_owned(),
-        until_ms: now_ms.saturating_add(lease_ms),
+        until_ms: later_ms(now_ms, claim.lease_ms.max(1)),
         valid: true,
         claimed: ids,
     };
     save_lease(tables, token.as_str(), &lease)?;
     group.quiet_until = 0;
-    reschedule(tables, queue, name, group)?;
-    Ok(Claimed {
+    let lead_to_come = group::has_lead_to_come(tables, queue, name)?;
+    group::place(tables, queue, name, group, now_ms)?;
+    Ok(Some(Claimed {
         token,
         group: name.to_owned(),
         messages: taken,
+        lead_to_come,
         attached: None,
-    })
+    }))
 }
 
 /// Removes the claimed messages; returns how many, and whether others of the group remain.
-pub(super) fn complete(tables: &mut Tables<'_>, token: &str, lease: &Lease) -> Result<(u64, bool)> {
+pub(super) fn complete(
+    tables: &mut Tables<'_>,
+    token: &str,
+    lease: &Lease,
+    now_ms: u64,
+) -> Result<(u64, bool)> {
+    let (queue, name) = (lease.queue.as_str(), lease.group.as_str());
     let mut removed = 0;
     for id in &lease.claimed {
-        removed += u64::from(messages::remove(tables, &lease.queue, *id)?.is_some());
+        removed += u64::from(forget(tables, queue, *id)?.is_some());
     }
     let group = end(tables, token, lease)?;
-    reschedule(tables, &lease.queue, &lease.group, group)?;
-    let more = first_due(tables, &lease.queue, &lease.group)?.is_some();
+    group::place(tables, queue, name, group, now_ms)?;
+    let more = group::first_due(tables, queue, name, 0)?.is_some();
     Ok((removed, more))
 }
 
-pub(super) fn renew(tables: &mut Tables<'_>, token: &str, lease: &Lease) -> Result<()> {
+fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
+    if tables.states.get(id)?.is_none() {
+        return Ok(None);
+    }
+    let due_ms = messages::load_state(&tables.states, id)?.place;
+    let message = messages::remove(tables, queue, id, due_ms.unwrap_or_default())?;
+    if let Some(message) = &message {
+        group::forget_role(tables, queue, message)?;
+    }
+    Ok(message)
+}
+
+pub(super) fn renew(
+    tables: &mut Tables<'_>,
+    token: &str,
+    lease: &Lease,
+    now_ms: u64,
+) -> Result<()> {
     save_lease(tables, token, lease)?;
-    let group = load(tables, &lease.queue, &lease.group)?;
-    reschedule(tables, &lease.queue, &lease.group, group)
+    let group = group::load(tables, &lease.queue, &lease.group)?;
+    group::place(tables, &lease.queue, &lease.group, group, now_ms)
 }
 
 pub(super) fn release(
@@ -168,9 +306,13 @@ pub(super) fn release(
     forgive: bool,
     now_ms: u64,
 ) -> Result<u64> {
+    let (queue, name) = (lease.queue.as_str(), lease.group.as_str());
     let mut group = end(tables, token, lease)?;
-    if let After::QuietMs(rest) = after {
-        group.quiet_until = now_ms.saturating_add(rest);
+    group::ripen(tables, queue, name, &mut group, now_ms)?;
+    if let After::QuietMs(rest) = after
+        && group::all_ripe_are_in(tables, queue, name, &lease.claimed)?
+    {
+        group.quiet_until = later_ms(now_ms, rest);
     }
     let mut released = 0;
     for id in &lease.claimed {
@@ -183,48 +325,56 @@ pub(super) fn release(
             state.attempts = state.attempts.saturating_sub(1);
         }
         if let After::DelayMs(delay) = after {
-            let place = |at| (lease.queue.as_str(), lease.group.as_str(), at, *id);
-            tables.by_group.remove(place(state.visible_at))?;
-            state.visible_at = now_ms.saturating_add(delay);
-            tables.by_group.insert(place(state.visible_at), ())?;
+            state.visible_at = later_ms(now_ms, delay);
+            let due_ms = state.visible_at;
+            messages::set_due(tables, queue, name, *id, &mut state, due_ms)?;
         }
         messages::save_state(tables, *id, &state)?;
     }
-    reschedule(tables, &lease.queue, &lease.group, group)?;
+    group::place(tables, queue, name, group, now_ms)?;
     Ok(released)
 }
 
 fn end(tables: &mut Tables<'_>, token: &str, lease: &Lease) -> Result<Group> {
     tables.leases.remove(token)?;
-    let mut group = load(tables, &lease.queue, &lease.group)?;
+    let mut group = group::load(tables, &lease.queue, &lease.group)?;
     group.lease = None;
     Ok(group)
 }
 
 /// Removes messages; the leases of their groups stay.
-pub(super) fn remove(tables: &mut Tables<'_>, queue: &str, ids: &[u64]) -> Result<u64> {
+pub(super) fn remove(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    ids: &[u64],
+    now_ms: u64,
+) -> Result<u64> {
+    let mut touched = BTreeSet::new();
     let mut removed = 0;
     for id in ids {
-        let Some(message) = messages::remove(tables, queue, *id)? else {
+        let Some(message) = forget(tables, queue, *id)? else {
             continue;
         };
         removed += 1;
-        let group = load(tables, queue, &message.group)?;
-        reschedule(tables, queue, &message.group, group)?;
+        touched.insert(message.group);
+    }
+    for name in touched {
+        let group = group::load(tables, queue, &name)?;
+        group::place(tables, queue, &name, group, now_ms)?;
     }
     Ok(removed)
 }
 
 pub(super) fn delete_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> Result<u64> {
-    let group = load(tables, queue, name)?;
-    unschedule(tables, queue, name, &group)?;
+    let group = group::load(tables, queue, name)?;
+    group::unplace(tables, queue, name, &group)?;
     tables.groups.remove((queue, name))?;
     if let Some(token) = group.lease {
         tables.leases.remove(token.as_str())?;
     }
     let mut removed = 0;
     for id in messages::of_group(&tables.by_group, queue, name)? {
-        removed += u64::from(messages::remove(tables, queue, id)?.is_some());
+        removed += u64::from(forget(tables, queue, id)?.is_some());
     }
     Ok(removed)
 }
@@ -233,73 +383,14 @@ pub(super) fn set_label(
     tables: &mut Tables<'_>,
     queue: &str,
     name: &str,
-    label: Option<String>,
+    (label, kind): (Label, Label),
+    now_ms: u64,
 ) -> Result<()> {
-    let mut group = load(tables, queue, name)?;
-    unschedule(tables, queue, name, &group)?;
-    group.slot = None;
-    group.label = label;
-    reschedule(tables, queue, name, group)
-}
-
-fn load(tables: &Tables<'_>, queue: &str, name: &str) -> Result<Group> {
-    let Some(row) = tables.groups.get((queue, name))? else {
-        return Ok(Group::default());
-    };
-    let (label, lease, quiet_until, slot) = row.value();
-    Ok(Group {
-        label: label.map(str::to_owned),
-        lease: lease.map(str::to_owned),
-        quiet_until,
-        slot,
-    })
-}
-
-fn first_due(tables: &Tables<'_>, queue: &str, name: &str) -> Result<Option<(u64, u64)>> {
-    let all = (queue, name, 0, 0)..=(queue, name, u64::MAX, u64::MAX);
-    let Some(first) = tables.by_group.range(all)?.next() else {
-        return Ok(None);
-    };
-    let (_, _, visible_at, id) = first?.0.value();
-    Ok(Some((visible_at, id)))
-}
-
-fn unschedule(tables: &mut Tables<'_>, queue: &str, name: &str, group: &Group) -> Result<()> {
-    if let Some((ready_at, id)) = group.slot {
-        let slot = (queue, group.label.as_deref(), ready_at, id, name);
-        tables.schedule.remove(slot)?;
-    }
-    Ok(())
-}
-
-/// Moves the group's slot to where it belongs and saves the group, or forgets it if nothing is known about it.
-fn reschedule(tables: &mut Tables<'_>, queue: &str, name: &str, mut group: Group) -> Result<()> {
-    let leased_until = match &group.lease {
-        Some(token) => messages::lease(&tables.leases, token, 0)?.map_or(0, |lease| lease.until_ms),
-        None => 0,
-    };
-    let slot = first_due(tables, queue, name)?.map(|(visible_at, id)| {
-        let ready_at = visible_at.max(group.quiet_until).max(leased_until);
-        (ready_at, id)
-    });
-    if slot != group.slot {
-        unschedule(tables, queue, name, &group)?;
-        if let Some((ready_at, id)) = slot {
-            let slot = (queue, group.label.as_deref(), ready_at, id, name);
-            tables.schedule.insert(slot, ())?;
-        }
-        group.slot = slot;
-    }
-    if group.slot.is_none() && group.label.is_none() && group.lease.is_none() {
-        tables.groups.remove((queue, name))?;
-    } else {
-        let row = (
-            group.label.as_deref(),
-            group.lease.as_deref(),
-            group.quiet_until,
-            group.slot,
-        );
-        tables.groups.insert((queue, name), row)?;
-    }
-    Ok(())
+    let mut group = group::load(tables, queue, name)?;
+    group::unplace(tables, queue, name, &group)?;
+    group.ready = None;
+    group.waiting = None;
+    group.alarm = None;
+    (group.label, group.kind) = (label, kind);
+    group::place(tables, queue, name, group, now_ms)
 }

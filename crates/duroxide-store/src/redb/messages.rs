@@ -3,6 +3,7 @@
 use ::redb::{ReadableTable, StorageError};
 
 use super::error::Result;
+use super::group;
 use super::tables::Tables;
 use crate::lease::Lease;
 use crate::queue::Message;
@@ -12,7 +13,7 @@ use crate::queue::Message;
 pub(super) struct State {
     pub(super) visible_at: u64,
     pub(super) attempts: u32,
-    /// Single delivery: 0 if ready, else until when it waits.
+    /// Single delivery: 0 if ready, else until when it waits. Grouped delivery: the time in `by_group`.
     pub(super) place: Option<u64>,
     /// Single delivery: its lease, lapsed or not.
     pub(super) lease: Option<String>,
@@ -23,6 +24,8 @@ type Row = (
     Option<&'static str>,
     Option<&'static str>,
     Option<&'static str>,
+    Option<&'static str>,
+    u8,
     Option<u64>,
     &'static [u8],
     u64,
@@ -30,13 +33,21 @@ type Row = (
 type StateRow = (u64, u32, Option<u64>, Option<&'static str>);
 type LeaseRow = (&'static str, &'static str, u64, Vec<u64>);
 
-pub(super) fn insert(tables: &mut Tables<'_>, queue: &str, message: &Message) -> Result<()> {
+/// Stores a message; `due_ms` is its time in `by_group`.
+pub(super) fn insert(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    message: &Message,
+    due_ms: u64,
+) -> Result<()> {
     let id = message.id;
     let row = (
         message.group.as_str(),
         message.key.as_deref(),
         message.affinity.as_deref(),
         message.label.as_deref(),
+        message.kind.as_deref(),
+        group::code(message.role),
         message.stamp,
         message.payload.as_slice(),
         message.enqueued_at,
@@ -45,10 +56,11 @@ pub(super) fn insert(tables: &mut Tables<'_>, queue: &str, message: &Message) ->
     let state = State {
         visible_at: message.visible_at,
         attempts: message.attempts,
-        ..State::default()
+        place: Some(due_ms),
+        lease: None,
     };
     save_state(tables, id, &state)?;
-    let by_group = (queue, message.group.as_str(), message.visible_at, id);
+    let by_group = (queue, message.group.as_str(), due_ms, id);
     tables.by_group.insert(by_group, ())?;
     if let Some(key) = &message.key {
         let by_key = (queue, message.group.as_str(), key.as_str(), id);
@@ -61,14 +73,19 @@ pub(super) fn insert(tables: &mut Tables<'_>, queue: &str, message: &Message) ->
     Ok(())
 }
 
-/// Removes a message from everywhere but the line it stands in.
-pub(super) fn remove(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
+/// Removes a message from everywhere but the line it stands in; `due_ms` is its time in `by_group`.
+pub(super) fn remove(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    id: u64,
+    due_ms: u64,
+) -> Result<Option<Message>> {
     let Some(message) = load(&tables.messages, &tables.states, queue, id)? else {
         return Ok(None);
     };
     tables.messages.remove((queue, id))?;
     tables.states.remove(id)?;
-    let by_group = (queue, message.group.as_str(), message.visible_at, id);
+    let by_group = (queue, message.group.as_str(), due_ms, id);
     tables.by_group.remove(by_group)?;
     if let Some(key) = &message.key {
         let by_key = (queue, message.group.as_str(), key.as_str(), id);
@@ -91,13 +108,15 @@ pub(super) fn load(
         return Ok(None);
     };
     let state = load_state(states, id)?;
-    let (group, key, affinity, label, stamp, payload, enqueued_at) = row.value();
+    let (group, key, affinity, label, kind, role, stamp, payload, enqueued_at) = row.value();
     Ok(Some(Message {
         id,
         group: group.to_owned(),
         key: key.map(str::to_owned),
         affinity: affinity.map(str::to_owned),
         label: label.map(str::to_owned),
+        kind: kind.map(str::to_owned),
+        role: group::role_of(role),
         stamp,
         payload: payload.to_vec(),
         visible_at: state.visible_at,
@@ -129,34 +148,51 @@ pub(super) fn save_state(tables: &mut Tables<'_>, id: u64, state: &State) -> Res
     Ok(())
 }
 
+/// Moves a message of a group to another time in `by_group`. The caller saves the state.
+pub(super) fn set_due(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    group: &str,
+    id: u64,
+    state: &mut State,
+    due_ms: u64,
+) -> Result<()> {
+    let before = state.place.replace(due_ms).unwrap_or_default();
+    tables.by_group.remove((queue, group, before, id))?;
+    tables.by_group.insert((queue, group, due_ms, id), ())?;
+    Ok(())
+}
+
+/// Since when a message can be claimed.
+pub(super) fn since_ms(tables: &Tables<'_>, queue: &str, id: u64) -> Result<u64> {
+    let enqueued_at = tables.messages.get((queue, id))?.map(|row| row.value().8);
+    let visible_at = load_state(&tables.states, id)?.visible_at;
+    Ok(visible_at.max(enqueued_at.unwrap_or_default()))
+}
+
 /// Numbers of a group's messages, ascending.
 pub(super) fn of_group(
     by_group: &impl ReadableTable<(&'static str, &'static str, u64, u64), ()>,
     queue: &str,
     group: &str,
 ) -> Result<Vec<u64>> {
-    visible(by_group, queue, group, u64::MAX)
-}
-
-/// Numbers of a group's messages that are visible at a time, ascending.
-pub(super) fn visible(
-    by_group: &impl ReadableTable<(&'static str, &'static str, u64, u64), ()>,
-    queue: &str,
-    group: &str,
-    at_ms: u64,
-) -> Result<Vec<u64>> {
     let mut ids = Vec::new();
-    for found in by_group.range((queue, group, 0, 0)..=(queue, group, at_ms, u64::MAX))? {
+    for found in by_group.range((queue, group, 0, 0)..=(queue, group, u64::MAX, u64::MAX))? {
         ids.push(found?.0.value().3);
     }
     ids.sort_unstable();
     Ok(ids)
 }
 
-pub(super) fn of_key(tables: &Tables<'_>, queue: &str, group: &str, key: &str) -> Result<Vec<u64>> {
+pub(super) fn of_key(
+    by_key: &impl ReadableTable<(&'static str, &'static str, &'static str, u64), ()>,
+    queue: &str,
+    group: &str,
+    key: &str,
+) -> Result<Vec<u64>> {
     let mut ids = Vec::new();
     let range = (queue, group, key, 0)..=(queue, group, key, u64::MAX);
-    for found in tables.by_key.range(range)? {
+    for found in by_key.range(range)? {
         ids.push(found?.0.value().3);
     }
     Ok(ids)

@@ -2,8 +2,10 @@
 //! as durable as promised. One process at a time has the file open.
 
 mod answer;
+mod backlog;
 mod commit;
 mod error;
+mod group;
 mod grouped;
 mod messages;
 mod single;
@@ -43,12 +45,27 @@ pub enum Durability {
 }
 
 /// How to open a [`RedbStore`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RedbOptions {
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// The store's clock.
     pub clock: StoreClock,
+    /// How much of the file is kept in memory at most, in bytes.
+    pub cache_bytes: usize,
+}
+
+/// Memory for the file, unless configured otherwise.
+pub const DEFAULT_CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+impl Default for RedbOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            clock: StoreClock::default(),
+            cache_bytes: DEFAULT_CACHE_BYTES,
+        }
+    }
 }
 
 /// A store in one file. Clones share it; the file is closed with the last one.

@@ -1,13 +1,17 @@
-//! Queues that deliver single messages: each stands in the ready bucket of its label and affinity, or in the waiting
+//! Queues that deliver single messages: each stands in the ready bucket of its label, kind and affinity, or in the waiting
 //! line.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use ::redb::ReadableTable;
 
 use super::error::Result;
+use super::grouped;
 use super::messages::{self, State, save_lease};
 use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, Message};
+use crate::queue::{Claim, Claimed, Message, later_ms};
 use crate::wake::Attempt;
 
 /// The place of a message that is ready.
@@ -19,8 +23,9 @@ pub(super) fn enqueue(
     message: &Message,
     now_ms: u64,
 ) -> Result<()> {
-    messages::insert(tables, queue, message)?;
-    let state = messages::load_state(&tables.states, message.id)?;
+    messages::insert(tables, queue, message, 0)?;
+    let mut state = messages::load_state(&tables.states, message.id)?;
+    state.place = None;
     place(tables, queue, message, state, now_ms)
 }
 
@@ -32,15 +37,23 @@ pub(super) fn claim(
 ) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     let queue = claim.queue.name.as_ref();
     let promoted = promote(tables, queue, now_ms)?;
+    let (mut heads, due_ms) = heads(tables, claim, now_ms)?;
     let mut claimed = Vec::new();
-    let mut due_ms = None;
-    while claimed.len() < claim.max {
-        let (next, due) = choose(tables, claim, now_ms)?;
-        let Some(id) = next else {
-            due_ms = due;
-            break;
-        };
+    let mut new_keys = 0;
+    while claimed.len() < claim.max
+        && let Some(Reverse((id, bucket))) = heads.pop()
+    {
+        if let (Some(affinity), Some(owner)) = (&bucket.2, &claim.owner)
+            && !holds(tables, queue, owner, affinity, now_ms)?
+        {
+            if new_keys >= owner.new_keys_max {
+                continue;
+            }
+            new_keys += 1;
+        }
         claimed.extend(take(tables, id, claim, now_ms)?);
+        let next = first_of(tables, queue, &bucket)?;
+        heads.extend(next.map(|id| Reverse((id, bucket))));
     }
     Ok(match claimed.is_empty() {
         true => (Attempt::Nothing { due_ms }, promoted),
@@ -48,33 +61,66 @@ pub(super) fn claim(
     })
 }
 
-/// The lowest eligible number, and the next time at which more may become eligible by itself.
-fn choose(tables: &Tables<'_>, claim: &Claim, now_ms: u64) -> Result<(Option<u64>, Option<u64>)> {
+/// Label, kind and affinity.
+type Bucket = (Option<String>, Option<String>, Option<String>);
+type Heads = BinaryHeap<Reverse<(u64, Bucket)>>;
+
+/// The lowest number of every eligible bucket, found by skipping from bucket to bucket, and the next time at which more
+/// may become eligible by itself.
+fn heads(tables: &Tables<'_>, claim: &Claim, now_ms: u64) -> Result<(Heads, Option<u64>)> {
     let queue = claim.queue.name.as_ref();
     let mut due_ms = first_waiting(tables, queue)?.map(|(at, _)| at);
-    let mut lowest: Option<u64> = None;
-    let mut from: (Option<String>, Option<String>) = (None, None);
+    let mut heads = Heads::new();
+    let mut from: Bucket = (None, None, None);
     loop {
-        let start = (queue, from.0.as_deref(), from.1.as_deref(), 0);
+        let (label, kind, affinity) = (from.0.as_deref(), from.1.as_deref(), from.2.as_deref());
+        let start = (queue, label, kind, affinity, 0);
         let Some(found) = tables.ready.range(start..)?.next() else {
-            return Ok((lowest, due_ms));
+            return Ok((heads, due_ms));
         };
         let found = found?.0;
-        let (found_queue, label, affinity, first) = found.value();
+        let (found_queue, label, kind, affinity, first) = found.value();
         if found_queue != queue {
-            return Ok((lowest, due_ms));
+            return Ok((heads, due_ms));
         }
-        if claim.labels.accepts(label) {
-            match reserved_until(tables, queue, affinity, claim.owner.as_ref(), now_ms)? {
-                None => lowest = lowest.into_iter().chain([first]).min(),
-                Some(u64::MAX) => {}
-                Some(until_ms) => due_ms = due_ms.into_iter().chain([until_ms]).min(),
-            }
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        // A bucket that is not accepted is skipped with all its affinities.
+        let accepted = claim.labels.accepts(label) && claim.kinds.accepts(kind);
+        if !accepted {
+            from = (own(label), Some(grouped::above(kind)), None);
+            continue;
         }
-        // The next bucket: the least affinity above this one, under the same label.
-        let above = affinity.map_or_else(String::new, |affinity| format!("{affinity}\0"));
-        from = (label.map(str::to_owned), Some(above));
+        match reserved_until(tables, queue, affinity, claim.owner.as_ref(), now_ms)? {
+            None => heads.push(Reverse((first, (own(label), own(kind), own(affinity))))),
+            Some(u64::MAX) => {}
+            Some(until_ms) => due_ms = due_ms.into_iter().chain([until_ms]).min(),
+        }
+        from = (own(label), own(kind), Some(grouped::above(affinity)));
     }
+}
+
+fn first_of(tables: &Tables<'_>, queue: &str, bucket: &Bucket) -> Result<Option<u64>> {
+    let (label, kind) = (bucket.0.as_deref(), bucket.1.as_deref());
+    let affinity = bucket.2.as_deref();
+    let all = (queue, label, kind, affinity, 0)..=(queue, label, kind, affinity, u64::MAX);
+    match tables.ready.range(all)?.next() {
+        Some(found) => Ok(Some(found?.0.value().4)),
+        None => Ok(None),
+    }
+}
+
+fn holds(
+    tables: &Tables<'_>,
+    queue: &str,
+    owner: &Owner,
+    affinity: &str,
+    now_ms: u64,
+) -> Result<bool> {
+    let row = tables.affinities.get((queue, affinity))?;
+    Ok(row.is_some_and(|row| {
+        let (holder, until_ms, _) = row.value();
+        holder == owner.id && until_ms > now_ms
+    }))
 }
 
 /// Until when somebody else holds the affinity key; for ever if the caller names no owner.
@@ -106,8 +152,11 @@ fn take(tables: &mut Tables<'_>, id: u64, claim: &Claim, now_ms: u64) -> Result<
     let mut state = messages::load_state(&tables.states, id)?;
     state.attempts = state.attempts.saturating_add(1);
     message.attempts = state.attempts;
+    // It was visible and stays so, should it be given back after the clock was set back.
+    state.visible_at = 0;
+    message.visible_at = 0;
     if let (Some(affinity), Some(owner)) = (&message.affinity, &claim.owner) {
-        let until_ms = now_ms.saturating_add(owner.lease_ms);
+        let until_ms = later_ms(now_ms, owner.lease_ms);
         let row = (owner.id.as_str(), until_ms, now_ms);
         tables.affinities.insert((queue, affinity.as_str()), row)?;
     }
@@ -118,7 +167,7 @@ fn take(tables: &mut Tables<'_>, id: u64, claim: &Claim, now_ms: u64) -> Result<
     let lease = Lease {
         queue: queue.to_owned(),
         group: message.group.clone(),
-        until_ms: now_ms.saturating_add(claim.lease_ms),
+        until_ms: later_ms(now_ms, claim.lease_ms.max(1)),
         valid: true,
         claimed: vec![id],
     };
@@ -128,6 +177,7 @@ fn take(tables: &mut Tables<'_>, id: u64, claim: &Claim, now_ms: u64) -> Result<
         token,
         group: message.group.clone(),
         messages: vec![message],
+        lead_to_come: false,
         attached: None,
     }))
 }
@@ -165,7 +215,7 @@ pub(super) fn release(
         match after {
             After::Now => {}
             After::DelayMs(delay) | After::QuietMs(delay) => {
-                state.visible_at = now_ms.saturating_add(delay);
+                state.visible_at = later_ms(now_ms, delay);
             }
         }
     })?;
@@ -186,13 +236,6 @@ fn replace(
         };
         let mut state = messages::load_state(&tables.states, *id)?;
         change(&mut state);
-        if state.visible_at != message.visible_at {
-            let group = message.group.as_str();
-            let by_group = (queue, group, message.visible_at, *id);
-            tables.by_group.remove(by_group)?;
-            let by_group = (queue, group, state.visible_at, *id);
-            tables.by_group.insert(by_group, ())?;
-        }
         place(tables, queue, &message, state, now_ms)?;
     }
     Ok(())
@@ -210,7 +253,7 @@ pub(super) fn remove(tables: &mut Tables<'_>, queue: &str, ids: &[u64]) -> Resul
         if let Some(token) = &state.lease {
             tables.leases.remove(token.as_str())?;
         }
-        messages::remove(tables, queue, *id)?;
+        messages::remove(tables, queue, *id, 0)?;
         removed += 1;
     }
     Ok(removed)
@@ -316,9 +359,7 @@ fn promote(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<bool> {
 fn unplace(tables: &mut Tables<'_>, queue: &str, message: &Message, state: &State) -> Result<()> {
     match state.place {
         Some(READY) => {
-            let label = message.label.as_deref();
-            let affinity = message.affinity.as_deref();
-            tables.ready.remove((queue, label, affinity, message.id))?;
+            tables.ready.remove(bucket_of(queue, message))?;
         }
         Some(at) => {
             tables.waiting.remove((queue, at, message.id))?;
@@ -326,6 +367,19 @@ fn unplace(tables: &mut Tables<'_>, queue: &str, message: &Message, state: &Stat
         None => {}
     }
     Ok(())
+}
+
+type Key<'m> = (
+    &'m str,
+    Option<&'m str>,
+    Option<&'m str>,
+    Option<&'m str>,
+    u64,
+);
+
+fn bucket_of<'m>(queue: &'m str, message: &'m Message) -> Key<'m> {
+    let (label, kind) = (message.label.as_deref(), message.kind.as_deref());
+    (queue, label, kind, message.affinity.as_deref(), message.id)
 }
 
 /// Puts a message where its state says, and saves the state.
@@ -343,11 +397,7 @@ fn place(
     };
     let ready_at = state.visible_at.max(leased_until);
     if ready_at <= now_ms {
-        let label = message.label.as_deref();
-        let affinity = message.affinity.as_deref();
-        tables
-            .ready
-            .insert((queue, label, affinity, message.id), ())?;
+        tables.ready.insert(bucket_of(queue, message), ())?;
         state.place = Some(READY);
     } else {
         tables.waiting.insert((queue, ready_at, message.id), ())?;

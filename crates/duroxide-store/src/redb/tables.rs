@@ -60,30 +60,38 @@ tables! {
         entries: (Text, Text) => &'static [u8];
         /// How each queue delivers: whether in groups.
         queues: Text => bool;
-        /// Queue, message to group, key, affinity, label, stamp, payload, time of enqueueing.
-        messages: (Text, u64) => (Text, Label, Label, Label, Option<u64>, &'static [u8], u64);
-        /// Message to visible time, attempts, place (single delivery: 0 ready, else waiting until), lease.
+        /// Queue, message to group, key, affinity, label, kind, role, stamp, payload, time of enqueueing.
+        messages: (Text, u64) => (Text, Label, Label, Label, Label, u8, Option<u64>, &'static [u8], u64);
+        /// Message to visible time, attempts, place, lease. The place of a single message is 0 if it is ready, else until
+        /// when it waits; that of a message of a group is its time in `by_group`.
         states: u64 => (u64, u32, Option<u64>, Label);
-        /// Queue, group, visible time, message.
+        /// Queue, group, time, message. Grouped delivery: the time is when it is due, 0 once it was seen to be visible.
         by_group: (Text, Text, u64, u64) => ();
-        /// Queue, group to label, lease, end of rest, slot in the schedule.
-        groups: (Text, Text) => (Label, Label, u64, Option<(u64, u64)>);
+        /// Queue, group to label, kind, lease, end of rest, place in the ready line, kind of that line, until when it rests,
+        /// place among the alarms.
+        groups: (Text, Text) => (Label, Label, Label, u64, Option<(u64, u64)>, Label, Option<u64>, Option<(u64, u64)>);
+        /// Queue, group, key, message.
+        by_key: (Text, Text, Text, u64) => ();
+        /// Grouped delivery: queue, label, kind, since when, oldest message, group.
+        schedule: (Text, Label, Label, u64, u64, Text) => ();
+        /// Queue, group, role, message.
+        roles: (Text, Text, u8, u64) => ();
+        /// Grouped delivery: queue, until when, group.
+        resting: (Text, u64, Text) => ();
+        /// Single delivery: queue, label, kind, affinity, message.
+        ready: (Text, Label, Label, Label, u64) => ();
+        /// Single delivery: queue, time, message.
+        waiting: (Text, u64, u64) => ();
         /// Token to queue, group, end, claimed messages.
         leases: Text => (Text, Text, u64, Vec<u64>);
     }
     write_only {
         /// Numbers of the file itself: `format` and `last_message`.
         numbers: Text => u64;
-        /// Queue, group, key, message.
-        by_key: (Text, Text, Text, u64) => ();
+        /// Grouped delivery: queue, label, time of the alarm, message, group.
+        alarms: (Text, Label, u64, u64, Text) => ();
         /// Queue, affinity, message.
         by_affinity: (Text, Text, u64) => ();
-        /// Grouped delivery: queue, label, time, oldest due message, group.
-        schedule: (Text, Label, u64, u64, Text) => ();
-        /// Single delivery: queue, label, affinity, message.
-        ready: (Text, Label, Label, u64) => ();
-        /// Single delivery: queue, time, message.
-        waiting: (Text, u64, u64) => ();
         /// Queue, affinity to owner, end, when it was last active.
         affinities: (Text, Text) => (Text, u64, u64);
     }

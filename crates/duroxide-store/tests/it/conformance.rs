@@ -112,6 +112,9 @@ impl<K: Shop> Factory<K> {
                 key: m.key,
                 affinity: m.affinity,
                 label: m.label,
+                kind: m.kind,
+                role: m.role,
+                stamp: m.stamp,
                 ..NewMessage::new(m.group, "{\"NoSuchKind\":{}}")
             },
         });
@@ -224,6 +227,7 @@ mod on_redb {
             let options = RedbOptions {
                 durability: Durability::Relaxed,
                 clock: clock.into(),
+                ..RedbOptions::default()
             };
             RedbStore::open_with(file, options).unwrap()
         }

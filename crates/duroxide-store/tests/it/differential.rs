@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use duroxide_core::clock::Clock as _;
 use duroxide_store::memory::MemoryStore;
 use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
 use duroxide_store::{
     After, Answer, Batch, Claim, Claimed, EventStore, Guard, Labels, LeaseToken, ManualClock,
-    NewMessage, Operation, Owner, Query, Queue, Record, StoreError, Visible,
+    NewMessage, Operation, Owner, Query, Queue, Record, Role, StoreError, Visible,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,12 +19,16 @@ const PARCELS: Queue = Queue::single("parcels");
 #[derive(Debug, Clone)]
 enum Step {
     Pass(u64),
+    SetBack(u64),
     Claim {
         grouped: bool,
         max: usize,
         lease_ms: u64,
         labels: u8,
-        owner: Option<&'static str>,
+        kinds: u8,
+        any_kind_after_ms: Option<u64>,
+        bounds: (usize, usize),
+        owner: Option<(&'static str, usize)>,
     },
     Commit {
         guard: Option<usize>,
@@ -58,15 +63,22 @@ fn message() -> impl Strategy<Value = NewMessage> {
         maybe(&["k", "l"]),
         maybe(&["x", "y"]),
         maybe(&["red", "blue", ""]),
+        maybe(&["red", "blue", ""]),
+        select(vec![Role::Plain, Role::Plain, Role::Lead, Role::Alarm]),
         visible,
     )
-        .prop_map(|(group, key, affinity, label, visible)| NewMessage {
-            key,
-            affinity,
-            label,
-            visible,
-            ..NewMessage::new(group, "payload")
-        })
+        .prop_map(
+            |(group, key, affinity, label, kind, role, visible)| NewMessage {
+                key,
+                affinity,
+                label,
+                kind,
+                role,
+                stamp: Some(7),
+                visible,
+                ..NewMessage::new(group, "payload")
+            },
+        )
 }
 
 fn queue() -> impl Strategy<Value = Queue> {
@@ -84,9 +96,9 @@ fn plain() -> impl Strategy<Value = Operation> {
         2 => (queue(), group(), text(&["k", "l"]))
             .prop_map(|(queue, group, key)| Operation::DeleteKeyed { queue, group, key }),
         1 => (queue(), group()).prop_map(|(queue, group)| Operation::DeleteGroup { queue, group }),
-        2 => (group(), maybe(&["red", "blue", ""])).prop_map(|(group, label)| {
-            Operation::SetLabel { queue: LETTERS, group, label }
-        }),
+        2 => (group(), maybe(&["red", "blue", ""]), maybe(&["red", "blue", ""])).prop_map(
+            |(group, label, kind)| Operation::SetLabel { queue: LETTERS, group, label, kind }
+        ),
         1 => (1..4_000_u64, 0..3_000_u64).prop_map(|(lease_ms, idle_ms)| {
             let owners = vec!["anna".to_owned(), "bert".to_owned()];
             Operation::RenewAffinities { queue: PARCELS, owners, lease_ms, idle_ms }
@@ -128,16 +140,23 @@ fn write() -> impl Strategy<Value = Write> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..2_000_u64).prop_map(Step::Pass),
+        1 => (0..2_000_u64).prop_map(Step::SetBack),
         4 => (
             any::<bool>(),
             0..4_usize,
             0..4_000_u64,
-            0..16_u8,
-            proptest::option::of(select(&["anna", "bert"][..])),
+            (0..16_u8, 0..16_u8),
+            proptest::option::of(0..3_000_u64),
+            (0..4_usize, 0..30_usize),
+            proptest::option::of((select(&["anna", "bert"][..]), 0..3_usize)),
         )
-            .prop_map(|(grouped, max, lease_ms, labels, owner)| Step::Claim {
-                grouped, max, lease_ms, labels, owner,
-            }),
+            .prop_map(
+                |(grouped, max, lease_ms, (labels, kinds), any_kind_after_ms, bounds, owner)| {
+                    Step::Claim {
+                        grouped, max, lease_ms, labels, kinds, any_kind_after_ms, bounds, owner,
+                    }
+                }
+            ),
         5 => (
             proptest::option::weighted(0.2, 0..40_usize),
             proptest::collection::vec(write(), 1..4),
@@ -201,6 +220,20 @@ impl<S: EventStore> Side<S> {
             queries.push(Query::Depths {
                 queue: queue.clone(),
             });
+            queries.push(Query::Backlog {
+                queue: queue.clone(),
+                limit: 100,
+                count_max: 100,
+            });
+            queries.push(Query::MessagesById {
+                queue: queue.clone(),
+                ids: vec![3, 1, 99],
+            });
+            queries.push(Query::MessagesByKey {
+                queue: queue.clone(),
+                group: "a".into(),
+                key: "k".into(),
+            });
             queries.push(Query::Messages {
                 queue: queue.clone(),
                 group: None,
@@ -231,11 +264,26 @@ impl<S: EventStore> Side<S> {
             });
         }
         queries.extend(["s", "ss", ""].map(Query::all_entries));
+        queries.push(Query::Count { scope: "s".into() });
         queries.extend(self.leases.iter().map(|token| Query::Lease {
             token: token.clone(),
         }));
         self.store.query(queries).await.unwrap()
     }
+}
+
+/// Labels by bits: none, red, empty, those from "a" to "c".
+fn accepted(bits: u8) -> Labels {
+    let named = [(2, "red"), (4, "")];
+    let named = named.iter().filter(|(bit, _)| bits & bit != 0);
+    let mut labels = Labels::of(named.map(|(_, label)| *label));
+    if bits & 1 != 0 {
+        labels = labels.or_none();
+    }
+    if bits & 8 != 0 {
+        labels = labels.or_within("a", "c");
+    }
+    labels
 }
 
 async fn compare(steps: Vec<Step>) {
@@ -244,6 +292,7 @@ async fn compare(steps: Vec<Step>) {
     let options = RedbOptions {
         durability: Durability::Relaxed,
         clock: (&clock).into(),
+        ..RedbOptions::default()
     };
     let file = folder.path().join("store.redb");
     let mut model = Side {
@@ -257,28 +306,28 @@ async fn compare(steps: Vec<Step>) {
     for step in steps {
         match &step {
             Step::Pass(ms) => clock.advance(Duration::from_millis(*ms)),
+            Step::SetBack(ms) => clock.set(clock.now_ms().saturating_sub(*ms)),
             Step::Claim {
                 grouped,
                 max,
                 lease_ms,
                 labels,
+                kinds,
+                any_kind_after_ms,
+                bounds,
                 owner,
             } => {
-                let labels = *labels;
                 let claim = Claim {
                     max: *max,
-                    labels: Labels::matching(move |label| {
-                        let bit = match label {
-                            None => 1,
-                            Some("red") => 2,
-                            Some("") => 4,
-                            Some(_) => 8,
-                        };
-                        labels & bit != 0
-                    }),
-                    owner: owner.map(|id| Owner {
+                    labels: accepted(*labels),
+                    kinds: accepted(*kinds),
+                    any_kind_after_ms: *any_kind_after_ms,
+                    messages_max: bounds.0,
+                    bytes_max: bounds.1,
+                    owner: owner.map(|(id, new_keys_max)| Owner {
                         id: id.to_owned(),
                         lease_ms: 1_500,
+                        new_keys_max,
                     }),
                     attach: Some("s".to_owned()),
                     ..Claim::one(if *grouped { LETTERS } else { PARCELS }, *lease_ms)

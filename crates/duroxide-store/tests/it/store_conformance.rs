@@ -27,6 +27,16 @@ impl Harness for Memory {
     async fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
+
+    async fn set_back(&self, by: Duration) -> bool {
+        set_back(&self.clock, by)
+    }
+}
+
+fn set_back(clock: &ManualClock, by: Duration) -> bool {
+    let by_ms = u64::try_from(by.as_millis()).unwrap();
+    clock.set(duroxide_core::clock::Clock::now_ms(clock) - by_ms);
+    true
 }
 
 mod memory {
@@ -50,6 +60,7 @@ mod on_redb {
         let options = RedbOptions {
             durability,
             clock: (&clock).into(),
+            ..RedbOptions::default()
         };
         let store = RedbStore::open_with(folder.path().join("store.redb"), options).unwrap();
         Redb {
@@ -72,6 +83,10 @@ mod on_redb {
 
         async fn pass(&self, time: Duration) {
             self.clock.advance(time);
+        }
+
+        async fn set_back(&self, by: Duration) -> bool {
+            set_back(&self.clock, by)
         }
     }
 

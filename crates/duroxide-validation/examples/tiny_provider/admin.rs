@@ -146,7 +146,10 @@ impl State {
                 .completed_before
                 .is_none_or(|time| completed_at.is_some_and(|at| at < time))
         };
-        self.newest_first(|id, _| listed(id) && ended(id))
+        // Oldest first, so that whoever cleans up in steps comes to an end.
+        let mut matching = self.newest_first(|id, _| listed(id) && ended(id));
+        matching.reverse();
+        matching
     }
 
     fn delete_bulk(&mut self, filter: &InstanceFilter) -> Result<DeleteInstanceResult> {

@@ -94,6 +94,9 @@ impl Memory {
                 key: m.key,
                 affinity: m.affinity,
                 label: m.label,
+                kind: m.kind,
+                role: m.role,
+                stamp: m.stamp,
                 ..NewMessage::new(m.group, "{\"NoSuchKind\":{}}")
             },
         });

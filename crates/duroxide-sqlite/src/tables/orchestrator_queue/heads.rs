@@ -37,13 +37,13 @@ pub(crate) fn lanes(tx: &Tx<'_>) -> Result<Vec<String>> {
 pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Result<Vec<Head>> {
     tx.all(
         "SELECT q.id, q.instance_id, q.visible_at FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
-         WHERE q.lane = ?1 AND (q.visible_at, q.instance_id) > (?2, ?3) AND q.visible_at <= ?4 AND NOT EXISTS
+         WHERE q.lane = ?1 AND (q.visible_at, q.id) > (?2, ?3) AND q.visible_at <= ?4 AND NOT EXISTS
              (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
-         ORDER BY q.visible_at, q.instance_id LIMIT ?5",
+         ORDER BY q.visible_at, q.id LIMIT ?5",
         (
             lane,
             after.since,
-            &after.instance,
+            after.id,
             tx.now,
             i64::try_from(limit).unwrap_or(i64::MAX),
         ),

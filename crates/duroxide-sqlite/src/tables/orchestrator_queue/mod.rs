@@ -13,7 +13,7 @@ use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
 use rusqlite::Row;
 
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, payload, payload_text};
+use crate::tx::{Result, Tx, count, payload, payload_text};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -354,7 +354,7 @@ pub(crate) fn depths(tx: &Tx<'_>) -> Result<(usize, usize)> {
              COUNT(*) FILTER (WHERE q.kind = 'TimerFired' AND q.visible_at > ?1)
          FROM orchestrator_queue AS q",
         (tx.now, awaiting::AWAITING_START),
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((count(row, 0)?, count(row, 1)?)),
     )
 }
 

@@ -1,17 +1,17 @@
-//! Committing a turn: one guarded batch. The rows are read first and written by the batch; the lease keeps them still
-//! in between, and the batch fails if it was lost.
+//! Committing a turn: one guarded batch. What is stored before is known from the claim or read first; the batch is guarded
+//! by the lease and by what is known, so it fails if either is no longer true.
 
 use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
-use duroxide_core::{Event, WorkItem};
+use duroxide_core::{Event, EventKind, INITIAL_EXECUTION_ID, WorkItem};
 
-use super::{kv, plan};
-use crate::EventStore;
+use super::{kv, load, plan};
 use crate::adapter::error::{Error, Result};
-use crate::adapter::names;
-use crate::adapter::rows::{self, ExecutionRow, InstanceRow, RUNNING};
+use crate::adapter::kept::Seen;
+use crate::adapter::rows::{self, CONTINUED, ExecutionRow, InstanceRow, RUNNING};
 use crate::adapter::token::TurnToken;
+use crate::adapter::{StoreProvider, names};
 use crate::atomic::{Answer, Batch, Guard, Query};
-use crate::lease::LeaseToken;
+use crate::{EventStore, StoreError};
 
 /// Everything one turn writes: committed together or not at all.
 #[derive(Debug)]
@@ -26,11 +26,13 @@ pub(in crate::adapter) struct Turn<'a> {
 }
 
 /// What is stored before the turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Before {
     pub(super) row: Option<InstanceRow>,
     pub(super) execution: Option<ExecutionRow>,
     pub(super) key_values: kv::Stored,
+    /// What the row must still be.
+    guard: Option<Guard>,
 }
 
 impl Turn<'_> {
@@ -39,34 +41,84 @@ impl Turn<'_> {
         let status = self.metadata.status.as_deref();
         status.is_some_and(|status| status != RUNNING)
     }
+
+    fn clears_all_keys(&self) -> bool {
+        let mut kinds = self.history.iter().map(|event| &event.kind);
+        kinds.any(|kind| matches!(kind, EventKind::KeyValuesCleared))
+    }
 }
 
-pub(in crate::adapter) async fn run<S: EventStore>(store: &S, turn: Turn<'_>) -> Result<()> {
+pub(in crate::adapter) async fn run<S: EventStore>(
+    provider: &StoreProvider<S>,
+    turn: Turn<'_>,
+) -> Result<()> {
     let token = TurnToken::parse(turn.lock_token)?;
-    let (lease, instance) = (token.lease.clone(), token.instance);
-    let before = read_before(store, &lease, instance, &turn).await?;
+    let store = &*provider.store;
+    let seen = provider.kept.take(&token.lease, token.instance);
+    if let Some(before) = seen.and_then(|seen| known(&token, &turn, seen)) {
+        match write(store, &token, &turn, before).await {
+            // The row was written to beside the turn, or the turn's events exist: what is stored can tell.
+            Err(Error::Store(StoreError::Conflict(_))) => {}
+            result => return result,
+        }
+    }
+    let before = read(store, &token, &turn).await?;
+    write(store, &token, &turn, before).await
+}
+
+async fn write<S: EventStore>(
+    store: &S,
+    token: &TurnToken<'_>,
+    turn: &Turn<'_>,
+    mut before: Before,
+) -> Result<()> {
     if turn.history.iter().any(|event| event.event_id == 0) {
         return Err(Error::ZeroEventId);
     }
-    let operations = plan::run(&token, &turn, before, store.now_ms())?;
+    let mut guards = vec![Guard::Lease(token.lease.clone())];
+    guards.extend(before.guard.take());
+    let operations = plan::run(token, turn, before, store.now_ms())?;
     let batch = Batch {
-        guards: vec![Guard::Lease(lease)],
+        guards,
         operations,
-        topics: vec![instance.to_owned()],
+        topics: vec![token.instance.to_owned()],
     };
     store.commit(batch).await?;
     Ok(())
 }
 
-async fn read_before<S: EventStore>(
-    store: &S,
-    lease: &LeaseToken,
-    instance: &str,
-    turn: &Turn<'_>,
-) -> Result<Before> {
+/// What the claim saw, if that is all the turn needs to know.
+fn known(token: &TurnToken<'_>, turn: &Turn<'_>, seen: Seen) -> Option<Before> {
+    match seen {
+        Seen::Unborn => (turn.execution == INITIAL_EXECUTION_ID).then(|| Before {
+            guard: Some(names::unchanged(token.instance, None)),
+            ..Before::default()
+        }),
+        Seen::Row(bytes) => {
+            let row = InstanceRow::read(&bytes).ok()?;
+            let current = row.current.clone()?;
+            // What has ended is read: how it ended is not in the row of the instance.
+            let execution = match current.status.as_str() {
+                RUNNING if row.execution == turn.execution => Some(current),
+                CONTINUED if row.execution + 1 == turn.execution => None,
+                _ => return None,
+            };
+            let keys = row.key_values && (turn.ends() || turn.clears_all_keys());
+            (!keys).then(|| Before {
+                row: Some(row),
+                execution,
+                guard: Some(names::unchanged(token.instance, Some(&bytes))),
+                ..Before::default()
+            })
+        }
+    }
+}
+
+async fn read<S: EventStore>(store: &S, token: &TurnToken<'_>, turn: &Turn<'_>) -> Result<Before> {
+    let instance = token.instance;
     let mut queries = vec![
         Query::Lease {
-            token: lease.clone(),
+            token: token.lease.clone(),
         },
         Query::Entry {
             scope: names::INSTANCES.to_owned(),
@@ -77,54 +129,48 @@ async fn read_before<S: EventStore>(
             key: names::execution_key(turn.execution),
         },
     ];
-    if turn.ends() || turn.history.iter().any(kv::touches) {
-        queries.push(Query::all_entries(names::kv_base(instance)));
+    if turn.ends() || turn.clears_all_keys() {
         queries.push(Query::all_entries(names::kv_delta(instance)));
     }
+    if turn.clears_all_keys() {
+        queries.push(Query::all_entries(names::kv_base(instance)));
+    }
     let mut answers = store.query(queries).await?.into_iter();
-    let held = match answers.next() {
-        Some(answer) => answer.into_lease()?,
-        None => None,
-    };
+    let mut next = || answers.next().ok_or_else(load::too_few);
+    let held = next()?.into_lease()?;
     if !held.is_some_and(|held| held.valid && held.group == instance) {
-        let lost = format!("lease {lease} is unknown or expired");
+        let lost = format!("lease {} is unknown or expired", token.lease);
         return Err(Error::InvalidToken(lost));
     }
+    let row = next()?.into_entry()?;
+    let execution = next()?.into_entry()?;
+    // A row that does not decode is replaced: its instance must be able to end.
+    let execution = execution.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_default());
     Ok(Before {
-        row: entry(answers.next(), || format!("row of instance {instance}"))?,
-        execution: entry(answers.next(), || {
-            format!("row of execution {} of {instance}", turn.execution)
-        })?,
-        key_values: key_values(instance, answers.next(), answers.next())?,
+        guard: Some(names::unchanged(instance, row.as_ref())),
+        row: row.map(|bytes| {
+            InstanceRow::read(&bytes).unwrap_or_else(|_| InstanceRow {
+                execution: turn.execution,
+                ..InstanceRow::unknown()
+            })
+        }),
+        execution,
+        key_values: key_values(answers.next(), answers.next())?,
     })
 }
 
-fn entry<T: serde::de::DeserializeOwned>(
-    answer: Option<Answer>,
-    what: impl FnOnce() -> String,
-) -> Result<Option<T>> {
-    let Some(answer) = answer else {
-        return Ok(None);
-    };
-    match answer.into_entry()? {
-        Some(bytes) => rows::decode(&bytes, what).map(Some),
-        None => Ok(None),
+fn key_values(delta: Option<Answer>, base: Option<Answer>) -> Result<kv::Stored> {
+    let entries = |answer: Option<Answer>| answer.map_or(Ok(Vec::new()), Answer::into_entries);
+    let mut stored = kv::Stored::default();
+    for entry in entries(delta)? {
+        let row = rows::decode(&entry.value, || entry.key.clone()).ok();
+        let layer = kv::Layer {
+            row,
+            raw: entry.value,
+        };
+        stored.delta.insert(entry.key, layer);
     }
-}
-
-fn key_values(instance: &str, base: Option<Answer>, delta: Option<Answer>) -> Result<kv::Stored> {
-    let (Some(base), Some(delta)) = (base, delta) else {
-        return Ok(kv::Stored::default());
-    };
-    let base = base.into_entries()?.into_iter().map(|entry| entry.key);
-    let mut stored = kv::Stored {
-        base: base.collect(),
-        ..kv::Stored::default()
-    };
-    for entry in delta.into_entries()? {
-        let what = || format!("key {} of instance {instance}", entry.key);
-        let row = rows::decode(&entry.value, what)?;
-        stored.delta.insert(entry.key, row);
-    }
+    let base = entries(base)?.into_iter().map(|entry| entry.key);
+    stored.base = base.collect();
     Ok(stored)
 }

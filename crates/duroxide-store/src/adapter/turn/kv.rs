@@ -14,7 +14,15 @@ use crate::atomic::Operation;
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) base: Vec<String>,
-    pub(super) delta: BTreeMap<String, KvRow>,
+    pub(super) delta: BTreeMap<String, Layer>,
+}
+
+/// A change of the running execution as it is stored.
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// `None` if it does not decode; it is then carried along as it is.
+    pub(super) row: Option<KvRow>,
+    pub(super) raw: Vec<u8>,
 }
 
 pub(super) fn touches(event: &Event) -> bool {
@@ -80,14 +88,24 @@ fn changes(events: &[Event], stored: &Stored, now_ms: u64) -> BTreeMap<String, K
 
 fn merge(
     instance: &str,
-    delta: &BTreeMap<String, KvRow>,
+    delta: &BTreeMap<String, Layer>,
     changed: BTreeMap<String, KvRow>,
 ) -> Result<Vec<Operation>> {
     let base = names::kv_base(instance);
-    let mut merged = delta.clone();
-    merged.extend(changed);
-    let mut operations = Vec::with_capacity(merged.len() + 1);
-    for (key, row) in merged {
+    let mut operations = Vec::with_capacity(delta.len() + changed.len() + 1);
+    let unchanged = delta.iter().filter(|(key, _)| !changed.contains_key(*key));
+    for (key, layer) in unchanged {
+        let (scope, key) = (base.clone(), key.clone());
+        operations.push(match &layer.row {
+            Some(row) if row.value.is_none() => Operation::Delete { scope, key },
+            _ => Operation::Put {
+                scope,
+                key,
+                value: layer.raw.clone(),
+            },
+        });
+    }
+    for (key, row) in changed {
         operations.push(match row.value {
             Some(_) => put(&base, key, &row)?,
             None => Operation::Delete {

@@ -1,11 +1,13 @@
 //! Turns: claim an instance with its messages, load what the turn needs, commit what it decided.
 
+mod away;
 pub(super) mod claim;
 pub(super) mod commit;
 mod kv;
 mod load;
-mod orphan;
+mod open;
 mod plan;
+mod resolve;
 pub(super) mod set_aside;
 
 pub(super) use plan::append;

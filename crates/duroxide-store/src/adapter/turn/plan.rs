@@ -3,12 +3,14 @@
 
 use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use duroxide_core::{Event, EventKind, WorkItem};
+use semver::Version;
 
 use super::commit::{Before, Turn};
 use super::kv;
 use crate::adapter::error::Result;
-use crate::adapter::names::{self, INSTANCES, TURNS, WORK};
-use crate::adapter::rows::{self, ExecutionRow, InstanceRow, Outcome};
+use crate::adapter::kinds;
+use crate::adapter::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
+use crate::adapter::rows::{self, CONTINUED, ExecutionRow, InstanceRow, Outcome, RUNNING};
 use crate::adapter::token::{TurnToken, stamp_of};
 use crate::atomic::Operation;
 use crate::log::Record;
@@ -25,25 +27,39 @@ pub(super) fn run(
     let mut operations = vec![Operation::Complete {
         lease: token.lease.clone(),
     }];
-    let first_of_execution = before.execution.is_none();
-    let execution = execution_row(turn, before.execution, now_ms);
+    let stored = before.execution.clone();
+    let execution = execution_row(turn, before.execution, now_ms)?;
     let is_current = before
         .row
         .as_ref()
         .is_none_or(|row| row.execution <= turn.execution);
-    if is_current && (first_of_execution || turn.metadata.pinned_duroxide_version.is_some()) {
-        operations.push(Operation::SetLabel {
-            queue: TURNS,
-            group: instance.to_owned(),
-            label: execution.pinned.clone(),
+    if stored.as_ref().map(ExecutionRow::summary) != Some(execution.clone()) {
+        operations.push(Operation::Put {
+            scope: names::executions(instance),
+            key: names::execution_key(turn.execution),
+            value: rows::encode(&execution)?,
         });
     }
-    operations.push(Operation::Put {
-        scope: names::executions(instance),
-        key: names::execution_key(turn.execution),
-        value: rows::encode(&execution)?,
-    });
-    write_instance(instance, lives, turn, before.row, now_ms, &mut operations)?;
+    if is_current {
+        let labelled = before.row.as_ref().is_some_and(|row| row.current.is_some());
+        let labels = labels(&execution);
+        if !labelled || stored.as_ref().map(self::labels) != Some(labels.clone()) {
+            operations.push(Operation::SetLabel {
+                queue: TURNS,
+                group: instance.to_owned(),
+                label: labels.0,
+                kind: labels.1,
+            });
+        }
+    }
+    let mut writer = InstanceWriter {
+        instance,
+        lives,
+        turn,
+        now_ms,
+        operations: &mut operations,
+    };
+    writer.write(before.row, is_current.then_some(&execution))?;
     operations.push(append(instance, turn.execution, &turn.history)?);
     operations.extend(kv::plan(
         instance,
@@ -88,7 +104,25 @@ impl Lives {
     }
 }
 
-fn execution_row(turn: &Turn<'_>, before: Option<ExecutionRow>, now_ms: u64) -> ExecutionRow {
+/// Label and kind of an instance whose current execution has this row.
+fn labels(execution: &ExecutionRow) -> (Option<String>, Option<String>) {
+    let pinned = execution.pinned.as_deref();
+    let version = pinned.and_then(|text| Version::parse(text).ok());
+    let handler = execution.handler.as_ref();
+    let kind = match execution.status.as_str() {
+        RUNNING => handler.map(|(name, version)| kinds::of(name, Some(version))),
+        // What comes next is told by the message that begins it.
+        CONTINUED => None,
+        _ => Some(kinds::ANYBODY.to_owned()),
+    };
+    (version.as_ref().map(kinds::version), kind)
+}
+
+fn execution_row(
+    turn: &Turn<'_>,
+    before: Option<ExecutionRow>,
+    now_ms: u64,
+) -> Result<ExecutionRow> {
     let mut row = before.unwrap_or_else(|| ExecutionRow::begun(now_ms));
     let metadata = &turn.metadata;
     if let Some(version) = &metadata.pinned_duroxide_version {
@@ -106,74 +140,108 @@ fn execution_row(turn: &Turn<'_>, before: Option<ExecutionRow>, now_ms: u64) -> 
     let started = turn.history.iter().find_map(Event::started_handler);
     row.handler = started.or(row.handler).or(named);
     let ended = turn.history.iter().rev().find_map(OutcomeStatus::of_event);
-    row.outcome = ended.and_then(Outcome::of).or(row.outcome);
-    row
+    if let Some(outcome) = ended.and_then(Outcome::of) {
+        row.set_outcome(&outcome)?;
+    }
+    Ok(row)
 }
 
-/// The instance row exists from the first turn that names a handler and its version.
-fn write_instance(
-    instance: &str,
+/// Writes the instance row. It exists from the first turn that names a handler and its version.
+struct InstanceWriter<'w> {
+    instance: &'w str,
     lives: Lives,
-    turn: &Turn<'_>,
-    before: Option<InstanceRow>,
+    turn: &'w Turn<'w>,
     now_ms: u64,
-    operations: &mut Vec<Operation>,
-) -> Result<()> {
-    let metadata = &turn.metadata;
-    let handler = metadata
-        .orchestration_name
-        .as_ref()
-        .zip(metadata.orchestration_version.as_ref());
-    let mut row = match (before, handler) {
-        (Some(row), _) => row,
-        (None, None) => return Ok(()),
-        (None, Some((name, version))) => {
-            if let Some(parent) = &metadata.parent_instance_id {
-                operations.push(Operation::Put {
-                    scope: names::children(parent),
-                    key: instance.to_owned(),
-                    value: names::child_value(lives.parent),
-                });
-            }
-            InstanceRow {
-                name: name.clone(),
-                version: version.clone(),
-                execution: turn.execution,
-                created_at: now_ms,
-                updated_at: now_ms,
-                parent: metadata.parent_instance_id.clone(),
-                custom_status: None,
-                custom_status_version: 0,
-                incarnation: None,
-                parent_incarnation: lives.parent.map(Incarnation::to_stored),
-            }
+    operations: &'w mut Vec<Operation>,
+}
+
+impl InstanceWriter<'_> {
+    /// `current` is the turn's execution, unless a later one exists.
+    fn write(&mut self, before: Option<InstanceRow>, current: Option<&ExecutionRow>) -> Result<()> {
+        let metadata = &self.turn.metadata;
+        let handler = metadata
+            .orchestration_name
+            .as_ref()
+            .zip(metadata.orchestration_version.as_ref());
+        let mut row = match (before, handler) {
+            (Some(row), _) => row,
+            (None, None) => return Ok(()),
+            (None, Some(_)) => self.begin(),
+        };
+        if let Some((name, version)) = handler {
+            row.name.clone_from(name);
+            row.version.clone_from(version);
         }
-    };
-    if let Some((name, version)) = handler {
-        row.name.clone_from(name);
-        row.version.clone_from(version);
+        row.incarnation = self.lives.own.map(Incarnation::to_stored);
+        row.updated_at = self.now_ms;
+        row.key_values |= self.turn.history.iter().any(kv::touches);
+        self.set_status(&mut row);
+        if let Some(current) = current {
+            self.set_current(&mut row, current);
+        }
+        self.operations.push(Operation::Put {
+            scope: INSTANCES.to_owned(),
+            key: self.instance.to_owned(),
+            value: rows::encode(&row)?,
+        });
+        Ok(())
     }
-    row.incarnation = lives.own.map(Incarnation::to_stored);
-    row.execution = row.execution.max(turn.execution);
-    row.updated_at = now_ms;
-    let status = turn
-        .history
-        .iter()
-        .rev()
-        .find_map(|event| match &event.kind {
+
+    fn begin(&mut self) -> InstanceRow {
+        let parent = self.turn.metadata.parent_instance_id.clone();
+        if let Some(parent) = &parent {
+            self.operations.push(Operation::Put {
+                scope: names::children(parent),
+                key: self.instance.to_owned(),
+                value: names::child_value(self.lives.parent),
+            });
+        }
+        InstanceRow {
+            created_at: self.now_ms,
+            parent,
+            parent_incarnation: self.lives.parent.map(Incarnation::to_stored),
+            ..InstanceRow::default()
+        }
+    }
+
+    fn set_status(&self, row: &mut InstanceRow) {
+        let mut newest = self.turn.history.iter().rev();
+        let status = newest.find_map(|event| match &event.kind {
             EventKind::CustomStatusUpdated { status } => Some(status),
             _ => None,
         });
-    if let Some(status) = status {
-        row.custom_status.clone_from(status);
-        row.custom_status_version += 1;
+        if let Some(status) = status {
+            row.custom_status.clone_from(status);
+            row.custom_status_version += 1;
+        }
     }
-    operations.push(Operation::Put {
-        scope: INSTANCES.to_owned(),
-        key: instance.to_owned(),
-        value: rows::encode(&row)?,
-    });
-    Ok(())
+
+    fn set_current(&mut self, row: &mut InstanceRow, current: &ExecutionRow) {
+        let ran = row
+            .current
+            .as_ref()
+            .is_some_and(|before| before.status == RUNNING);
+        let (scope, key) = (RUNNING_INSTANCES.to_owned(), self.instance.to_owned());
+        match (ran, current.status == RUNNING) {
+            (false, true) => self.operations.push(Operation::Put {
+                scope,
+                key,
+                value: Vec::new(),
+            }),
+            (true, false) => self.operations.push(Operation::Delete { scope, key }),
+            _ => {}
+        }
+        let last = self.turn.history.iter().map(|event| event.event_id).max();
+        // A row of an earlier release does not tell where its history ends: it goes on not telling.
+        let told = row.execution != self.turn.execution || row.last_event > 0;
+        row.last_event = match told {
+            true if row.execution != self.turn.execution => last.unwrap_or(0),
+            true => last.unwrap_or(0).max(row.last_event),
+            false => 0,
+        };
+        row.execution = self.turn.execution;
+        row.current = Some(current.summary());
+    }
 }
 
 /// The write that appends events to an execution.

@@ -30,15 +30,13 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         })?;
         chosen.insert(*id);
     }
-    let of_instance = Query::Messages {
+    let by_id = Query::MessagesById {
         queue: TURNS,
-        group: Some(instance.to_owned()),
-        after: 0,
-        limit: usize::MAX,
+        ids: chosen.iter().copied().collect(),
     };
-    let messages = store.query_one(of_instance).await?.into_messages()?;
+    let messages = store.query_one(by_id).await?.into_messages()?;
     let mut operations = Vec::with_capacity(chosen.len() + 1);
-    for message in messages.iter().filter(|m| chosen.contains(&m.id)) {
+    for message in &messages {
         operations.push(dead_letters::keep(&TURNS, message, reason)?);
     }
     operations.push(Operation::DeleteMessages {

@@ -6,7 +6,7 @@ use semver::Version;
 
 use super::{node, offered, passed_over};
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, NAME, VERSION, items};
+use crate::fixture::{Bench, Commit, NAME, VERSION, items, kinds};
 
 const OTHER: (&str, &str) = ("OtherOrch", "1.0.0");
 const OWN: (&str, &str) = (NAME, VERSION);
@@ -17,6 +17,13 @@ fn continued_as(instance: &str, wanted: Option<&str>) -> WorkItem {
         *version = wanted.map(Into::into);
     }
     item
+}
+
+/// The first turn of an execution of this version.
+fn started(execution: u64, version: &str) -> Commit {
+    Commit::to(execution)
+        .event(1, kinds::started_as(NAME, version))
+        .named(NAME, version)
 }
 
 /// A start waits for a node that has its handler, and waiting is no attempt.
@@ -48,8 +55,7 @@ pub async fn a_start_without_a_version_goes_to_any_version<F: ProviderFactory + 
     bench.send(items::start_of("free", NAME, None)).await;
     passed_over(&bench, &[OTHER]).await;
     let turn = offered(&bench, &[(NAME, "3.1.4")], "free").await;
-    let first = Commit::first().named(NAME, "3.1.4");
-    bench.commit(&turn, first).await;
+    bench.commit(&turn, started(1, "3.1.4")).await;
 
     bench.send(items::signal("free", "go")).await;
     passed_over(&bench, &[OWN]).await;
@@ -81,8 +87,7 @@ pub async fn a_continued_instance_goes_to_the_handler_it_asked_for<F: ProviderFa
     bench.create_with("moving", first).await;
     passed_over(&bench, &[OWN]).await;
     let turn = offered(&bench, &[(NAME, "2.0.0")], "moving").await;
-    let second = Commit::first_of(2).named(NAME, "2.0.0");
-    bench.commit(&turn, second).await;
+    bench.commit(&turn, started(2, "2.0.0")).await;
 
     bench.send(items::signal("moving", "go")).await;
     passed_over(&bench, &[OWN]).await;

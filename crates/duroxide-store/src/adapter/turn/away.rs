@@ -1,0 +1,91 @@
+//! What is put out of the way: messages that do not decode, and messages for an instance that nobody knows.
+//!
+//! A start may still be in flight, so messages for nobody wait for a grace period, or for a start that is stored and not
+//! due yet; what is older goes to the dead letters.
+
+use std::time::Duration;
+
+use super::open::Nameless;
+use crate::adapter::dead_letters;
+use crate::adapter::error::{Result, unless_lost};
+use crate::adapter::names::TURNS;
+use crate::atomic::{Batch, Operation};
+use crate::lease::{After, LeaseToken};
+use crate::{EventStore, StoreError};
+
+/// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences them.
+#[derive(Debug)]
+pub(super) struct Away {
+    pub(super) lease: LeaseToken,
+    pub(super) operations: Vec<Operation>,
+}
+
+/// Writes all of them in one step. A lease that was taken over costs the others nothing.
+pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()> {
+    if away.is_empty() {
+        return Ok(());
+    }
+    let all = away.iter().flat_map(|one| one.operations.iter().cloned());
+    match store.commit(Batch::of(all)).await {
+        Err(StoreError::LeaseLost(_)) if away.len() > 1 => {}
+        result => {
+            if result.is_err() {
+                give_back(store, away.into_iter().map(|one| one.lease).collect()).await;
+            }
+            return unless_lost(result);
+        }
+    }
+    for one in away {
+        unless_lost(store.commit(Batch::of(one.operations)).await)?;
+    }
+    Ok(())
+}
+
+/// Gives leases back, uncounted; what cannot be given back lapses by itself.
+pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>) {
+    let release = |lease: LeaseToken| Operation::Release {
+        lease,
+        after: After::Now,
+        forgive: true,
+    };
+    let all = leases.iter().cloned().map(release);
+    if let Err(StoreError::LeaseLost(_)) = store.commit(Batch::of(all)).await {
+        for lease in leases {
+            let _ = store.commit(Batch::of([release(lease)])).await;
+        }
+    }
+}
+
+/// Lets the messages of an unknown instance rest until a start comes, and keeps those that waited too long.
+pub(super) fn orphan(now_ms: u64, grace: Duration, orphan: &Nameless) -> Result<Away> {
+    let claimed = &orphan.claimed;
+    let grace_ms = crate::adapter::ms(grace);
+    let ends_at = |enqueued_at| crate::queue::later_ms(enqueued_at, grace_ms);
+    let (old, young): (Vec<_>, Vec<_>) = claimed
+        .messages
+        .iter()
+        .partition(|message| !claimed.lead_to_come && ends_at(message.enqueued_at) <= now_ms);
+    let rest_ms = match claimed.lead_to_come {
+        // The rest ends when the start becomes visible.
+        true => u64::MAX,
+        false => {
+            let oldest = young.iter().map(|message| message.enqueued_at).min();
+            oldest.map_or(0, |at| ends_at(at).saturating_sub(now_ms))
+        }
+    };
+    let release = Operation::Release {
+        lease: claimed.token.clone(),
+        after: After::QuietMs(rest_ms),
+        forgive: true,
+    };
+    let ids = old.iter().map(|message| message.id).collect();
+    let mut operations = vec![release, Operation::DeleteMessages { queue: TURNS, ids }];
+    for message in &old {
+        let reason = "no such instance, and none was started within the grace period";
+        operations.push(dead_letters::keep(&TURNS, message, reason)?);
+    }
+    Ok(Away {
+        lease: claimed.token.clone(),
+        operations,
+    })
+}

@@ -1,0 +1,188 @@
+//! What a claimed group holds: decoded messages of a known instance, of one that has no row, or messages that must go.
+
+use duroxide_core::WorkItem;
+use duroxide_core::provider::Incarnation;
+
+use super::away::Away;
+use crate::adapter::error::Result;
+use crate::adapter::names::TURNS;
+use crate::adapter::rows::{self, InstanceRow};
+use crate::adapter::token::{self, TurnToken};
+use crate::adapter::{awaited, dead_letters};
+use crate::atomic::Operation;
+use crate::lease::After;
+use crate::queue::{Claimed, Message};
+
+/// A claimed instance whose messages decode.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) claimed: Claimed,
+    pub(super) items: Vec<WorkItem>,
+    pub(super) known: Known,
+}
+
+/// Who an instance is.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) execution: u64,
+    /// Its life; without a row, the one that the commit of this turn gives it.
+    pub(super) life: Incarnation,
+    /// Its last event, if its row tells.
+    pub(super) last_event: u64,
+    /// Why it cannot be read.
+    pub(super) error: Option<String>,
+}
+
+impl Known {
+    pub(super) fn new(name: String, version: String, execution: u64) -> Self {
+        Self {
+            name,
+            version,
+            execution,
+            life: token::new_life(),
+            last_event: 0,
+            error: None,
+        }
+    }
+
+    /// History without a beginning: delivered all the same, so that the runtime can fail it for good.
+    pub(super) fn nameless(execution: u64) -> Self {
+        Self::new("Unknown".to_owned(), "unknown".to_owned(), execution)
+    }
+
+    fn of_row(row: std::result::Result<InstanceRow, String>, instance: &str) -> Self {
+        match row {
+            Ok(row) => Self {
+                life: row.life().unwrap_or_else(token::new_life),
+                last_event: row.last_event,
+                ..Self::new(row.name, row.version, row.execution)
+            },
+            Err(reason) => Self {
+                error: Some(format!(
+                    "row of instance {instance} does not decode: {reason}"
+                )),
+                ..Self::nameless(InstanceRow::unknown().execution)
+            },
+        }
+    }
+}
+
+impl Opened {
+    pub(super) fn lock_token(&self) -> TurnToken<'_> {
+        let mut started = self.claimed.messages.iter().zip(&self.items);
+        let started = started.find(|(_, item)| matches!(item, WorkItem::StartOrchestration { .. }));
+        TurnToken {
+            lease: self.claimed.token.clone(),
+            instance: &self.claimed.group,
+            life: Some(self.known.life),
+            parent_life: started.and_then(|(message, _)| token::life_of(message.stamp)),
+        }
+    }
+}
+
+/// A claimed group, sorted by what has to be done with it.
+#[derive(Debug)]
+pub(super) enum Sorted {
+    Opened(Opened),
+    /// Its messages decode, and it has no row.
+    Nameless(Nameless),
+    /// Messages that must go; the rest comes with the next claim.
+    Broken(Away),
+}
+
+/// Messages of an instance without a row.
+#[derive(Debug)]
+pub(super) struct Nameless {
+    pub(super) claimed: Claimed,
+    pub(super) items: Vec<WorkItem>,
+}
+
+pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
+    let row = claimed.attached.as_deref().map(InstanceRow::read);
+    let life = match &row {
+        None => Life::Unborn,
+        Some(row) => {
+            let life = row.as_ref().ok().and_then(InstanceRow::life);
+            life.map_or(Life::Untold, Life::Known)
+        }
+    };
+    let mut items = Vec::with_capacity(claimed.messages.len());
+    let mut broken = Vec::new();
+    for message in &claimed.messages {
+        match rows::decode(&message.payload, || format!("message {}", message.id)) {
+            Ok(item) if is_of_another_life(message, &item, life) => {
+                broken.push((message, OTHER_LIFE.to_owned(), None));
+            }
+            Ok(item) => items.push(item),
+            Err(error) => {
+                let reason = error.to_string();
+                let instead = awaited::instead_of(message, &reason)?;
+                broken.push((message, reason, instead));
+            }
+        }
+    }
+    if !broken.is_empty() {
+        return set_aside(&claimed, broken).map(Sorted::Broken);
+    }
+    Ok(match row {
+        None => Sorted::Nameless(Nameless { claimed, items }),
+        Some(row) => Sorted::Opened(Opened {
+            known: Known::of_row(row, &claimed.group),
+            claimed,
+            items,
+        }),
+    })
+}
+
+const OTHER_LIFE: &str = "it is for an earlier instance of this id, which was deleted";
+
+/// Which life of the instance was claimed.
+#[derive(Debug, Clone, Copy)]
+enum Life {
+    /// It does not exist yet.
+    Unborn,
+    /// Its row is older than lives are, or does not decode.
+    Untold,
+    Known(Incarnation),
+}
+
+/// Whether a message was sent to another life of the instance than the one that was claimed. The stamp of a start
+/// names its sender.
+fn is_of_another_life(message: &Message, item: &WorkItem, life: Life) -> bool {
+    let Some(stamp) = token::life_of(message.stamp).filter(|_| !item.is_start()) else {
+        return false;
+    };
+    match life {
+        Life::Unborn => true,
+        Life::Untold => false,
+        Life::Known(life) => stamp != life,
+    }
+}
+
+type Broken<'m> = (&'m Message, String, Option<Operation>);
+
+/// Keeps the broken messages as dead letters, fails what waits for them, and gives the instance back.
+///
+/// The release is the fence of the batch: it fails once somebody else has taken the lease over, but not because the
+/// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
+fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
+    let mut operations = vec![Operation::Release {
+        lease: claimed.token.clone(),
+        after: After::Now,
+        forgive: true,
+    }];
+    operations.push(Operation::DeleteMessages {
+        queue: TURNS,
+        ids: broken.iter().map(|(message, ..)| message.id).collect(),
+    });
+    for (message, reason, instead) in broken {
+        operations.push(dead_letters::keep(&TURNS, message, &reason)?);
+        operations.extend(instead);
+    }
+    Ok(Away {
+        lease: claimed.token.clone(),
+        operations,
+    })
+}

@@ -1,0 +1,152 @@
+//! One group of a grouped queue: its messages by when they are due, and where it belongs in the lines.
+
+use std::collections::BTreeSet;
+
+use super::shelf::Shelf;
+use crate::lease::LeaseToken;
+use crate::queue::{Claim, Message, Role};
+
+/// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
+const RIPEN_MAX: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// When each message is due, and its number; 0 once it is ripe: it was seen to be visible and stays so.
+    pub(super) due: BTreeSet<(u64, u64)>,
+    leads: BTreeSet<u64>,
+    alarms: BTreeSet<u64>,
+    pub(super) label: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) lease: Option<GroupLease>,
+    pub(super) quiet_until: u64,
+    pub(super) place: Place,
+}
+
+#[derive(Debug)]
+pub(super) struct GroupLease {
+    pub(super) token: LeaseToken,
+    pub(super) until_ms: u64,
+    pub(super) claimed: Vec<u64>,
+}
+
+/// Where a group stands.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// In the ready line: since when, and its oldest message.
+    pub(super) ready: Option<(u64, u64)>,
+    /// In the ready line of which kind.
+    pub(super) kind: Option<String>,
+    /// In the waiting line: until when.
+    pub(super) waiting: Option<u64>,
+    /// Among the alarms: when it was enqueued, and its number.
+    pub(super) alarm: Option<(u64, u64)>,
+}
+
+impl Group {
+    pub(super) fn add(&mut self, message: &Message) {
+        self.due.insert((message.visible_at, message.id));
+        self.quiet_until = 0;
+        match message.role {
+            Role::Plain => {}
+            Role::Lead => drop(self.leads.insert(message.id)),
+            Role::Alarm => drop(self.alarms.insert(message.id)),
+        }
+    }
+
+    pub(super) fn forget(&mut self, message: &Message) {
+        self.unplace_message(message);
+        self.leads.remove(&message.id);
+        self.alarms.remove(&message.id);
+    }
+
+    pub(super) fn unplace_message(&mut self, message: &Message) {
+        self.due.remove(&(0, message.id));
+        self.due.remove(&(message.visible_at, message.id));
+    }
+
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.due.is_empty() && self.label.is_none() && self.kind.is_none() && self.lease.is_none()
+    }
+
+    /// Numbers of the ripe messages, ascending.
+    pub(super) fn ripe(&self) -> impl Iterator<Item = u64> {
+        let ripe = self.due.range(..=(0, u64::MAX));
+        ripe.map(|(_, id)| *id)
+    }
+
+    fn is_ripe(&self, id: u64) -> bool {
+        self.due.contains(&(0, id))
+    }
+
+    /// Notes what has become visible; an end to any rest.
+    pub(super) fn ripen(&mut self, now_ms: u64) {
+        let visible = self.due.range((1, 0)..=(now_ms.max(1), u64::MAX));
+        let visible: Vec<_> = visible.take(RIPEN_MAX).copied().collect();
+        for due in visible {
+            self.due.remove(&due);
+            self.due.insert((0, due.1));
+            self.quiet_until = 0;
+        }
+    }
+
+    pub(super) fn has_lead_to_come(&self) -> bool {
+        self.leads.iter().any(|id| !self.is_ripe(*id))
+    }
+
+    /// The group's own kind, else that of its oldest lead.
+    pub(super) fn kind(&self, shelf: &Shelf) -> Option<String> {
+        let lead = self.leads.first().and_then(|id| shelf.get(*id));
+        self.kind.clone().or_else(|| lead?.kind.clone())
+    }
+
+    /// The messages a claim takes, ascending.
+    pub(super) fn choose(&self, claim: &Claim, shelf: &Shelf) -> Vec<u64> {
+        let mut chosen = Vec::new();
+        let mut bytes = 0_usize;
+        for id in self.ripe().take(claim.messages_max.max(1)) {
+            bytes = bytes.saturating_add(shelf.get(id).map_or(0, |m| m.payload.len()));
+            if bytes > claim.bytes_max && !chosen.is_empty() {
+                break;
+            }
+            chosen.push(id);
+        }
+        let lead = self.leads.iter().find(|id| self.is_ripe(**id));
+        if let Some(lead) = lead
+            && let Err(position) = chosen.binary_search(lead)
+        {
+            chosen.insert(position, *lead);
+        }
+        chosen
+    }
+
+    pub(super) fn find_place(&mut self, shelf: &Shelf, now_ms: u64) -> Place {
+        self.ripen(now_ms);
+        let leased_until = self.lease.as_ref().map_or(0, |held| held.until_ms);
+        let next_due = self.due.range((1, 0)..).next().map(|(at, _)| *at);
+        let waits_until = |until: Option<u64>| Place {
+            waiting: until,
+            ..Place::default()
+        };
+        if leased_until > now_ms && !self.due.is_empty() {
+            return waits_until(Some(leased_until));
+        }
+        let oldest = self.ripe().next().and_then(|id| shelf.get(id));
+        let Some(oldest) = oldest else {
+            return waits_until(next_due);
+        };
+        if self.quiet_until > now_ms {
+            let until = next_due.map_or(self.quiet_until, |due| due.min(self.quiet_until));
+            return waits_until(Some(until));
+        }
+        let alarm = self.alarms.iter().find(|id| self.is_ripe(**id));
+        let unripe_alarm = self.alarms.iter().any(|id| !self.is_ripe(*id));
+        Place {
+            ready: Some((oldest.since_ms().max(leased_until), oldest.id)),
+            kind: self.kind(shelf),
+            waiting: next_due.filter(|due| *due > now_ms && alarm.is_none() && unripe_alarm),
+            alarm: alarm
+                .and_then(|id| shelf.get(*id))
+                .map(|alarm| (alarm.enqueued_at, alarm.id)),
+        }
+    }
+}
