@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::replay::{CommandKind, DROPPED, POLLED, Resolution, Shared};
+use crate::durable::{CommandKind, DROPPED, POLLED, Resolution, Shared};
 
 /// What a [`DurableFuture`] waits for.
 #[derive(Debug, Clone)]

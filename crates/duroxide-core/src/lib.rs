@@ -8,6 +8,7 @@ mod attempt;
 pub mod clock;
 pub mod codec;
 mod context;
+mod durable;
 pub mod event;
 mod future;
 mod handler;

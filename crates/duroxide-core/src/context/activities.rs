@@ -7,8 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use crate::codec;
+use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind, Resolution};
 
 /// Where and how an activity runs, beyond its name and input.
 ///

@@ -9,8 +9,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::activities::{decode_outcome, encoded};
 use super::{ActivityOptions, Either2, OrchestrationContext};
+use crate::durable::{CommandKind, SYSCALL_ACTIVITY_CLAIMED};
 use crate::future::DurableFuture;
-use crate::replay::{CommandKind, SYSCALL_ACTIVITY_CLAIMED};
 use crate::retry::RetryPolicy;
 
 impl OrchestrationContext {

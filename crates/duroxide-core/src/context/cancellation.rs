@@ -1,8 +1,8 @@
 //! Noticing a request to cancel, to put things right before the end.
 
 use super::OrchestrationContext;
+use crate::durable::Resolution;
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::Resolution;
 
 impl OrchestrationContext {
     /// Resolves to the reason when somebody asks to cancel this orchestration.

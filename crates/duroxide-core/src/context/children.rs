@@ -6,11 +6,11 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use super::activities::{decode_outcome, encoded};
+use crate::durable::{CommandKind, OperationKind, Resolution, Target};
 use crate::future::{DurableFuture, ScheduleKind};
 use crate::ids::{
     SUB_ORCH_AUTO_PREFIX, check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
-use crate::replay::{CommandKind, OperationKind, Resolution, Target};
 
 impl OrchestrationContext {
     /// Starts a child under a generated id and awaits its result.

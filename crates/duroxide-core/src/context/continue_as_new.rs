@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::OrchestrationContext;
 use super::activities::encoded;
-use crate::replay::NextExecution;
+use crate::durable::NextExecution;
 
 impl OrchestrationContext {
     /// Ends this execution and begins another with this input. Use as `return ctx.continue_as_new(next).await;`.

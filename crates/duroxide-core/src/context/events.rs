@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::OrchestrationContext;
 use crate::codec;
+use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind, Resolution};
 
 impl OrchestrationContext {
     /// Waits for a signal. A signal that arrives before the wait is recorded is lost; use

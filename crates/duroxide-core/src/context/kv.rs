@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use crate::codec;
-use crate::replay::CommandKind;
+use crate::durable::CommandKind;
 
 impl OrchestrationContext {
     /// Sets a key.

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use super::OrchestrationContext;
-use crate::replay::CommandKind;
+use crate::durable::CommandKind;
 
 impl OrchestrationContext {
     /// Sets the custom status. Clients see it when the turn commits.

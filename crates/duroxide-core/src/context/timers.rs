@@ -4,8 +4,8 @@ use std::panic::Location;
 use std::time::Duration;
 
 use super::OrchestrationContext;
+use crate::durable::{CommandKind, OperationKind};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind};
 
 /// Latest due time that every store can hold: signed 64-bit milliseconds.
 const LATEST_MS: u64 = i64::MAX as u64;

@@ -3,8 +3,8 @@
 
 use super::execution::Execution;
 use super::notes::{Stray, Unused};
-use super::operations::OperationKind;
 use super::turn::Incoming;
+use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::work_item::{WorkItem, termination_reason};
 

@@ -4,10 +4,10 @@
 use super::cause::FailedBy;
 use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
-use super::machines::Call;
-use super::operations::{Operation, OperationKind};
 use super::turn::{ChildCancel, Outcome, Turn};
 use crate::action::Action;
+use crate::durable::Call;
+use crate::durable::{Operation, OperationKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 
 /// Closes the turn and hands over what it decided.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use semver::Version;
 
-use super::cell::{Cell, Identity, RecordedKv, Shared};
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
+use crate::durable::{Cell, Identity, RecordedKv, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::divergence::short;
-use super::presence::{Presence, WOKEN};
 use crate::context::OrchestrationContext;
+use crate::durable::{Presence, WOKEN};
 use crate::handler::OrchestrationHandler;
 
 type Running = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;

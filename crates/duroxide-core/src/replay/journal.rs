@@ -2,12 +2,12 @@
 //! operations, or the report that code and history do not fit together.
 
 use super::cause::FailedBy;
-use super::command::{Command, CommandKind};
 use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
-use super::machines::{Call, Resolution};
 use super::notes::{ChildEnded, Unused};
-use super::operations::OperationKind;
+use crate::durable::OperationKind;
+use crate::durable::{Call, Resolution};
+use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::termination_reason;
 

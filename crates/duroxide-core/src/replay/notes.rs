@@ -1,6 +1,6 @@
 //! What a turn noticed besides its decisions: facts for logs and metrics. Never part of a history, never acted upon.
 
-use super::operations::OperationKind;
+use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 
 /// What a turn noticed. Worth saying only once its turn is committed.

@@ -210,7 +210,7 @@ impl Execution {
             .filter(|call| {
                 cell.operations
                     .by_event(call.activity_id)
-                    .is_some_and(super::operations::Operation::is_held)
+                    .is_some_and(crate::durable::Operation::is_held)
             })
             .collect()
     }

@@ -7,7 +7,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::cell::Identity;
+use super::identity::Identity;
 
 thread_local! {
     /// The execution that the engine drives on this thread; 0 for none.

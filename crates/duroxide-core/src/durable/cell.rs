@@ -5,19 +5,11 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::command::{Command, CommandKind};
+use super::identity::Identity;
 use super::operations::{OperationKind, Operations};
 use super::presence::{CALLED, Presence};
 use crate::codec::same_meaning;
 use crate::provider::KvEntry;
-
-/// Who runs.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    pub(crate) instance_id: String,
-    pub(crate) execution_id: u64,
-    pub(crate) name: String,
-    pub(crate) version: String,
-}
 
 /// Identity and guarded state of one execution.
 #[derive(Debug)]
