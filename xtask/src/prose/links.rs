@@ -1,4 +1,4 @@
-//! Links between pages. In: pages. Out: those that lead to no file or no heading.
+//! Links between pages, and names of files in them. In: pages. Out: those that lead to no file or no heading.
 //! Never looks at addresses on the network.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,12 @@ pub(super) fn broken(root: &Path, pages: &[PathBuf]) -> Result<Vec<String>, Stri
     let mut anchors: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     let mut wrong = Vec::new();
     for page in pages {
-        for link in links(&text(&root.join(page))?) {
+        let words = text(&root.join(page))?;
+        let gone = named(&words)
+            .into_iter()
+            .filter(|file| !root.join(file).exists());
+        wrong.extend(gone.map(|file| format!("{}: `{file}` is not there", page.display())));
+        for link in links(&words) {
             if link.contains("://") || link.starts_with("mailto:") {
                 continue;
             }
@@ -59,6 +64,22 @@ fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect()
 }
 
+/// Files of the repository that a page names between backticks, by their path from the root. Words in capitals stand for something.
+fn named(page: &str) -> Vec<String> {
+    let prose = kinds(page).filter(|(_, kind)| *kind != Kind::Code);
+    let spans = prose.flat_map(|(line, _)| line.split('`').skip(1).step_by(2));
+    spans
+        .filter(|span| {
+            ["crates/", "docs/", "xtask/"]
+                .iter()
+                .any(|start| span.starts_with(start))
+        })
+        .filter(|span| !span.contains([' ', '*', '{', '…', ':']))
+        .filter(|span| !span.split(['/', '-']).any(|part| part == "NAME"))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// The anchors of a page's headings, made as forges make them.
 fn headings(page: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -86,6 +107,13 @@ mod tests {
         let page =
             "see [a\nb](x.md#y) and [`c`](z.md), not `[d](e)`\n```\n[f](g)\n```\n![h](i.svg)\n";
         assert_eq!(links(page), ["x.md#y", "z.md", "i.svg"]);
+    }
+
+    #[test]
+    fn files_between_backticks_are_named_from_the_root() {
+        let page =
+            "`crates/a/b.rs`, `src/c.rs`, `crates/x-NAME/d`, `docs/`\n```\n`docs/e.md`\n```\n";
+        assert_eq!(named(page), ["crates/a/b.rs", "docs/"]);
     }
 
     #[test]
