@@ -1,13 +1,23 @@
-//! What the engine depends on. In: cargo's tree. Out: pass, or what is too much.
+//! What the engine depends on. In: cargo's tree, and the page that says why. Out: pass, or what is too much or unexplained.
 
 use std::collections::BTreeSet;
 
+use crate::files::{root, text};
+use crate::manifest::keys;
 use crate::run::cargo_output;
+
+/// The page with the reason for each dependency.
+const PAGE: &str = "docs/dependencies.md";
 
 /// The facade without a store brings in fewer crates than this, itself included.
 const CRATES_BELOW: usize = 60;
 
 pub(crate) fn check() -> Result<(), String> {
+    let root = root()?;
+    let manifest = text(&root.join("Cargo.toml"))?;
+    if let Some(name) = unexplained(&manifest, &text(&root.join(PAGE))?) {
+        return Err(format!("{PAGE} has no line for `{name}`"));
+    }
     let engine = crates(&tree("duroxide")?);
     println!("   duroxide without features: {} crates", engine.len());
     if engine.len() >= CRATES_BELOW {
@@ -24,6 +34,14 @@ pub(crate) fn check() -> Result<(), String> {
         Some(name) => Err(format!("duroxide-core depends on {name}")),
         None => Ok(()),
     }
+}
+
+/// The first dependency of the workspace without a row on the page.
+fn unexplained(manifest: &str, page: &str) -> Option<String> {
+    keys(manifest, "workspace.dependencies")
+        .into_iter()
+        .filter(|name| !name.starts_with("duroxide"))
+        .find(|name| !page.contains(&format!("\n| {name} |")))
 }
 
 fn tree(package: &str) -> Result<String, String> {
@@ -52,6 +70,14 @@ fn crates(tree: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dependency_without_a_reason_is_named() {
+        let manifest =
+            "[workspace.dependencies]\nduroxide-core = { path = \"x\" }\na = \"1\"\nb = \"2\"\n";
+        assert_eq!(unexplained(manifest, "\n| a | why |\n| b | why |\n"), None);
+        assert_eq!(unexplained(manifest, "\n| a | b |\n").as_deref(), Some("b"));
+    }
 
     #[test]
     fn a_crate_that_appears_often_counts_once_and_a_second_version_counts_too() {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::run::{cargo, cargo_with};
-use crate::{dependencies, tools};
+use crate::{builds, cycles, deny, dependencies, package, prose, setup};
 
 /// Everything, with every feature. What the benchmarks measure against is a workspace of its own and never built here.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
@@ -19,12 +19,37 @@ pub(crate) const GATES: &[Gate] = &[
     Gate {
         name: "tools",
         about: "what the other gates need is installed",
-        check: tools::install_missing,
+        check: setup::check,
     },
     Gate {
         name: "format",
         about: "the code is formatted",
         check: || cargo(&["fmt", "--all", "--check"]),
+    },
+    Gate {
+        name: "cycles",
+        about: "modules of a crate do not import each other in a circle, except where xtask/cycles.txt says so",
+        check: cycles::check,
+    },
+    Gate {
+        name: "links",
+        about: "links between pages lead somewhere, and lines fit the screen",
+        check: prose::check,
+    },
+    Gate {
+        name: "deny",
+        about: "licences, sources and crates that deny.toml allows",
+        check: deny::check,
+    },
+    Gate {
+        name: "package",
+        about: "every published crate packs, with its licences and metadata",
+        check: package::check,
+    },
+    Gate {
+        name: "semver",
+        about: "nothing public breaks since the last tag",
+        check: builds::semver,
     },
     Gate {
         name: "lint",
@@ -40,6 +65,16 @@ pub(crate) const GATES: &[Gate] = &[
         name: "lint-full",
         about: "no warnings with all features",
         check: || clippy(&EVERYTHING),
+    },
+    Gate {
+        name: "features",
+        about: "each feature of the facade compiles alone",
+        check: builds::each_feature_alone,
+    },
+    Gate {
+        name: "msrv",
+        about: "the oldest compiler we promise builds everything",
+        check: builds::oldest_compiler,
     },
     Gate {
         name: "examples",

@@ -1,9 +1,17 @@
 //! The project's own commands: `cargo xtask test` is what a contributor and the build server run.
 
+mod builds;
+mod cycles;
+mod deny;
 mod dependencies;
+mod files;
 mod gates;
+mod license;
+mod manifest;
+mod package;
+mod prose;
 mod run;
-mod tools;
+mod setup;
 
 use std::process::ExitCode;
 
@@ -15,6 +23,9 @@ fn main() -> ExitCode {
             help();
             Ok(())
         }
+        ["setup"] => setup::install(false),
+        ["setup", "--dry-run"] => setup::install(true),
+        ["wrap"] => prose::wrap(),
         ["test"] => gates::all(),
         ["test", names @ ..] => gates::some(names),
         ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
@@ -31,12 +42,14 @@ fn main() -> ExitCode {
 }
 
 fn help() {
+    println!("cargo xtask setup           install what the gates need; --dry-run only says what");
     println!(
         "cargo xtask test            run every gate, in this order; stops at the first that fails"
     );
     println!("cargo xtask test GATE ...   run only these");
     println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
     println!("cargo xtask bench ...       measure every store and the published crate");
+    println!("cargo xtask wrap            break the long lines of the pages");
     println!("cargo xtask help            this text");
     println!();
     println!("gates:");

@@ -1,0 +1,171 @@
+//! What the gates need beyond cargo itself. In: what is installed. Out: what was installed, or advice.
+//! Never installs anything unasked, except for root, whose machine is a container or a build server.
+
+use std::process::Command;
+
+use crate::run::{cargo, cargo_knows, program};
+
+/// What to run when something is missing.
+const ADVICE: &str = "run `cargo xtask setup` (add `--dry-run` to see what it would do)";
+
+/// One program that a gate starts.
+struct Tool {
+    name: &'static str,
+    why: &'static str,
+    how: &'static str,
+    /// Without it a gate cannot run at all. Without the others some tests skip themselves.
+    needed: bool,
+    is_there: fn() -> bool,
+    install: fn() -> Result<(), String>,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "rustfmt",
+        why: "the gate `format`",
+        how: "rustup component add rustfmt",
+        needed: true,
+        is_there: || cargo_knows("fmt"),
+        install: || program("rustup", &["component", "add", "rustfmt"]),
+    },
+    Tool {
+        name: "clippy",
+        why: "the gates `lint`, `lint-bare`, `lint-full`, and the oldest compiler's limits",
+        how: "rustup component add clippy",
+        needed: true,
+        is_there: || cargo_knows("clippy"),
+        install: || program("rustup", &["component", "add", "clippy"]),
+    },
+    Tool {
+        name: "cargo-nextest",
+        why: "runs the tests, each in a process of its own; building it takes a few minutes, once",
+        how: "cargo install cargo-nextest --locked",
+        needed: true,
+        is_there: || cargo_knows("nextest"),
+        install: || cargo(&["install", "cargo-nextest", "--locked"]),
+    },
+    #[cfg(target_os = "linux")]
+    Tool {
+        name: "strace",
+        why: "tests of failing disks make system calls fail with it",
+        how: "apt-get install strace (as root; or your system's own way)",
+        needed: false,
+        is_there: || succeeds("strace", "-V"),
+        install: || {
+            program("apt-get", &["update", "-qq"])?;
+            program("apt-get", &["install", "-y", "-qq", "strace"])
+        },
+    },
+    #[cfg(target_os = "linux")]
+    Tool {
+        name: "prlimit",
+        why: "tests of full disks forbid files to grow with it",
+        how: "apt-get install util-linux (as root; or your system's own way)",
+        needed: false,
+        is_there: || succeeds("prlimit", "--version"),
+        install: || {
+            program("apt-get", &["update", "-qq"])?;
+            program("apt-get", &["install", "-y", "-qq", "util-linux"])
+        },
+    },
+];
+
+/// `cargo xtask setup`: installs what is missing, or says what it would install.
+pub(crate) fn install(dry_run: bool) -> Result<(), String> {
+    for tool in TOOLS {
+        let there = (tool.is_there)();
+        let state = if there { "is there" } else { "is missing" };
+        println!("{:<14} {state}: {}", tool.name, tool.why);
+        if !there {
+            println!("{:<14} {}", "", tool.how);
+        }
+        if !there && !dry_run {
+            (tool.install)().map_err(|why| format!("{} is not installed: {why}", tool.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The first gate: installs what is missing where it may, and says what to run where it may not.
+pub(crate) fn check() -> Result<(), String> {
+    let mut missing = missing();
+    if !missing.is_empty() && is_root() {
+        println!(
+            "   missing: {}; this is root, so they are installed",
+            list(&missing)
+        );
+        for tool in &missing {
+            if let Err(why) = (tool.install)() {
+                println!("   {}: {why}", tool.name);
+            }
+        }
+        missing.retain(|tool| !(tool.is_there)());
+    }
+    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    verdict(&missing, is_ci)
+}
+
+/// On a build server nothing may be skipped in silence. Elsewhere a contributor may go without what is not needed.
+fn verdict(missing: &[&Tool], is_ci: bool) -> Result<(), String> {
+    for tool in missing {
+        println!("   {} is missing: {}", tool.name, tool.why);
+    }
+    if missing.iter().any(|tool| tool.needed || is_ci) {
+        return Err(format!("missing: {}; {ADVICE}", list(missing)));
+    }
+    if !missing.is_empty() {
+        println!("   tests that need it skip themselves; to run them too, {ADVICE}");
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| !(tool.is_there)()).collect()
+}
+
+fn list(tools: &[&Tool]) -> String {
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+    names.join(", ")
+}
+
+fn is_root() -> bool {
+    let asked = Command::new("id").arg("-u").output();
+    asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
+}
+
+fn succeeds(name: &str, flag: &str) -> bool {
+    let asked = Command::new(name).arg(flag).output();
+    asked.is_ok_and(|answer| answer.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(needed: bool) -> Tool {
+        Tool {
+            name: "hammer",
+            why: "nails",
+            how: "buy one",
+            needed,
+            is_there: || false,
+            install: || Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_missing_tool_fails_a_build_server_with_advice() {
+        let why = verdict(&[&tool(false)], true).unwrap_err();
+        assert!(
+            why.contains("hammer") && why.contains("cargo xtask setup"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_contributor_may_go_without_what_only_some_tests_use() {
+        assert_eq!(verdict(&[&tool(false)], false), Ok(()));
+        assert!(verdict(&[&tool(true)], false).is_err());
+        assert_eq!(verdict(&[], true), Ok(()));
+    }
+}
