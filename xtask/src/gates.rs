@@ -69,6 +69,11 @@ pub(crate) const GATES: &[Gate] = &[
         about: "the engine stays small, and its core knows no async runtime",
         check: dependencies::check,
     },
+    Gate {
+        name: "neighbours",
+        about: "programs with sqlx 0.8, sqlx 0.9 or diesel beside us build and run",
+        check: neighbours,
+    },
 ];
 
 /// Runs every gate.
@@ -112,6 +117,17 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
         );
     }
     println!();
+    Ok(())
+}
+
+/// Each has a lock file of its own: only one crate of a program may link SQLite, and the neighbour decides which.
+fn neighbours() -> Result<(), String> {
+    for name in ["sqlx-0.8", "sqlx-0.9", "diesel-2"] {
+        let manifest = format!("compat/{name}/Cargo.toml");
+        let args = ["run", "--locked", "--manifest-path", &manifest];
+        // One folder for all: what they share is built once.
+        cargo_with(&args, &[("CARGO_TARGET_DIR", "target/neighbours")])?;
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_incarnations.sql"),
     include_str!("../migrations/0003_lanes.sql"),
+    include_str!("../migrations/0004_deletions.sql"),
 ];
 
 /// What a file says about itself.

@@ -14,7 +14,7 @@ use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{Batch, Head};
-use crate::tables::{executions, instances, orchestrator_queue};
+use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::{Result, Tx};
 
 /// How many instances one claim looks at in vain at most; the next one goes on where it is put right.
@@ -178,6 +178,7 @@ impl Chosen {
                 self.strays.push(stray);
                 return Ok(());
             }
+            Examined::BeingDeleted => return Ok(()),
             Examined::Candidate {
                 candidate,
                 pinned,
@@ -220,6 +221,8 @@ enum Examined {
         lane: String,
     },
     Stray(Orphan),
+    /// What is left of an earlier instance of this id has to go first.
+    BeingDeleted,
 }
 
 fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
@@ -254,6 +257,9 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 },
             },
         });
+    }
+    if deletions::contains(tx, instance)? {
+        return Ok(Examined::BeingDeleted);
     }
     let latest = executions::latest(tx, instance)?;
     let has_execution = latest.is_some();
