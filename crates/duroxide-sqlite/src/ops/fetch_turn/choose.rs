@@ -10,6 +10,7 @@ use semver::Version;
 
 use super::Ask;
 use crate::claim::Handover;
+use crate::known::Damage;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
@@ -173,6 +174,10 @@ impl Chosen {
                 return Ok(());
             }
         }
+        // Nobody can be handed messages that cannot be read, and nobody must wait for them.
+        if let Some(Damage::Messages(_)) = tx.damage(instance) {
+            return Ok(());
+        }
         let (candidate, pinned, right) = match examine(tx, ask, instance)? {
             Examined::Stray(stray) => {
                 self.strays.push(stray);
@@ -297,7 +302,8 @@ fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
     if !aware.known.trusts(instance) {
         return Ok(None);
     }
-    let batch = orchestrator_queue::visible(tx, instance, ask.messages_max)?;
+    let read = orchestrator_queue::visible(tx, instance, ask.messages_max);
+    let batch = super::noting(tx, instance, Damage::Messages, read)?;
     let are_new = batch
         .messages
         .iter()
