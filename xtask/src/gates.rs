@@ -109,6 +109,11 @@ pub(crate) const GATES: &[Gate] = &[
         about: "the engine stays small, and its core knows no async runtime",
         check: dependencies::check,
     },
+    Gate {
+        name: "neighbours",
+        about: "programs with sqlx 0.8, sqlx 0.9 or diesel beside us build and run",
+        check: neighbours,
+    },
 ];
 
 /// Runs every gate.
@@ -155,6 +160,7 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
     Ok(())
 }
 
+<<<<<<< HEAD
 /// Any crate of a program can turn these on, for every crate of the program.
 fn serde_features() -> Result<(), String> {
     for feature in ["preserve_order", "arbitrary_precision"] {
@@ -169,6 +175,15 @@ fn serde_features() -> Result<(), String> {
             ]
             .concat(),
         )?;
+=======
+/// Each has a lock file of its own: only one crate of a program may link SQLite, and the neighbour decides which.
+fn neighbours() -> Result<(), String> {
+    for name in ["sqlx-0.8", "sqlx-0.9", "diesel-2"] {
+        let manifest = format!("compat/{name}/Cargo.toml");
+        let args = ["run", "--locked", "--manifest-path", &manifest];
+        // One folder for all: what they share is built once.
+        cargo_with(&args, &[("CARGO_TARGET_DIR", "target/neighbours")])?;
+>>>>>>> sqlite
     }
     Ok(())
 }

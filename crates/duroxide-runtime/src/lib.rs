@@ -1,4 +1,5 @@
 //! Time and work of Duroxide: dispatchers, registries and the client. The only engine crate that knows tokio.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod activity;
 pub mod client;

@@ -10,7 +10,7 @@ use duroxide_core::provider::{
 
 use crate::ops::{delete, inspect, prune, ready};
 use crate::provider::SqliteProvider;
-use crate::tables::{dead_letters, executions, instances};
+use crate::tables::{dead_letters, deletions, executions, instances};
 use crate::tx::Tx;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -105,9 +105,12 @@ impl ProviderAdmin for SqliteProvider {
         ids: &[String],
         force: bool,
     ) -> Answer<DeleteInstanceResult> {
+        const OPERATION: &str = "delete_instances_atomic";
         let ids = ids.to_vec();
         let step = move |tx: &mut Tx<'_>| delete::atomic(tx, &ids, force);
-        self.store.write("delete_instances_atomic", step).await
+        let mut total = self.store.write(OPERATION, step).await?;
+        total.events_deleted += self.sweep(OPERATION).await?;
+        Ok(total)
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {
@@ -125,6 +128,7 @@ impl ProviderAdmin for SqliteProvider {
             let (deleted, counts) = self.store.write(OPERATION, step).await?;
             left -= deleted;
             delete::add(&mut total, &counts);
+            total.events_deleted += self.sweep(OPERATION).await?;
         }
         Ok(total)
     }
@@ -134,9 +138,16 @@ impl ProviderAdmin for SqliteProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Answer<PruneResult> {
-        let id = instance_id.to_owned();
-        let step = move |tx: &mut Tx<'_>| prune::run(tx, &id, &options);
-        self.store.write("prune_executions", step).await
+        let mut total = PruneResult::default();
+        loop {
+            let (id, options) = (instance_id.to_owned(), options.clone());
+            let step = move |tx: &mut Tx<'_>| prune::step(tx, &id, &options);
+            let step = self.store.write("prune_executions", step).await?;
+            prune::add(&mut total, &step.result);
+            if step.is_done {
+                return Ok(total);
+            }
+        }
     }
 
     async fn prune_executions_bulk(
@@ -146,12 +157,14 @@ impl ProviderAdmin for SqliteProvider {
     ) -> Answer<PruneResult> {
         const OPERATION: &str = "prune_executions_bulk";
         let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
-        let ids = self.store.read(OPERATION, select).await?;
+        let mut ids = self.store.read(OPERATION, select).await?;
         let mut total = PruneResult::default();
-        for part in ids.chunks(BULK_STEP) {
-            let (part, options) = (part.to_vec(), options.clone());
-            let step = move |tx: &mut Tx<'_>| prune::bulk_step(tx, &part, &options);
-            let counts = self.store.write(OPERATION, step).await?;
+        while !ids.is_empty() {
+            // May run again if the transaction it is part of is begun anew.
+            let (left, options) = (std::mem::take(&mut ids), options.clone());
+            let step = move |tx: &mut Tx<'_>| prune::bulk_step(tx, left.clone(), &options);
+            let (left, counts) = self.store.write(OPERATION, step).await?;
+            ids = left;
             prune::add(&mut total, &counts);
         }
         Ok(total)
@@ -170,5 +183,23 @@ impl ProviderAdmin for SqliteProvider {
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
         let step = move |tx: &mut Tx<'_>| dead_letters::delete(tx, id);
         self.store.write("delete_dead_letter", step).await
+    }
+}
+
+impl SqliteProvider {
+    /// Deletes what is left of deleted instances; returns how many events went.
+    pub(crate) async fn sweep(&self, operation: &str) -> Answer<u64> {
+        let mut events = 0;
+        // Asked of a reader first: there is rarely anything.
+        while self
+            .store
+            .read(operation, |tx| deletions::next(tx))
+            .await?
+            .is_some()
+        {
+            let swept = self.store.write(operation, |tx| delete::sweep(tx)).await?;
+            events += swept.unwrap_or(0);
+        }
+        Ok(events)
     }
 }

@@ -130,6 +130,16 @@ pub enum SqliteError {
         /// Why not.
         why: String,
     },
+    /// Another build changed the schema while the file was open.
+    #[error(
+        "another build brought the file to schema version {found}, this one writes {known}; restart this program with the newer build"
+    )]
+    SchemaChanged {
+        /// The version now.
+        found: i64,
+        /// The one this build writes.
+        known: i64,
+    },
     /// The thread that had the request ended unexpectedly; whether it was carried out is not known.
     #[error(
         "the request was interrupted by a defect of the store; it is not known whether it was carried out"
@@ -253,6 +263,8 @@ impl SqliteError {
             | Self::Damaged { .. }
             | Self::OutOfReach { .. }
             | Self::Interrupted
+            // Nothing is wrong with the work: another node, or this program after a restart, does it.
+            | Self::SchemaChanged { .. }
             | Self::InUse { .. }
             | Self::CannotOpen { .. }
             | Self::MissingFile { .. }

@@ -24,6 +24,8 @@ pub(crate) struct ForeignCommits {
     /// When anybody, this process included, last committed something.
     last_commit: Instant,
     data_version: Option<i64>,
+    /// The log at the last look, and at the last one that could ask SQLite about it.
+    log_looked_at: Option<(u64, SystemTime)>,
     log_seen: Option<(u64, SystemTime)>,
 }
 
@@ -36,6 +38,7 @@ impl ForeignCommits {
             last_look: None,
             last_commit: Instant::now(),
             data_version: None,
+            log_looked_at: None,
             log_seen: None,
         }
     }
@@ -101,7 +104,7 @@ impl ForeignCommits {
             .ok();
         let young = now.is_some_and(|(_, at)| at.elapsed().is_ok_and(|age| age < YOUNG));
         let moved = young || now.is_none() || now != self.log_seen;
-        self.log_seen = now;
+        self.log_looked_at = now;
         moved
     }
 
@@ -112,11 +115,13 @@ impl ForeignCommits {
         });
         match version {
             Ok(version) => {
+                self.log_seen = self.log_looked_at;
                 // The first look has nothing to compare with, and somebody may have tried just before it.
                 let known = self.data_version.replace(version);
                 known.is_none_or(|known| known != version)
             }
-            // A database that cannot be read now is reported to the next request; waking nobody is right until then.
+            // A database that cannot be read now is reported to the next request; waking nobody is right until then. The
+            // log counts as not seen: the next look asks again.
             Err(error) => {
                 tracing::debug!(%error, "could not look for commits of other processes");
                 false

@@ -10,6 +10,7 @@ use crate::error::SqliteError;
 use crate::job::Job;
 use crate::kill;
 use crate::known::Others;
+use crate::migrate;
 use crate::statements::Statements;
 use crate::store_clock::{self, StoreClock};
 use crate::tx::{Aware, Effects, Result, Tx};
@@ -66,10 +67,12 @@ impl<'g, 'c> Group<'g, 'c> {
             heard: 0,
             guard: Guard::Group,
         };
-        if aware.known.check(statements)? == Others::Wrote
-            && let Some(latest) = store_clock::latest_stored(statements)?
-        {
-            clock.raise_to(latest);
+        if aware.known.check(statements)? == Others::Wrote {
+            // A newer build may have brought the schema up to date meanwhile.
+            migrate::check_version(statements)?;
+            if let Some(latest) = store_clock::latest_stored(statements)? {
+                clock.raise_to(latest);
+            }
         }
         Ok(group)
     }

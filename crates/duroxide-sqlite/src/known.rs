@@ -25,6 +25,13 @@ pub(crate) enum LastEnd {
     Unknown,
 }
 
+/// What of an instance cannot be read, in SQLite's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Messages(String),
+    History(String),
+}
+
 /// What other connections did since the last transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
@@ -47,6 +54,9 @@ pub(crate) struct Known {
     running: RefCell<HashMap<String, Entry>>,
     /// Instances that were handed out ahead in a transaction that never happened.
     doubtful: RefCell<HashSet<String>>,
+    /// Instances some page of which cannot be read. SQLite does not commit a transaction that met such a page, so they are
+    /// remembered and not touched again.
+    damaged: RefCell<HashMap<String, Damage>>,
     data_version: Cell<Option<i64>>,
     opened_at_ms: i64,
     trusts_from: Instant,
@@ -59,6 +69,7 @@ impl Known {
         Self {
             running: RefCell::default(),
             doubtful: RefCell::default(),
+            damaged: RefCell::default(),
             data_version: Cell::new(None),
             opened_at_ms: now_ms,
             trusts_from: match end {
@@ -97,6 +108,25 @@ impl Known {
     /// the turn may have been the reason, and could not be told.
     pub(crate) fn trusts(&self, instance: &str) -> bool {
         Instant::now() >= self.trusts_from && !self.doubtful.borrow().contains(instance)
+    }
+
+    /// What of the instance cannot be read, as far as it was met.
+    pub(crate) fn damage(&self, instance: &str) -> Option<Damage> {
+        let damaged = self.damaged.borrow();
+        match damaged.is_empty() {
+            true => None,
+            false => damaged.get(instance).cloned(),
+        }
+    }
+
+    /// A page of the instance could not be read.
+    pub(crate) fn is_damaged(&self, instance: &str, damage: Damage) {
+        let mut damaged = self.damaged.borrow_mut();
+        if damaged.len() >= MAX {
+            damaged.clear();
+        }
+        tracing::error!(target: "duroxide::providers::sqlite", instance_id = instance, ?damage, "part of an instance cannot be read; restore a backup");
+        damaged.insert(instance.to_owned(), damage);
     }
 
     /// These were handed out ahead in vain.

@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::error::SqliteError;
+use crate::statements::Prepared;
 use crate::tx::Result;
 
 /// Marks a file as ours: `Durx` in ASCII.
@@ -16,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_incarnations.sql"),
     include_str!("../migrations/0003_lanes.sql"),
+    include_str!("../migrations/0004_deletions.sql"),
 ];
 
 /// What a file says about itself.
@@ -60,6 +62,20 @@ pub(crate) fn check(conn: &Connection, path: &Path) -> Result<()> {
         State::Empty => Err(SqliteError::NeedsUpgrade {
             path: path.to_owned(),
             found: 0,
+        }),
+    }
+}
+
+/// Whether the schema is still the one this build writes, inside a transaction.
+pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
+    let found = statements.with("PRAGMA user_version", |statement| {
+        statement.query_row([], |row| row.get(0))
+    })?;
+    match found == known_version() {
+        true => Ok(()),
+        false => Err(SqliteError::SchemaChanged {
+            found,
+            known: known_version(),
         }),
     }
 }

@@ -259,21 +259,13 @@ pub(crate) fn waiting_at_most<T>(limit: Duration, work: impl FnOnce() -> T) -> T
 /// on one file the lock is free again after a commit, and SQLite's own back-off would oversleep it.
 fn wait_for_lock(attempt: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
-    const LONG_NAP: Duration = Duration::from_millis(5);
-    const SHORT_NAPS: i32 = 500;
-    if HURRY.get().is_some_and(|until| Instant::now() >= until) {
+    let naps = BUSY_LIMIT.as_millis() / NAP.as_millis();
+    let is_in_time = HURRY.get().is_none_or(|until| Instant::now() < until);
+    if !is_in_time || u128::from(attempt.unsigned_abs()) >= naps {
         return false;
     }
-    let long_naps = (BUSY_LIMIT - NAP * SHORT_NAPS as u32).as_millis() / LONG_NAP.as_millis();
-    if attempt < SHORT_NAPS {
-        std::thread::sleep(NAP);
-        true
-    } else if ((attempt - SHORT_NAPS) as u128) < long_naps {
-        std::thread::sleep(LONG_NAP);
-        true
-    } else {
-        false
-    }
+    std::thread::sleep(NAP);
+    true
 }
 
 /// Creates the file. Never opens one that is there: closing it would drop the locks that another store of this process has

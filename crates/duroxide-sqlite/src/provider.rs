@@ -54,9 +54,18 @@ impl SqliteProvider {
             .map_err(|error| SqliteError::Panicked {
                 detail: error.to_string(),
             })??;
-        Ok(Self {
+        let provider = Self {
             store: Arc::new(store),
-        })
+        };
+        provider.finish_deletions().await;
+        Ok(provider)
+    }
+
+    /// A process that died may have left part of a deletion to do.
+    async fn finish_deletions(&self) {
+        if let Err(error) = self.sweep("open").await {
+            tracing::debug!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
+        }
     }
 
     /// A store of its own in memory; it is gone with the provider.

@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension, Params, Row, ToSql};
 
 use crate::ahead::Ahead;
 use crate::error::SqliteError;
-use crate::known::Known;
+use crate::known::{Damage, Known};
 use crate::statements::Prepared;
 use crate::wake::Wake;
 
@@ -105,6 +105,11 @@ impl<'c> Tx<'c> {
     /// What the writer knows; `None` for a reader.
     pub(crate) fn aware(&self) -> Option<Aware<'c>> {
         self.aware
+    }
+
+    /// What of the instance is known to be unreadable.
+    pub(crate) fn damage(&self, instance: &str) -> Option<Damage> {
+        self.aware.and_then(|aware| aware.known.damage(instance))
     }
 
     /// Whether somebody waits for news of this instance.

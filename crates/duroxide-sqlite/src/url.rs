@@ -87,6 +87,8 @@ fn percent_decoded(text: &str) -> Option<String> {
         let escape = (bytes[at] == b'%')
             .then(|| text.get(at + 1..at + 3))
             .flatten()
+            // `from_str_radix` would take a sign for a digit.
+            .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()))
             .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match escape {
             Some(byte) => {
@@ -127,6 +129,7 @@ mod tests {
             ("sqlite:d.db?mode=ro", file("d.db", Access::ReadOnly)),
             ("sqlite:my%20data.db", file("my data.db", Access::Create)),
             ("sqlite:100%.db", file("100%.db", Access::Create)),
+            ("sqlite:a%+5.db", file("a%+5.db", Access::Create)),
         ];
         for (url, target) in cases {
             assert_eq!(parse(url).unwrap(), target, "{url}");

@@ -5,6 +5,7 @@
 //!
 //! Everything written goes through [`AtomicOps::commit`], everything read through [`AtomicOps::query`], work is taken
 //! with [`MessageQueue::claim`]. The four traits are views on these three calls.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod adapter;
 mod atomic;

@@ -9,7 +9,7 @@ use duroxide_core::provider::{
 
 use crate::codec;
 use crate::error::SqliteError;
-use crate::known::{Entry, Known};
+use crate::known::{Damage, Entry, Known};
 use crate::lane;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::executions::Change;
@@ -111,6 +111,13 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         bounds,
         next_life,
     } = token::turn(&commit.token)?;
+    // Writing to it would fail this transaction, and every one that shares it.
+    if let Some(Damage::History(why)) = tx.damage(instance) {
+        return Err(SqliteError::Undecodable {
+            what: format!("the history of {instance}"),
+            why,
+        });
+    }
     let parents = parents(tx, instance, commit)?;
     end_lease(tx, instance, commit, bounds)?;
     let birth = Birth {

@@ -1,5 +1,9 @@
 //! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
 //! is under way fail, so that a deleted instance cannot come back.
+//!
+//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a bounded
+//! number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, whoever opens the
+//! store next goes on with it.
 
 use std::collections::HashSet;
 
@@ -7,8 +11,9 @@ use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use crate::error::SqliteError;
 use crate::ops::inspect::descend;
+use crate::ops::prune::STEP_ROWS;
 use crate::tables::{
-    executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
+    deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
 use crate::tx::{News, Result, Tx, stored_ms};
 
@@ -86,18 +91,39 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
     Ok(false)
 }
 
+/// Deletes some of the history of an instance that was deleted before; how many events went, `None` if there is nothing
+/// left to do.
+pub(crate) fn sweep(tx: &mut Tx<'_>) -> Result<Option<u64>> {
+    let Some(instance) = deletions::next(tx)? else {
+        return Ok(None);
+    };
+    let deleted = history::delete_instance(tx, &instance, STEP_ROWS)?;
+    if deleted < STEP_ROWS {
+        deletions::remove(tx, &instance)?;
+        // A new instance of this id may wait for it.
+        tx.effects.turn_claimable_at(tx.now);
+    }
+    Ok(Some(as_u64(deleted)))
+}
+
 fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
+    let mut left = STEP_ROWS;
     for id in ids {
         let messages = unborn_children(tx, id)?
             + orchestrator_queue::delete_instance(tx, id)?
             + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
         kv::delete_instance(tx, id)?;
+        let events = history::delete_instance(tx, id, left)?;
+        left -= events;
+        if left == 0 {
+            deletions::add(tx, id)?;
+        }
         add(
             &mut total,
             &DeleteInstanceResult {
-                events_deleted: as_u64(history::delete_instance(tx, id)?),
+                events_deleted: as_u64(events),
                 executions_deleted: as_u64(executions::delete_instance(tx, id)?),
                 queue_messages_deleted: as_u64(messages),
                 instances_deleted: u64::from(instances::delete(tx, id)?),

@@ -1,4 +1,6 @@
-//! Deletes old executions. The current one, running ones and everything outside histories are never touched.
+//! Deletes old executions. The current one, running ones and everything outside histories are never touched. Works in
+//! steps of a bounded number of rows, each a transaction of its own, so that turns are not held up behind it: an execution
+//! goes when its last events go.
 
 use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 
@@ -7,12 +9,22 @@ use crate::ops::inspect::not_found;
 use crate::tables::{executions, history, instances};
 use crate::tx::{Result, Tx, stored_ms};
 
-pub(crate) fn run(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Result<PruneResult> {
+/// How many rows one transaction deletes at most: some milliseconds of work.
+pub(crate) const STEP_ROWS: usize = 1_000;
+/// How many instances one transaction of a bulk operation looks at.
+const BULK_STEP: usize = 32;
+
+/// What one step did.
+pub(crate) struct Step {
+    pub(crate) result: PruneResult,
+    pub(crate) is_done: bool,
+}
+
+/// One step of pruning an instance.
+pub(crate) fn step(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Result<Step> {
     let current = instances::current_execution(tx, instance)?.ok_or_else(|| not_found(instance))?;
-    let mut result = PruneResult {
-        instances_processed: 1,
-        ..PruneResult::default()
-    };
+    let mut result = PruneResult::default();
+    let mut left = STEP_ROWS;
     let old = executions::prunable(
         tx,
         instance,
@@ -21,10 +33,29 @@ pub(crate) fn run(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Result
         options.completed_before.map(stored_ms),
     )?;
     for execution_id in old {
-        result.events_deleted += as_u64(history::delete_execution(tx, instance, execution_id)?);
+        let deleted = history::delete_some(tx, instance, execution_id, left)?;
+        result.events_deleted += as_u64(deleted);
+        left -= deleted;
+        if left == 0 {
+            return Ok(Step {
+                result,
+                is_done: false,
+            });
+        }
         result.executions_deleted += as_u64(executions::delete(tx, instance, execution_id)?);
+        left -= 1;
+        if left == 0 {
+            return Ok(Step {
+                result,
+                is_done: false,
+            });
+        }
     }
-    Ok(result)
+    result.instances_processed = 1;
+    Ok(Step {
+        result,
+        is_done: true,
+    })
 }
 
 /// Instances of any status that match the filter.
@@ -46,19 +77,28 @@ pub(crate) fn bulk_instances(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec
     Ok(chosen)
 }
 
-/// Prunes these instances; one that was deleted meanwhile is skipped.
+/// Prunes the last of these instances and takes them off the list, as many as one step can; one that was deleted meanwhile
+/// is skipped. Returns those that are left.
 pub(crate) fn bulk_step(
     tx: &Tx<'_>,
-    ids: &[String],
+    mut ids: Vec<String>,
     options: &PruneOptions,
-) -> Result<PruneResult> {
+) -> Result<(Vec<String>, PruneResult)> {
     let mut total = PruneResult::default();
-    for id in ids {
+    for _ in 0..BULK_STEP {
+        let Some(id) = ids.last() else {
+            break;
+        };
         if instances::current_execution(tx, id)?.is_some() {
-            add(&mut total, &run(tx, id, options)?);
+            let step = step(tx, id, options)?;
+            add(&mut total, &step.result);
+            if !step.is_done {
+                break;
+            }
         }
+        ids.pop();
     }
-    Ok(total)
+    Ok((ids, total))
 }
 
 pub(crate) fn add(total: &mut PruneResult, one: &PruneResult) {

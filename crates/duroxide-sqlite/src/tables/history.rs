@@ -119,15 +119,25 @@ pub(crate) fn count_all(tx: &Tx<'_>) -> Result<u64> {
     tx.one("SELECT COUNT(*) FROM history", [], |row| unsigned(row, 0))
 }
 
-/// Deletes one execution's events; returns how many.
-pub(crate) fn delete_execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
+/// Deletes the first events of one execution, at most `max`; returns how many.
+pub(crate) fn delete_some(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    max: usize,
+) -> Result<usize> {
     tx.execute(
-        "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, Unsigned(execution_id)),
+        "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_id IN
+             (SELECT event_id FROM history WHERE instance_id = ?1 AND execution_id = ?2 ORDER BY event_id LIMIT ?3)",
+        (instance, Unsigned(execution_id), i64::try_from(max).unwrap_or(i64::MAX)),
     )
 }
 
-/// Deletes all events of an instance; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
-    tx.execute("DELETE FROM history WHERE instance_id = ?1", [instance])
+/// Deletes events of an instance, at most `max`; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, max: usize) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM history WHERE (instance_id, execution_id, event_id) IN
+             (SELECT instance_id, execution_id, event_id FROM history WHERE instance_id = ?1 LIMIT ?2)",
+        (instance, i64::try_from(max).unwrap_or(i64::MAX)),
+    )
 }

@@ -1,6 +1,7 @@
 //! One file per table; only that file names it. In: values. Out: rows. No rules beyond what one statement says.
 
 pub(crate) mod dead_letters;
+pub(crate) mod deletions;
 pub(crate) mod executions;
 pub(crate) mod history;
 pub(crate) mod instance_locks;

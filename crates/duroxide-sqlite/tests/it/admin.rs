@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use duroxide_core::event::EventKind;
 use duroxide_core::provider::{
     ExecutionMetadata, InstanceFilter, Provider, PruneOptions, WorkItem,
 };
+
+use duroxide_sqlite::SqliteProvider;
 
 use crate::support::*;
 
@@ -189,4 +192,83 @@ async fn pruning_keeps_the_current_execution_and_what_was_asked_for() {
             .await
             .is_err()
     );
+}
+
+/// An instance with this many events.
+async fn long_instance(store: &SqliteProvider, instance: &str, events: u64) {
+    create(store, instance).await;
+    send(store, raised(instance, "go")).await;
+    let (_, token, _) = fetch(store).await.unwrap();
+    let waits = (2..=events).map(|id| {
+        let name = format!("w{id}");
+        event(instance, 1, id, EventKind::ExternalSubscribed { name })
+    });
+    ack(store, &token, 1, waits.collect(), Default::default()).await;
+}
+
+#[tokio::test]
+async fn a_long_history_is_deleted_in_steps_and_counted_whole() {
+    let (store, _clock) = store_with_clock().await;
+    long_instance(&store, "long", 3_500).await;
+    long_instance(&store, "other", 10).await;
+    let ids = ["long".to_owned(), "other".to_owned()];
+    let deleted = admin(&store).delete_instances_atomic(&ids, true).await;
+    let deleted = deleted.unwrap();
+    assert_eq!(
+        (deleted.instances_deleted, deleted.events_deleted),
+        (2, 3_510)
+    );
+    create(&store, "long").await;
+    assert_eq!(store.read("long").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_deletion_cut_short_shows_nothing_and_is_finished_by_the_next_opener() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    long_instance(&store, "long", 20).await;
+    // As a process leaves it that died after the first transaction of a deletion.
+    shell(&path)
+        .execute_batch(
+            "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;
+             INSERT INTO deletions VALUES ('long')",
+        )
+        .unwrap();
+    assert!(store.read("long").await.unwrap().is_empty());
+    send(&store, start("long")).await;
+    assert!(
+        fetch(&store).await.is_none(),
+        "the old history is in the way"
+    );
+    drop(store);
+    let store = file_store(&path).await;
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert!(item.history.is_empty());
+}
+
+#[tokio::test]
+async fn pruning_in_steps_counts_what_it_deleted() {
+    let (store, _clock) = store_with_clock().await;
+    long_instance(&store, "long", 2_500).await;
+    send(&store, raised("long", "end")).await;
+    let (_, token, _) = fetch(&store).await.unwrap();
+    ack(&store, &token, 1, vec![], ended("ContinuedAsNew", "")).await;
+    send(&store, raised("long", "next")).await;
+    let (_, token, _) = fetch(&store).await.unwrap();
+    ack(&store, &token, 2, vec![started_in("long", 2)], named()).await;
+    let options = PruneOptions {
+        keep_last: Some(1),
+        ..PruneOptions::default()
+    };
+    let pruned = admin(&store)
+        .prune_executions("long", options)
+        .await
+        .unwrap();
+    let counts = (
+        pruned.instances_processed,
+        pruned.executions_deleted,
+        pruned.events_deleted,
+    );
+    assert_eq!(counts, (1, 1, 2_500));
 }

@@ -296,3 +296,47 @@ async fn claims_that_wait_while_the_database_is_out_of_reach_are_served_when_it_
     let (item, _, _) = waiting.await.unwrap().unwrap().expect("a turn");
     assert_eq!(item.instance, "a");
 }
+
+#[tokio::test]
+async fn a_damaged_page_costs_its_instance_its_history_and_nobody_else_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "hit").await;
+    drop(store);
+    let file = shell(&path);
+    let page: i64 = file
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'history'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    drop(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = (usize::try_from(page).unwrap() - 1) * 4_096;
+    bytes[at..at + 8].fill(0xFF);
+    std::fs::write(&path, bytes).unwrap();
+
+    let store = file_store(&path).await;
+    send(&store, raised("hit", "1")).await;
+    store.enqueue_for_worker(activity("fine", 1)).await.unwrap();
+    let (item, token, _) = fetch(&store).await.expect("it is handed out");
+    assert_eq!(item.instance, "hit");
+    assert!(item.history_error.is_some(), "and told about");
+    assert!(fetch_work(&store).await.is_some());
+    let refused = store
+        .ack_orchestration_item(
+            &token,
+            1,
+            vec![started("hit")],
+            vec![],
+            vec![],
+            named(),
+            vec![],
+        )
+        .await;
+    assert!(!refused.unwrap_err().is_retryable(), "it cannot be written");
+    assert!(store.read("hit").await.is_err());
+    assert_eq!(admin(&store).list_instances().await.unwrap(), ["hit"]);
+}

@@ -100,10 +100,19 @@ fn strace_works() -> bool {
     probe.is_ok_and(|output| output.status.success())
 }
 
+/// A contributor may go without a tool; a build server may not.
+fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "{why}: run `cargo xtask setup`"
+    );
+    eprintln!("SKIPPED: {why}; `cargo xtask setup` installs what is missing");
+}
+
 /// Runs the child to its end while chosen calls fail.
 async fn under_injected(fault: &str) {
     if !strace_works() {
-        eprintln!("SKIPPED: strace is not there or may not trace");
+        skip("strace is not there or may not trace");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +159,7 @@ async fn syncs_that_fail_now_and_then_are_never_acknowledged() {
 #[tokio::test]
 async fn a_file_that_may_not_grow_fails_commits_until_it_may_again() {
     if Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: prlimit is not there");
+        skip("prlimit is not there");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -114,7 +114,7 @@ async fn files_and_memory_have_the_same_schema() {
         .unwrap();
     assert_eq!(
         schema,
-        "dead_letters executions history instance_locks instances kv_delta kv_store orchestrator_queue sessions worker_queue"
+        "dead_letters deletions executions history instance_locks instances kv_delta kv_store orchestrator_queue sessions worker_queue"
     );
 }
 
@@ -210,4 +210,21 @@ async fn dropping_the_store_ends_its_threads() {
     assert!(threads() > before);
     drop(store);
     assert!(threads() <= before);
+}
+
+#[tokio::test]
+async fn a_schema_that_another_build_changed_while_the_file_was_open_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "a").await;
+    shell(&path)
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let refused = store.enqueue_for_orchestrator(start("b"), None).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.is_retryable() && refused.message.contains("99"),
+        "{refused}"
+    );
 }

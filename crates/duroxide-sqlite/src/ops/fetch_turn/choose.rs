@@ -10,11 +10,12 @@ use semver::Version;
 
 use super::Ask;
 use crate::claim::Handover;
+use crate::known::Damage;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{Batch, Head};
-use crate::tables::{executions, instances, orchestrator_queue};
+use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::{Result, Tx};
 
 /// How many instances one claim looks at in vain at most; the next one goes on where it is put right.
@@ -173,11 +174,16 @@ impl Chosen {
                 return Ok(());
             }
         }
+        // Nobody can be handed messages that cannot be read, and nobody must wait for them.
+        if let Some(Damage::Messages(_)) = tx.damage(instance) {
+            return Ok(());
+        }
         let (candidate, pinned, right) = match examine(tx, ask, instance)? {
             Examined::Stray(stray) => {
                 self.strays.push(stray);
                 return Ok(());
             }
+            Examined::BeingDeleted => return Ok(()),
             Examined::Candidate {
                 candidate,
                 pinned,
@@ -220,6 +226,8 @@ enum Examined {
         lane: String,
     },
     Stray(Orphan),
+    /// What is left of an earlier instance of this id has to go first.
+    BeingDeleted,
 }
 
 fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
@@ -254,6 +262,9 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 },
             },
         });
+    }
+    if deletions::contains(tx, instance)? {
+        return Ok(Examined::BeingDeleted);
     }
     let latest = executions::latest(tx, instance)?;
     let has_execution = latest.is_some();
@@ -291,7 +302,8 @@ fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
     if !aware.known.trusts(instance) {
         return Ok(None);
     }
-    let batch = orchestrator_queue::visible(tx, instance, ask.messages_max)?;
+    let read = orchestrator_queue::visible(tx, instance, ask.messages_max);
+    let batch = super::noting(tx, instance, Damage::Messages, read)?;
     let are_new = batch
         .messages
         .iter()

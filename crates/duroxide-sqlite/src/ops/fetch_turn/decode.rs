@@ -28,6 +28,7 @@ pub(super) fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
         RawHistory::Unchanged(held) => {
             (Ok(Vec::new()), HashMap::new(), TurnHistory::Unchanged(held))
         }
+        RawHistory::Damaged(error) => (Err(error), HashMap::new(), TurnHistory::Loaded),
         RawHistory::Loaded { events, kv } => (
             codec::decode_events(&raw.instance, &events),
             kv,

@@ -20,6 +20,8 @@ use tokio::time::Instant;
 use self::choose::{Candidate, Chosen};
 use crate::ahead::Lease;
 use crate::claim::{Handover, Tried};
+use crate::error::SqliteError;
+use crate::known::Damage;
 use crate::lane::Abilities;
 use crate::lobby::Queue;
 use crate::ops::{abandon_turn, orphans, set_aside};
@@ -80,6 +82,8 @@ enum RawHistory {
         events: Vec<Vec<u8>>,
         kv: HashMap<String, KvEntry>,
     },
+    /// It is on a page that cannot be read.
+    Damaged(SqliteError),
 }
 
 /// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
@@ -211,7 +215,10 @@ fn take(
     }
     let batch = match candidate.ahead.take() {
         Some(batch) => batch,
-        None => orchestrator_queue::visible(tx, &candidate.instance, ask.messages_max)?,
+        None => {
+            let read = orchestrator_queue::visible(tx, &candidate.instance, ask.messages_max);
+            noting(tx, &candidate.instance, Damage::Messages, read)?
+        }
     };
     let token = token::for_turn(&candidate.instance, batch.bounds);
     let lease = Lease {
@@ -227,9 +234,16 @@ fn take(
         Some(handler) => handler.incarnation,
         None => Some(token::turn(&token)?.next_life),
     };
+    let history = match tx.damage(&candidate.instance) {
+        Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
+        _ => {
+            let loaded = load_history(tx, ask, &candidate);
+            noting(tx, &candidate.instance, Damage::History, loaded)?
+        }
+    };
     let turn = RawTurn {
         incarnation,
-        history: load_history(tx, ask, &candidate)?,
+        history,
         instance: candidate.instance,
         token,
         handler: candidate.handler,
@@ -237,6 +251,19 @@ fn take(
         messages: batch.messages,
     };
     Ok((turn, lease))
+}
+
+/// Remembers what cannot be read: the transaction that met it fails as a whole, the next one goes round it.
+fn noting<T>(
+    tx: &Tx<'_>,
+    instance: &str,
+    damage: impl FnOnce(String) -> Damage,
+    read: Result<T>,
+) -> Result<T> {
+    if let (Err(SqliteError::Damaged { detail }), Some(aware)) = (&read, tx.aware()) {
+        aware.known.is_damaged(instance, damage(detail.clone()));
+    }
+    read
 }
 
 fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
