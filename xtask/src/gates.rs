@@ -160,7 +160,6 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
     Ok(())
 }
 
-<<<<<<< HEAD
 /// Any crate of a program can turn these on, for every crate of the program.
 fn serde_features() -> Result<(), String> {
     for feature in ["preserve_order", "arbitrary_precision"] {
@@ -175,7 +174,10 @@ fn serde_features() -> Result<(), String> {
             ]
             .concat(),
         )?;
-=======
+    }
+    Ok(())
+}
+
 /// Each has a lock file of its own: only one crate of a program may link SQLite, and the neighbour decides which.
 fn neighbours() -> Result<(), String> {
     for name in ["sqlx-0.8", "sqlx-0.9", "diesel-2"] {
@@ -183,7 +185,6 @@ fn neighbours() -> Result<(), String> {
         let args = ["run", "--locked", "--manifest-path", &manifest];
         // One folder for all: what they share is built once.
         cargo_with(&args, &[("CARGO_TARGET_DIR", "target/neighbours")])?;
->>>>>>> sqlite
     }
     Ok(())
 }
