@@ -388,7 +388,8 @@ pub trait AtomicOps: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See [`Guard`] and [`Operation`]. After [`StoreError::Retryable`] the same batch may be tried again.
+    /// See [`Guard`] and [`Operation`]. After [`StoreError::Retryable`] the same batch may be tried again; after
+    /// [`StoreError::Unknown`] it may have been applied.
     async fn commit(&self, batch: Batch) -> Result<Vec<u64>, StoreError>;
 
     /// Answers queries from one consistent state, in the order they were asked.

@@ -2,12 +2,16 @@
 
 use thiserror::Error;
 
-/// A store call that failed. Nothing of a failed call is stored.
+/// A store call that failed. Nothing of a failed call is stored, except where [`Unknown`](Self::Unknown) says that this
+/// cannot be told.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The same call may succeed later: the store is busy or out of reach.
     #[error("{0}")]
     Retryable(String),
+    /// The store broke down while it wrote: the call took effect or it did not. Whoever tries again guards against both.
+    #[error("{0}; whether it took effect is not known")]
+    Unknown(String),
     /// The same call will fail again.
     #[error("{0}")]
     Permanent(String),

@@ -147,9 +147,11 @@ impl TopicWatch {
 impl Drop for TopicWatch {
     fn drop(&mut self) {
         let mut topics = self.wakeups.topics();
+        // Given up under the lock, so that of several watches that end at once one is the last.
+        self.receiver = watch::channel(()).1;
         if topics
             .get(&self.topic)
-            .is_some_and(|sender| sender.receiver_count() <= 1)
+            .is_some_and(|sender| sender.receiver_count() == 0)
         {
             topics.remove(&self.topic);
         }
@@ -161,5 +163,30 @@ impl fmt::Debug for TopicWatch {
         f.debug_struct("TopicWatch")
             .field("topic", &self.topic)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn a_topic_is_forgotten_with_its_last_watch() {
+        let wakeups = Arc::<Wakeups>::default();
+        for _ in 0..200 {
+            let both = Barrier::new(2);
+            let watches = [wakeups.watch("topic"), wakeups.watch("topic")];
+            std::thread::scope(|scope| {
+                for watch in watches {
+                    scope.spawn(|| {
+                        both.wait();
+                        drop(watch);
+                    });
+                }
+            });
+            assert!(wakeups.topics().is_empty());
+        }
     }
 }

@@ -56,7 +56,8 @@ pub enum Capability {
 }
 
 impl Capability {
-    fn without_it(self) -> &'static str {
+    /// Why a case cannot run without it.
+    pub(crate) fn without_it(self) -> &'static str {
         match self {
             Self::Management => "the store has no administrative half",
             Self::ShortPoll => "the store long-polls",
@@ -82,14 +83,14 @@ impl Capability {
     }
 }
 
-/// Why a case with these needs cannot run here, or `None` if it can.
+/// The first of these needs that is not met here, or `None` if the case can run.
 pub(crate) async fn missing(
     factory: &dyn ProviderFactory,
     needs: &[Capability],
-) -> Option<&'static str> {
+) -> Option<Capability> {
     for need in needs {
         if !offered(factory, *need).await {
-            return Some(need.without_it());
+            return Some(*need);
         }
     }
     None

@@ -54,6 +54,11 @@ pub trait ProviderFactory: Sync + Send {
         false
     }
 
+    /// What the store must be able to do: a case that finds it missing fails instead of being skipped.
+    fn must_offer(&self) -> &'static [Capability] {
+        &[]
+    }
+
     /// Whether a fetch waits for work up to its `poll_timeout`.
     fn long_polls(&self) -> bool {
         false

@@ -186,7 +186,10 @@ pub async fn run_case(case: Case, factory: Arc<dyn ProviderFactory>) -> Outcome 
     let began = Instant::now();
     let attempt = tokio::spawn(async move {
         match missing(&*factory, case.requires).await {
-            Some(reason) => Verdict::Skipped(reason.to_owned()),
+            Some(need) if factory.must_offer().contains(&need) => {
+                Verdict::Failed(format!("{}, though it must", need.without_it()))
+            }
+            Some(need) => Verdict::Skipped(need.without_it().to_owned()),
             None => {
                 (case.run)(factory).await;
                 Verdict::Passed

@@ -41,7 +41,7 @@ impl Error {
     pub(super) fn at(self, operation: &str) -> ProviderError {
         let message = self.to_string();
         match self {
-            Self::Store(StoreError::Retryable(_)) | Self::Contended(_) => {
+            Self::Store(StoreError::Retryable(_) | StoreError::Unknown(_)) | Self::Contended(_) => {
                 ProviderError::retryable(operation, message)
             }
             Self::Store(StoreError::LeaseLost(_)) => {

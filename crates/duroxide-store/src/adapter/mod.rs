@@ -137,6 +137,19 @@ impl RedbProvider {
         let store = crate::redb::RedbStore::open_with(path, options)?;
         Ok(Self::over("redb", store))
     }
+
+    /// Opens the file, or makes it, on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
+    pub async fn open_async(
+        path: impl AsRef<std::path::Path>,
+        options: crate::redb::RedbOptions,
+    ) -> Result<Self, crate::StoreError> {
+        let store = crate::redb::RedbStore::open_async(path, options).await?;
+        Ok(Self::over("redb", store))
+    }
 }
 
 /// Notices of one instance's commits.

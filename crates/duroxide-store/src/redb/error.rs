@@ -27,6 +27,18 @@ impl Trouble {
     }
 }
 
+impl Trouble {
+    /// Whether the file failed, so that redb wants it to be opened again.
+    pub(super) fn needs_reopening(&self) -> bool {
+        matches!(
+            self,
+            Self::Broken(
+                ::redb::Error::Io(_) | ::redb::Error::PreviousIo | ::redb::Error::LockPoisoned(_)
+            )
+        )
+    }
+}
+
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
@@ -49,5 +61,6 @@ broken!(
     TransactionError,
     CommitError,
     DatabaseError,
-    SetDurabilityError
+    SetDurabilityError,
+    CompactionError
 );

@@ -5,11 +5,14 @@ mod answer;
 mod backlog;
 mod commit;
 mod error;
+mod file;
 mod group;
 mod grouped;
 mod messages;
 mod single;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fmt;
@@ -18,12 +21,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use ::redb::{Database, ReadableDatabase, ReadableTable};
+use ::redb::ReadableDatabase;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use self::error::{Result, Trouble};
-use self::tables::{FORMAT, Tables, Views};
+use self::file::File;
+use self::tables::Views;
 use self::writer::{Job, Writer};
 use crate::atomic::{Answer, AtomicOps, Batch, Query};
 use crate::clock::StoreClock;
@@ -53,6 +57,9 @@ pub struct RedbOptions {
     pub clock: StoreClock,
     /// How much of the file is kept in memory at most, in bytes.
     pub cache_bytes: usize,
+    /// Whether a file that was not closed well opens at once, at the price of more writing in every commit. Otherwise the
+    /// whole file is read then, about a second per gigabyte.
+    pub quick_repair: bool,
 }
 
 /// Memory for the file, unless configured otherwise.
@@ -64,6 +71,7 @@ impl Default for RedbOptions {
             durability: Durability::default(),
             clock: StoreClock::default(),
             cache_bytes: DEFAULT_CACHE_BYTES,
+            quick_repair: false,
         }
     }
 }
@@ -75,14 +83,18 @@ pub struct RedbStore {
 }
 
 struct Inner {
-    db: Arc<Database>,
+    file: Arc<File>,
     clock: StoreClock,
     wakeups: Arc<Wakeups>,
     writer: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
 }
 
 impl RedbStore {
-    /// Opens the file, or makes it. Blocks while a file that was not closed well is checked.
+    /// Opens the file, or makes it. Blocks while a file that was not closed well is checked; on an async thread use
+    /// [`open_async`](Self::open_async).
+    ///
+    /// After a failure of the disk the store opens the file again by itself, with growing pauses, and answers with
+    /// [`StoreError::Retryable`] meanwhile.
     ///
     /// # Errors
     ///
@@ -101,15 +113,34 @@ impl RedbStore {
         path: impl AsRef<Path>,
         options: RedbOptions,
     ) -> std::result::Result<Self, StoreError> {
-        let db = open(path.as_ref()).map_err(Trouble::into_store_error)?;
-        let db = Arc::new(db);
+        let file = File::at(path.as_ref(), options.cache_bytes);
+        Self::over(file.map_err(Trouble::into_store_error)?, options)
+    }
+
+    /// Opens the file like [`open_with`](Self::open_with), on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub async fn open_async(
+        path: impl AsRef<Path>,
+        options: RedbOptions,
+    ) -> std::result::Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        let opened = tokio::task::spawn_blocking(move || Self::open_with(path, options)).await;
+        opened.map_err(|error| StoreError::Retryable(error.to_string()))?
+    }
+
+    fn over(file: File, options: RedbOptions) -> std::result::Result<Self, StoreError> {
+        let file = Arc::new(file);
         let wakeups = Arc::<Wakeups>::default();
         options.clock.attach(&wakeups);
         let writer = Writer {
-            db: Arc::clone(&db),
+            file: Arc::clone(&file),
             clock: options.clock.clone(),
             wakeups: Arc::clone(&wakeups),
             durability: options.durability,
+            quick_repair: options.quick_repair,
         };
         let (jobs, inbox) = channel();
         let thread = std::thread::Builder::new()
@@ -118,12 +149,22 @@ impl RedbStore {
             .map_err(|error| StoreError::Retryable(error.to_string()))?;
         Ok(Self {
             inner: Arc::new(Inner {
-                db,
+                file,
                 clock: options.clock,
                 wakeups,
                 writer: Mutex::new(Some((jobs, thread))),
             }),
         })
+    }
+
+    /// Gives unused space of the file back to the file system. The store answers nothing else meanwhile: for a maintenance
+    /// window. Returns whether anything was given back.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Retryable`] if the disk fails.
+    pub async fn compact(&self) -> std::result::Result<bool, StoreError> {
+        self.submit(Job::Compact).await
     }
 
     async fn submit<T>(
@@ -138,27 +179,6 @@ impl RedbStore {
 
 fn stopped() -> StoreError {
     StoreError::Retryable("the store's writer has stopped".to_owned())
-}
-
-fn open(path: &Path) -> Result<Database> {
-    let db = Database::create(path)?;
-    let txn = db.begin_write()?;
-    {
-        let mut tables = Tables::open(&txn)?;
-        let format = tables.numbers.get("format")?.map(|format| format.value());
-        match format {
-            Some(FORMAT) => {}
-            Some(other) => {
-                let text = format!("the file has format {other}, this build reads {FORMAT}");
-                return Err(StoreError::Permanent(text).into());
-            }
-            None => {
-                tables.numbers.insert("format", FORMAT)?;
-            }
-        }
-    }
-    txn.commit()?;
-    Ok(db)
 }
 
 impl Inner {
@@ -200,9 +220,10 @@ impl AtomicOps for RedbStore {
     }
 
     async fn query(&self, queries: Vec<Query>) -> std::result::Result<Vec<Answer>, StoreError> {
-        let db = Arc::clone(&self.inner.db);
+        let file = Arc::clone(&self.inner.file);
         let now_ms = self.now_ms();
         let read = move || -> Result<Vec<Answer>> {
+            let db = file.database()?;
             let views = Views::open(&db.begin_read()?)?;
             let answers = queries
                 .iter()
@@ -211,6 +232,10 @@ impl AtomicOps for RedbStore {
         };
         let answers = tokio::task::spawn_blocking(read).await;
         let answers = answers.map_err(|error| StoreError::Retryable(error.to_string()))?;
+        if answers.as_ref().is_err_and(Trouble::needs_reopening) {
+            // The writer may have nothing to do for a while; it is told.
+            self.inner.send(Job::Reopen)?;
+        }
         answers.map_err(Trouble::into_store_error)
     }
 

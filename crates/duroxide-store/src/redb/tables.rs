@@ -97,5 +97,10 @@ tables! {
     }
 }
 
+/// The one table that is read before the format is known.
+pub(super) fn numbers() -> TableDefinition<'static, Text, u64> {
+    definition::numbers
+}
+
 /// What `numbers["format"]` must say.
 pub(super) const FORMAT: u64 = 2;

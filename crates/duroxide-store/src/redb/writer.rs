@@ -1,20 +1,22 @@
 //! The one writer. A thread takes whatever has queued up, runs the jobs one by one inside one transaction, commits once
 //! and answers all: a lone job commits at once, a burst shares one flush to disk.
 //!
-//! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If the file fails
-//! in the middle, the transaction is given up and the jobs run again one by one.
+//! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If one cannot be done,
+//! the transaction is given up and the jobs run again one by one. If the file fails, all are told, and the file is opened
+//! again.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use ::redb::Database;
 use tokio::sync::oneshot;
 
 use super::Durability;
 use super::commit;
 use super::error::{Result, Trouble};
+use super::file::File;
 use super::tables::Tables;
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
@@ -29,9 +31,16 @@ const GROUP_MAX: usize = 512;
 /// Longest time for which a relaxed commit stays in memory only.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
+/// Shortest and longest pause between two tries to open the file again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
+const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(2);
+
 pub(super) enum Job {
     Commit(Batch, Reply<Vec<u64>>),
     Claim(Claim, Reply<Attempt<Vec<Claimed>>>),
+    Compact(Reply<bool>),
+    /// A reader found that the file failed.
+    Reopen,
 }
 
 /// A job that ran, waiting for the transaction to be on disk.
@@ -41,11 +50,36 @@ enum Done {
     Refused(StoreError),
 }
 
+/// How a group of jobs went.
+enum Went {
+    Wrote,
+    Read,
+    /// The file failed, or the code that writes it did.
+    Broke,
+}
+
+/// Why a transaction came to nothing.
+struct GivenUp {
+    trouble: Trouble,
+    /// Whether it failed in the last step, so that nobody knows whether it is on disk.
+    at_commit: bool,
+}
+
+impl From<Trouble> for GivenUp {
+    fn from(trouble: Trouble) -> Self {
+        Self {
+            trouble,
+            at_commit: false,
+        }
+    }
+}
+
 pub(super) struct Writer {
-    pub(super) db: Arc<Database>,
+    pub(super) file: Arc<File>,
     pub(super) clock: StoreClock,
     pub(super) wakeups: Arc<Wakeups>,
     pub(super) durability: Durability,
+    pub(super) quick_repair: bool,
 }
 
 impl Writer {
@@ -58,41 +92,125 @@ impl Writer {
                 None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(patience) => jobs.recv_timeout(patience),
             };
+            let mut went = Went::Read;
             match first {
                 Ok(first) => {
                     let rest = jobs.try_iter().take(GROUP_MAX - 1);
-                    let group = std::iter::once(first).chain(rest).collect();
-                    if self.work(group) && self.durability == Durability::Relaxed {
-                        unflushed = unflushed.or_else(|| Some(Instant::now()));
-                    }
+                    let group: Vec<_> = std::iter::once(first).chain(rest).collect();
+                    // A panic answers the jobs by dropping them; the next ones find the file opened again.
+                    let working = AssertUnwindSafe(|| self.work(group));
+                    went = std::panic::catch_unwind(working).unwrap_or(Went::Broke);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    self.flush_if(unflushed.is_some());
+                    if unflushed.is_some() {
+                        let _ = self.flush();
+                    }
                     return;
                 }
             }
+            if matches!(went, Went::Wrote) && self.durability == Durability::Relaxed {
+                unflushed = unflushed.or_else(|| Some(Instant::now()));
+            }
             if unflushed.is_some_and(|since| since.elapsed() >= FLUSH_AFTER) {
-                self.flush_if(true);
-                unflushed = None;
+                match self.flush() {
+                    Ok(()) => unflushed = None,
+                    Err(trouble) if trouble.needs_reopening() => went = Went::Broke,
+                    // Tried again with the next flush.
+                    Err(_) => unflushed = Some(Instant::now()),
+                }
+            }
+            if matches!(went, Went::Broke) {
+                if unflushed.take().is_some() {
+                    tracing::error!(target: "duroxide::providers::redb", "relaxed commits of the last moment may be lost");
+                }
+                if !self.recover(jobs) {
+                    return;
+                }
             }
         }
     }
 
-    fn flush_if(&self, needed: bool) {
+    fn flush(&self) -> Result<()> {
         let flush = || -> Result<()> {
-            let mut txn = self.db.begin_write()?;
+            let mut txn = self.file.database()?.begin_write()?;
             txn.set_durability(::redb::Durability::Immediate)?;
             Ok(txn.commit()?)
         };
-        if needed && let Err(trouble) = flush() {
-            let error = trouble.into_store_error();
-            tracing::error!(target: "duroxide::providers::redb", %error, "relaxed commits could not be flushed");
-        }
+        flush().inspect_err(|trouble| {
+            tracing::error!(target: "duroxide::providers::redb", ?trouble, "relaxed commits could not be flushed");
+        })
     }
 
-    /// Runs a group of jobs and answers them; returns whether anything was written.
-    fn work(&self, jobs: Vec<Job>) -> bool {
+    /// Opens the file again, as often as it takes; jobs that come meanwhile hear that they may try again. Returns whether
+    /// anybody still needs it.
+    fn recover(&self, jobs: &Receiver<Job>) -> bool {
+        let mut pause = REOPEN_PAUSE;
+        loop {
+            let opening = AssertUnwindSafe(|| self.file.reopen());
+            match std::panic::catch_unwind(opening) {
+                Ok(Ok(())) => break,
+                Ok(Err(trouble)) => {
+                    let error = trouble.into_store_error();
+                    tracing::error!(target: "duroxide::providers::redb", %error, "the file cannot be opened again yet");
+                }
+                Err(_) => {}
+            }
+            let until = Instant::now() + pause;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                match jobs.recv_timeout(left) {
+                    Ok(job) => {
+                        let away = "the file is being opened again after a failure".to_owned();
+                        job.answer(Done::Refused(StoreError::Retryable(away)));
+                    }
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return false,
+                }
+            }
+            pause = (pause * 2).min(REOPEN_PAUSE_MAX);
+        }
+        tracing::warn!(target: "duroxide::providers::redb", "the file was opened again after a failure");
+        self.wakeups.wake_all();
+        true
+    }
+
+    /// Runs a group of jobs and answers them.
+    fn work(&self, jobs: Vec<Job>) -> Went {
+        let mut went = Went::Read;
+        let (apart, jobs): (Vec<_>, Vec<_>) = jobs
+            .into_iter()
+            .partition(|job| matches!(job, Job::Compact(_) | Job::Reopen));
+        if !jobs.is_empty() {
+            went = self.work_together(jobs);
+        }
+        for job in apart {
+            match job {
+                Job::Compact(reply) => {
+                    let compacted = self.compact();
+                    drop(reply.send(compacted.map_err(Trouble::into_store_error)));
+                }
+                // The database may have been opened again since the reader saw it fail.
+                _ if self.flush().is_err_and(|trouble| trouble.needs_reopening()) => {
+                    went = Went::Broke;
+                }
+                _ => {}
+            }
+        }
+        went
+    }
+
+    fn compact(&self) -> Result<bool> {
+        let Some(mut db) = self.file.take() else {
+            let away = "the file is being opened again".to_owned();
+            return Err(StoreError::Retryable(away).into());
+        };
+        let compacted = db.compact();
+        self.file.put(db);
+        Ok(compacted?)
+    }
+
+    fn work_together(&self, jobs: Vec<Job>) -> Went {
         let mut wake = BTreeSet::new();
         match self.transact(&jobs, &mut wake) {
             Ok((done, written)) => {
@@ -100,31 +218,64 @@ impl Writer {
                 for (job, done) in jobs.into_iter().zip(done) {
                     job.answer(done);
                 }
-                written
+                match written {
+                    true => Went::Wrote,
+                    false => Went::Read,
+                }
             }
-            Err(trouble) if jobs.len() == 1 => {
-                let error = trouble.into_store_error();
+            Err(given_up) if given_up.trouble.needs_reopening() => {
+                let unknown = given_up.at_commit;
+                let text = given_up.trouble.into_store_error().to_string();
+                for job in jobs {
+                    let error = match unknown && matches!(job, Job::Commit(..)) {
+                        true => StoreError::Unknown(text.clone()),
+                        false => StoreError::Retryable(text.clone()),
+                    };
+                    job.answer(Done::Refused(error));
+                }
+                Went::Broke
+            }
+            Err(given_up) if jobs.len() == 1 => {
+                let error = given_up.trouble.into_store_error();
                 for job in jobs {
                     job.answer(Done::Refused(error.clone()));
                 }
-                false
+                Went::Read
             }
-            Err(_) => {
-                let mut written = false;
-                for job in jobs {
-                    written |= self.work(vec![job]);
-                }
-                written
-            }
+            Err(_) => self.work_apart(jobs),
         }
     }
 
-    fn transact(&self, jobs: &[Job], wake: &mut BTreeSet<String>) -> Result<(Vec<Done>, bool)> {
-        let mut txn = self.db.begin_write()?;
-        txn.set_durability(match self.durability {
+    /// One of the jobs cannot be done; the others are.
+    fn work_apart(&self, jobs: Vec<Job>) -> Went {
+        let mut went = Went::Read;
+        for job in jobs {
+            if matches!(went, Went::Broke) {
+                let text = "the file failed before it was this job's turn".to_owned();
+                job.answer(Done::Refused(StoreError::Retryable(text)));
+                continue;
+            }
+            match self.work_together(vec![job]) {
+                Went::Read => {}
+                other => went = other,
+            }
+        }
+        went
+    }
+
+    fn transact(
+        &self,
+        jobs: &[Job],
+        wake: &mut BTreeSet<String>,
+    ) -> std::result::Result<(Vec<Done>, bool), GivenUp> {
+        let db = self.file.database()?;
+        let mut txn = db.begin_write().map_err(Trouble::from)?;
+        let durability = match self.durability {
             Durability::Full => ::redb::Durability::Immediate,
             Durability::Relaxed => ::redb::Durability::None,
-        })?;
+        };
+        txn.set_durability(durability).map_err(Trouble::from)?;
+        txn.set_quick_repair(self.quick_repair);
         let mut done = Vec::with_capacity(jobs.len());
         let mut written = false;
         {
@@ -136,14 +287,17 @@ impl Writer {
                         done.push(result);
                     }
                     Err(Trouble::Refused(error)) => done.push(Done::Refused(error)),
-                    Err(broken) => return Err(broken),
+                    Err(broken) => return Err(broken.into()),
                 }
             }
         }
         if written {
-            txn.commit()?;
+            txn.commit().map_err(|error| GivenUp {
+                trouble: error.into(),
+                at_commit: true,
+            })?;
         } else {
-            txn.abort()?;
+            txn.abort().map_err(Trouble::from)?;
         }
         Ok((done, written))
     }
@@ -170,6 +324,7 @@ impl Writer {
                 let (attempt, written) = commit::claim(tables, claim, now_ms)?;
                 Ok((Done::Claimed(attempt), written))
             }
+            Job::Compact(_) | Job::Reopen => unreachable!("done apart from transactions"),
         }
     }
 
@@ -195,7 +350,11 @@ impl Job {
             (Self::Claim(_, reply), Done::Claimed(attempt)) => drop(reply.send(Ok(attempt))),
             (Self::Commit(_, reply), Done::Refused(error)) => drop(reply.send(Err(error))),
             (Self::Claim(_, reply), Done::Refused(error)) => drop(reply.send(Err(error))),
-            (Self::Commit(..), Done::Claimed(_)) | (Self::Claim(..), Done::Counts(_)) => {
+            (Self::Compact(reply), Done::Refused(error)) => drop(reply.send(Err(error))),
+            (Self::Reopen, _) => {}
+            (Self::Commit(..), Done::Claimed(_))
+            | (Self::Claim(..), Done::Counts(_))
+            | (Self::Compact(_), _) => {
                 unreachable!("a job is answered in kind")
             }
         }

@@ -309,7 +309,8 @@ async fn paused_time_jumps_to_what_is_due() {
 
 #[tokio::test]
 async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
-    let provider = MemoryProvider::new();
+    let clock = ManualClock::at(1_000);
+    let provider = MemoryProvider::with_clock(&clock);
     provider
         .enqueue_for_orchestrator(start("a"), None)
         .await
@@ -319,6 +320,7 @@ async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
         .await
         .unwrap()
         .unwrap();
+    clock.advance(Duration::from_millis(1));
     let late = provider
         .ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![])
         .await;

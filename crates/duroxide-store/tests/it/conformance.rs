@@ -158,6 +158,22 @@ impl<K: Shop> ProviderFactory for Factory<K> {
         true
     }
 
+    fn must_offer(&self) -> &'static [Capability] {
+        &[
+            Capability::Management,
+            Capability::DeadLetters,
+            Capability::BatchedTurns,
+            Capability::BatchedWork,
+            Capability::MessageAttempts,
+            Capability::LostWork,
+            Capability::Watch,
+            Capability::Handlers,
+            Capability::Bounds,
+            Capability::ReadyWork,
+            Capability::Incarnations,
+        ]
+    }
+
     fn long_polls(&self) -> bool {
         true
     }

@@ -12,5 +12,6 @@ mod crash;
 #[cfg(feature = "redb")]
 mod differential;
 mod example;
+mod faults;
 mod store_conformance;
 mod words;

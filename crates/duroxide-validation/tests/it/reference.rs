@@ -176,6 +176,15 @@ impl ProviderFactory for Memory {
         )
     }
 
+    fn must_offer(&self) -> &'static [Capability] {
+        &[
+            Capability::Handlers,
+            Capability::Bounds,
+            Capability::ReadyWork,
+            Capability::Incarnations,
+        ]
+    }
+
     fn long_polls(&self) -> bool {
         true
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 
 use super::{Flaw, Mutant};
@@ -124,6 +124,9 @@ impl ProviderAdmin for Mutant {
         if self.has(Flaw::BulkDeletesAll) {
             return self.delete_everything().await;
         }
+        if self.has(Flaw::BulkTakesNewest) {
+            return self.delete_newest(filter).await;
+        }
         self.reference().delete_instance_bulk(filter).await
     }
 
@@ -148,6 +151,10 @@ impl ProviderAdmin for Mutant {
         self.reference()
             .prune_executions_bulk(filter, options)
             .await
+    }
+
+    async fn list_ready_work(&self, limit: u32) -> Result<Option<Vec<ReadyWork>>> {
+        self.ready_work(limit).await
     }
 
     async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>> {

@@ -42,6 +42,10 @@ impl ProviderFactory for Flawed {
         self.reference.supports(capability)
     }
 
+    fn must_offer(&self) -> &'static [Capability] {
+        self.reference.must_offer()
+    }
+
     fn long_polls(&self) -> bool {
         self.reference.long_polls()
     }

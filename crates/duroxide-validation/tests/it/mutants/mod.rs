@@ -4,6 +4,7 @@
 //! that a real store has made or could make.
 
 mod admin;
+mod contract;
 mod factory;
 mod matrix;
 mod notes;
@@ -138,6 +139,20 @@ flaws! {
     LifePerId: "all lives of an id are told as one";
     WorkNamesNoLife: "an activity names a life that nobody has";
     ResultsReachAnyLife: "a child's result is delivered to whoever has the parent's id";
+    IgnoresHandlers: "an instance goes to a node without its code";
+    PassedOverIsAnAttempt: "to be passed over for want of code counts as an attempt";
+    OnlyTheFirstIsLookedAt: "what a node cannot run stands in its way";
+    CancelOpensNothing: "a request to cancel does not open an instance without code";
+    CancelOpensAtOnce: "a request to cancel opens an instance before its time";
+    IgnoresActivityNames: "an activity goes to a node without its code";
+    IgnoresMessageBound: "a claim takes all messages it may, not those it was asked for";
+    IgnoresSessionBound: "a claim takes all sessions it finds";
+    StampsAtOnce: "what is to be claimed at once gets a time stamp";
+    UnreadableResultIsLost: "nobody is told of a result that cannot be read";
+    DropsEarlyQueueMessages: "a queue message that arrives before its start is dropped";
+    BulkTakesNewest: "bulk deletion with a limit takes the newest";
+    ReadyWorkNewestFirst: "ready work is listed newest first";
+    ReadyWorkUncounted: "ready work is not counted";
     AheadUnleased: "a turn taken ahead holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";

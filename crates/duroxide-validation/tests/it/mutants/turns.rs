@@ -178,6 +178,7 @@ impl Mutant {
             notes.open_turns.insert(token.clone());
             notes.real_token = self.has(Flaw::OneTokenForAll).then(|| token.clone());
         }
+        self.strip(&mut item.messages);
         match self.flaw {
             Flaw::OneTokenForAll => SHARED_TOKEN.clone_into(&mut token),
             Flaw::ReversesMessages => item.messages.reverse(),
@@ -205,9 +206,12 @@ impl Mutant {
         Ok(())
     }
 
-    pub(super) async fn claim_batch(&self, mut claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+    pub(super) async fn claim_batch(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        let claim = self.as_turn_claim(claim);
         match self.flaw {
-            Flaw::BatchTooLarge => claim.max += 1,
+            Flaw::PassedOverIsAnAttempt | Flaw::OnlyTheFirstIsLookedAt => {
+                return self.claim_looking(claim).await;
+            }
             Flaw::TrustsCache => return self.claim_trusting(claim, |_, _| true).await,
             Flaw::ConfirmsAnyLife => {
                 let right_length = |held: CachedHistory, turn: &ClaimedTurn| {
@@ -221,7 +225,11 @@ impl Mutant {
             Flaw::AheadUnleased if claim.ahead => return self.claim_unleased(claim).await,
             _ => {}
         }
-        self.inner.claim_turns(claim).await
+        let mut turns = self.inner.claim_turns(claim).await?;
+        turns
+            .iter_mut()
+            .for_each(|turn| self.strip(&mut turn.item.messages));
+        Ok(turns)
     }
 
     async fn claim_unleased(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
@@ -438,10 +446,16 @@ impl Mutant {
         };
         let instance = item.target_instance().to_owned();
         let early = !item.is_start() && self.inner.read_outcome(&instance).await?.is_none();
-        if early && self.has(Flaw::DropsEarlyMessages) {
+        let is_queued = matches!(item, WorkItem::QueueMessage { .. });
+        let drops = self.has(Flaw::DropsEarlyMessages)
+            || (is_queued && self.has(Flaw::DropsEarlyQueueMessages));
+        if early && drops {
             return Ok(());
         }
-        if early && !matches!(item, WorkItem::QueueMessage { .. }) {
+        if delay.is_none() && self.has(Flaw::StampsAtOnce) {
+            return self.enqueue_stamped(item).await;
+        }
+        if early && !is_queued {
             self.notes.lock().orphans.insert(instance);
         }
         self.inner.enqueue_for_orchestrator(item, delay).await

@@ -119,10 +119,8 @@ impl Mutant {
         }
     }
 
-    pub(super) async fn claim_works(&self, mut claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
-        if self.has(Flaw::BatchTooLarge) {
-            claim.max += 1;
-        }
+    pub(super) async fn claim_works(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
+        let claim = self.as_work_claim(claim);
         let mut works = self.inner.claim_work(claim).await?;
         if self.has(Flaw::WorkNamesNoLife) {
             let nobody = Some(Incarnation::from_random(0));

@@ -1,0 +1,194 @@
+//! What the file does when its disk fails, over a disk that fails on demand.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::redb::backends::InMemoryBackend;
+use ::redb::{Builder, Database, StorageBackend, TableDefinition};
+
+use super::file::File;
+use super::{RedbOptions, RedbStore};
+use crate::error::StoreError;
+use crate::metadata::MetadataStore as _;
+use crate::queue::{Claim, MessageQueue as _, NewMessage, Queue};
+
+const MAIL: Queue = Queue::single("mail");
+
+/// A disk in memory that fails the next writes if told to, and outlives whoever has it open.
+#[derive(Debug, Clone)]
+struct Disk {
+    content: Arc<Mutex<InMemoryBackend>>,
+    failures: Arc<AtomicU32>,
+}
+
+impl Disk {
+    fn new() -> Self {
+        Self {
+            content: Arc::new(Mutex::new(InMemoryBackend::new())),
+            failures: Arc::default(),
+        }
+    }
+
+    fn fail(&self, times: u32) {
+        self.failures.store(times, Ordering::SeqCst);
+    }
+
+    fn on<T>(&self, act: impl FnOnce(&InMemoryBackend) -> io::Result<T>) -> io::Result<T> {
+        act(&self.content.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, act: impl FnOnce(&InMemoryBackend) -> io::Result<T>) -> io::Result<T> {
+        let counted = self
+            .failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            });
+        match counted {
+            Ok(_) => Err(io::Error::other("no space left")),
+            Err(_) => self.on(act),
+        }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.on(StorageBackend::len)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.on(|disk| disk.read(offset, out))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.write(|disk| disk.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.write(StorageBackend::sync_data)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        Disk::write(self, |disk| StorageBackend::write(disk, offset, data))
+    }
+}
+
+fn store_on(disk: &Disk) -> RedbStore {
+    let disk = disk.clone();
+    let file = File::opened_by(move || Builder::new().create_with_backend(disk.clone()));
+    RedbStore::over(file.unwrap(), RedbOptions::default()).unwrap()
+}
+
+/// Tries until the store answers; a store that does not recover runs into the test's limit.
+async fn put_at_last(store: &RedbStore, key: &str) -> u32 {
+    let mut failed = 0;
+    loop {
+        match store.put("s", key, vec![1]).await {
+            Ok(()) => return failed,
+            Err(StoreError::Retryable(_) | StoreError::Unknown(_)) => failed += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_failed_once_is_used_again() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    store.put("s", "before", vec![1]).await.unwrap();
+    disk.fail(1);
+    let failed = put_at_last(&store, "after").await;
+    assert!(failed > 0, "the failure was told");
+    for key in ["before", "after"] {
+        assert_eq!(store.get("s", key).await.unwrap(), Some(vec![1]), "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fails_for_a_while_is_used_again() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    store.put("s", "before", vec![1]).await.unwrap();
+    disk.fail(9);
+    put_at_last(&store, "after").await;
+    assert_eq!(store.get("s", "before").await.unwrap(), Some(vec![1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_broke_off_is_told_as_unknown() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    store.put("s", "before", vec![1]).await.unwrap();
+    disk.fail(1);
+    let error = store.put("s", "broken", vec![1]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_works_after_a_failure() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    store
+        .enqueue(&MAIL, NewMessage::new("anna", "hello"))
+        .await
+        .unwrap();
+    disk.fail(1);
+    put_at_last(&store, "k").await;
+    let claimed = store.claim(Claim::one(MAIL, 1_000)).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_can_be_compacted_while_it_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let store = RedbStore::open_async(&path, RedbOptions::default())
+        .await
+        .unwrap();
+    store.put("s", "k", vec![7; 4_000_000]).await.unwrap();
+    store.delete("s", "k").await.unwrap();
+    let before = std::fs::metadata(&path).unwrap().len();
+    store.compact().await.unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() < before);
+    store.put("s", "k", vec![8]).await.unwrap();
+    assert_eq!(store.get("s", "k").await.unwrap(), Some(vec![8]));
+}
+
+#[tokio::test]
+async fn a_file_of_another_format_or_program_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.redb");
+    let table: TableDefinition<'_, &str, &str> = TableDefinition::new("theirs");
+    let numbers: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+    let db = Database::create(&foreign).unwrap();
+    let txn = db.begin_write().unwrap();
+    txn.open_table(table).unwrap().insert("k", "v").unwrap();
+    txn.commit().unwrap();
+    drop(db);
+    let older = folder.path().join("older.redb");
+    let db = Database::create(&older).unwrap();
+    let txn = db.begin_write().unwrap();
+    txn.open_table(numbers)
+        .unwrap()
+        .insert("format", 1)
+        .unwrap();
+    // A table of the older format that today's definition does not fit.
+    let groups: TableDefinition<'_, &str, &str> = TableDefinition::new("groups");
+    txn.open_table(groups).unwrap();
+    txn.commit().unwrap();
+    drop(db);
+    let text = folder.path().join("text.redb");
+    std::fs::write(
+        &text,
+        "not a database at all, but long enough to have a header",
+    )
+    .unwrap();
+    for path in [foreign, older, text] {
+        let error = RedbStore::open(&path).unwrap_err();
+        assert!(
+            matches!(error, StoreError::Permanent(_)),
+            "{path:?}: {error:?}"
+        );
+    }
+}

@@ -1,0 +1,397 @@
+//! The adapter over a store that fails, or holds what does not decode: only what is hit suffers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::{
+    ExecutionMetadata, InstanceFilter, Provider, ProviderAdmin, PruneOptions, TagFilter, TurnClaim,
+    WorkClaim,
+};
+use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_store::memory::MemoryStore;
+use duroxide_store::{
+    Answer, AtomicOps, Batch, Claim, Claimed, ManualClock, MessageQueue, MetadataStore, NewMessage,
+    Operation, Query, Queue, StoreError, StoreProvider, TopicWatch,
+};
+
+const LOCK: Duration = Duration::from_secs(30);
+
+/// A memory store that fails on demand and counts what it is asked for.
+struct Faulty {
+    inner: MemoryStore,
+    /// Entity whose events cannot be read.
+    corrupt: Option<&'static str>,
+    failing_commits: AtomicUsize,
+    answered_bytes: AtomicU64,
+    queries: AtomicUsize,
+    stir: AtomicBool,
+}
+
+impl Faulty {
+    fn provider(corrupt: Option<&'static str>) -> StoreProvider<Self> {
+        let inner = MemoryStore::with_clock(ManualClock::at(1_000));
+        let store = Self {
+            inner,
+            corrupt,
+            failing_commits: AtomicUsize::new(0),
+            answered_bytes: AtomicU64::new(0),
+            queries: AtomicUsize::new(0),
+            stir: AtomicBool::new(false),
+        };
+        StoreProvider::over("faulty", Arc::new(store))
+    }
+}
+
+fn bytes_of(answer: &Answer) -> u64 {
+    let bytes = match answer {
+        Answer::Entries(entries) => entries.iter().map(|entry| entry.value.len()).sum(),
+        Answer::Entry(Some(value)) => value.len(),
+        Answer::Messages(messages) => messages.iter().map(|m| m.payload.len()).sum(),
+        Answer::Events(events) => events.iter().map(|event| event.data.len()).sum(),
+        _ => 8,
+    };
+    bytes as u64
+}
+
+#[async_trait]
+impl AtomicOps for Faulty {
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Vec<u64>, StoreError> {
+        let counted = |left: usize| left.checked_sub(1);
+        let (order, failing) = (Ordering::SeqCst, &self.failing_commits);
+        if failing.fetch_update(order, order, counted).is_ok() {
+            return Err(StoreError::Retryable("away".to_owned()));
+        }
+        if self.stir.load(Ordering::SeqCst) {
+            // Somebody commits a turn of every member just before.
+            for entry in self.inner.entries("instances").await? {
+                let row = String::from_utf8(entry.value).unwrap();
+                let touched = format!("{row} ").into_bytes();
+                self.inner.put("instances", &entry.key, touched).await?;
+            }
+        }
+        self.inner.commit(batch).await
+    }
+
+    async fn query(&self, queries: Vec<Query>) -> Result<Vec<Answer>, StoreError> {
+        self.queries.fetch_add(1, Ordering::SeqCst);
+        let hit = |query: &Query| matches!(query, Query::Events { entity, .. } if Some(entity.as_str()) == self.corrupt);
+        if queries.iter().any(hit) {
+            return Err(StoreError::Corrupt("a damaged page".to_owned()));
+        }
+        let answers = self.inner.query(queries).await?;
+        let bytes = answers.iter().map(bytes_of).sum();
+        self.answered_bytes.fetch_add(bytes, Ordering::SeqCst);
+        Ok(answers)
+    }
+
+    fn watch(&self, topic: &str) -> Option<TopicWatch> {
+        self.inner.watch(topic)
+    }
+}
+
+#[async_trait]
+impl MessageQueue for Faulty {
+    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
+        self.inner.claim(claim).await
+    }
+}
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.into(),
+        orchestration: "Hello".into(),
+        input: "{}".into(),
+        version: Some("1.0.0".into()),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: 1,
+    }
+}
+
+fn signal(instance: &str) -> WorkItem {
+    WorkItem::ExternalRaised {
+        instance: instance.into(),
+        name: "go".into(),
+        data: "{}".into(),
+    }
+}
+
+fn named(status: &str, output: &str) -> ExecutionMetadata {
+    ExecutionMetadata {
+        orchestration_name: Some("Hello".into()),
+        orchestration_version: Some("1.0.0".into()),
+        status: Some(status.into()),
+        output: Some(output.into()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+async fn send(provider: &impl Provider, item: WorkItem) {
+    provider.enqueue_for_orchestrator(item, None).await.unwrap();
+}
+
+async fn fetch(provider: &impl Provider) -> Option<(String, String, Option<String>)> {
+    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    let (item, token, _) = fetched.await.unwrap()?;
+    Some((item.instance, token, item.history_error))
+}
+
+async fn commit(provider: &impl Provider, token: &str, id: u64, metadata: ExecutionMetadata) {
+    let kind = EventKind::ExternalEvent {
+        name: "go".into(),
+        data: String::new(),
+    };
+    let event = Event::with_event_id(id, "i", 1, None, kind);
+    let committed =
+        provider.ack_orchestration_item(token, 1, vec![event], vec![], vec![], metadata, vec![]);
+    committed.await.unwrap();
+}
+
+async fn create(provider: &impl Provider, instance: &str, metadata: ExecutionMetadata) {
+    send(provider, start(instance)).await;
+    let (found, token, _) = fetch(provider).await.unwrap();
+    assert_eq!(found, instance);
+    commit(provider, &token, 1, metadata).await;
+}
+
+#[tokio::test]
+async fn an_unreadable_history_stalls_no_other_instance() {
+    let provider = Faulty::provider(Some("hit"));
+    send(&provider, start("hit")).await;
+    send(&provider, start("fine")).await;
+    let claim = TurnClaim::new(8, LOCK, Duration::ZERO);
+    let mut turns = provider.claim_turns(claim).await.unwrap();
+    turns.sort_by(|a, b| a.item.instance.cmp(&b.item.instance));
+    let errors: Vec<_> = turns
+        .iter()
+        .map(|turn| {
+            (
+                turn.item.instance.as_str(),
+                turn.item.history_error.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(errors, [("fine", false), ("hit", true)]);
+    assert_eq!(turns[1].attempt_count, 1, "it is counted, so that it ends");
+}
+
+#[tokio::test]
+async fn a_row_that_does_not_decode_hurts_only_its_own_instance() {
+    let provider = Faulty::provider(None);
+    create(&provider, "hit", named("Running", "")).await;
+    create(&provider, "fine", named("Completed", "ok")).await;
+    for scope in ["instances", "executions/hit"] {
+        let key = match scope {
+            "instances" => "hit".to_owned(),
+            _ => format!("{:020}", 1),
+        };
+        provider
+            .store()
+            .put(scope, &key, b"{}".to_vec())
+            .await
+            .unwrap();
+    }
+    let mut listed = provider.list_instances().await.unwrap();
+    listed.sort();
+    assert_eq!(listed, ["fine", "hit"]);
+    let completed = provider
+        .list_instances_by_status("Completed")
+        .await
+        .unwrap();
+    assert_eq!(completed, ["fine"]);
+    assert_eq!(
+        provider.get_system_metrics().await.unwrap().total_instances,
+        2
+    );
+    let all = InstanceFilter::default();
+    let pruned = provider.prune_executions_bulk(all.clone(), PruneOptions::default());
+    pruned.await.unwrap();
+
+    send(&provider, signal("hit")).await;
+    let (instance, token, error) = fetch(&provider).await.unwrap();
+    assert_eq!(instance, "hit");
+    assert!(error.is_some(), "the engine is told");
+    commit(&provider, &token, 9, named("Failed", "it cannot be read")).await;
+    let failed = provider.list_instances_by_status("Failed").await.unwrap();
+    assert_eq!(failed, ["hit"], "it ended");
+    provider
+        .store()
+        .put("instances", "hit", b"?".to_vec())
+        .await
+        .unwrap();
+    let ids = ["hit".to_owned()];
+    let deleted = provider.delete_instances_atomic(&ids, true).await.unwrap();
+    assert_eq!(deleted.instances_deleted, 1);
+}
+
+#[tokio::test]
+async fn a_gauge_of_running_instances_reads_no_outputs() {
+    let provider = Faulty::provider(None);
+    let output = "x".repeat(10_000);
+    for n in 0..50 {
+        create(&provider, &format!("i-{n}"), named("Completed", &output)).await;
+    }
+    create(&provider, "busy", named("Running", "")).await;
+    let bytes = &provider.store().answered_bytes;
+    bytes.store(0, Ordering::SeqCst);
+    assert_eq!(provider.count_running_instances().await.unwrap(), 1);
+    assert!(bytes.load(Ordering::SeqCst) < 1_000);
+    assert_eq!(provider.list_instances().await.unwrap().len(), 51);
+    assert!(
+        bytes.load(Ordering::SeqCst) < 51 * 1_000,
+        "rows, not outputs"
+    );
+}
+
+#[tokio::test]
+async fn a_busy_instance_can_be_deleted_by_force() {
+    let provider = Faulty::provider(None);
+    for n in 0..20 {
+        create(&provider, &format!("i-{n}"), named("Running", "")).await;
+    }
+    provider.store().stir.store(true, Ordering::SeqCst);
+    let ids: Vec<_> = (0..20).map(|n| format!("i-{n}")).collect();
+    let deleted = provider.delete_instances_atomic(&ids, true).await.unwrap();
+    assert_eq!(deleted.instances_deleted, 20);
+}
+
+#[tokio::test]
+async fn an_activity_that_cannot_be_set_aside_keeps_no_other_leased() {
+    let provider = Faulty::provider(None);
+    let worker = Queue::single("worker");
+    let broken = NewMessage {
+        kind: Some("A".into()),
+        ..NewMessage::new("i", "{}")
+    };
+    provider.store().enqueue(&worker, broken).await.unwrap();
+    let activity = WorkItem::ActivityExecute {
+        instance: "i".into(),
+        execution_id: 1,
+        id: 2,
+        name: "A".into(),
+        input: String::new(),
+        session_id: None,
+        tag: None,
+    };
+    provider.enqueue_for_worker(activity).await.unwrap();
+    provider.store().failing_commits.store(1, Ordering::SeqCst);
+    let claim = WorkClaim {
+        tag_filter: TagFilter::Any,
+        ..WorkClaim::new(8, LOCK, Duration::ZERO)
+    };
+    let works = provider.claim_work(claim.clone()).await.unwrap();
+    assert_eq!(works.len(), 1, "the good one is handed out");
+    let rest = provider.claim_work(claim).await.unwrap();
+    assert!(rest.is_empty());
+    let letters = provider.list_dead_letters(9).await.unwrap();
+    assert_eq!(
+        letters.len(),
+        1,
+        "the broken one came again and was set aside"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_claim_of_turns_holds_no_lease() {
+    let provider = Faulty::provider(None);
+    let orchestrator = Queue::grouped("orchestrator");
+    let broken = NewMessage::new("hit", "{}");
+    provider
+        .store()
+        .enqueue(&orchestrator, broken)
+        .await
+        .unwrap();
+    provider.store().failing_commits.store(1, Ordering::SeqCst);
+    let claim = TurnClaim::new(8, LOCK, Duration::ZERO);
+    assert!(provider.claim_turns(claim.clone()).await.is_err());
+    send(&provider, start("hit")).await;
+    let turns = provider.claim_turns(claim).await.unwrap();
+    assert_eq!(
+        turns.len(),
+        1,
+        "the broken message is gone, the start is here"
+    );
+}
+
+#[tokio::test]
+async fn a_turn_costs_few_calls() {
+    let provider = Faulty::provider(None);
+    let queries = &provider.store().queries;
+    for n in 0..30 {
+        send(&provider, start(&format!("i-{n}"))).await;
+    }
+    queries.store(0, Ordering::SeqCst);
+    let claim = TurnClaim::new(30, LOCK, Duration::ZERO);
+    let turns = provider.claim_turns(claim).await.unwrap();
+    assert_eq!(turns.len(), 30);
+    assert_eq!(
+        queries.load(Ordering::SeqCst),
+        1,
+        "one query for all that are new"
+    );
+    for turn in &turns {
+        commit(&provider, &turn.lock_token, 1, named("Running", "")).await;
+    }
+    assert_eq!(
+        queries.load(Ordering::SeqCst),
+        1,
+        "a commit reads nothing again"
+    );
+}
+
+#[tokio::test]
+async fn a_row_that_changed_beside_the_turn_is_read_again() {
+    let provider = Faulty::provider(None);
+    create(&provider, "i", named("Running", "")).await;
+    send(&provider, signal("i")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let kind = EventKind::ExternalEvent {
+        name: "go".into(),
+        data: String::new(),
+    };
+    let beside = vec![Event::with_event_id(2, "i", 1, None, kind)];
+    provider
+        .append_with_execution("i", 1, beside)
+        .await
+        .unwrap();
+    commit(&provider, &token, 3, named("Running", "")).await;
+    assert_eq!(provider.read("i").await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_damaged_key_value_does_not_keep_an_instance_from_ending() {
+    let provider = Faulty::provider(None);
+    send(&provider, start("i")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let set = EventKind::KeyValueSet {
+        key: "k".into(),
+        value: "v".into(),
+        last_updated_at_ms: 1,
+    };
+    let set = Event::with_event_id(1, "i", 1, None, set);
+    let metadata = named("Running", "");
+    let committed =
+        provider.ack_orchestration_item(&token, 1, vec![set], vec![], vec![], metadata, vec![]);
+    committed.await.unwrap();
+    let damage = Operation::Put {
+        scope: "kv_delta/i".into(),
+        key: "k".into(),
+        value: b"?".to_vec(),
+    };
+    provider.store().commit(Batch::of([damage])).await.unwrap();
+    send(&provider, signal("i")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    commit(&provider, &token, 2, named("Completed", "ok")).await;
+    let completed = provider
+        .list_instances_by_status("Completed")
+        .await
+        .unwrap();
+    assert_eq!(completed, ["i"]);
+}
