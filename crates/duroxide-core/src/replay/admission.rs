@@ -3,7 +3,7 @@
 
 use super::execution::Execution;
 use super::notes::{Stray, Unused};
-use super::turn::Incoming;
+use super::turn_state::Incoming;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::work_item::{WorkItem, termination_reason};

@@ -108,7 +108,7 @@ pub struct Execution {
     pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
     pub(super) turns: u64,
-    pub(super) turn: super::turn::TurnState,
+    pub(super) turn: super::turn_state::TurnState,
 }
 
 impl Execution {
@@ -237,7 +237,7 @@ impl Execution {
             sets_strays_aside: false,
             ended: false,
             turns: 0,
-            turn: super::turn::TurnState::default(),
+            turn: super::turn_state::TurnState::default(),
         })
     }
 

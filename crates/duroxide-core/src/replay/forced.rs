@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cause::FailedBy;
+use super::decision::{ChildCancel, Outcome, Turn};
 use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
-use super::turn::{ChildCancel, Outcome, Turn};
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
 use crate::work_item::TERMINATE_PREFIX;
 

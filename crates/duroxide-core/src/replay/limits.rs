@@ -1,6 +1,6 @@
 //! Limits of one turn, checked before anything is stored. The first violation, in a fixed order, fails the execution.
 
-use super::turn::Outcome;
+use super::decision::Outcome;
 use crate::event::{Event, EventKind};
 use crate::limits::{
     DEFAULT_PAYLOAD_BYTES_MAX, MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES,

@@ -6,6 +6,7 @@
 
 mod admission;
 mod cause;
+mod decision;
 mod divergence;
 mod ending;
 mod execution;
@@ -16,16 +17,17 @@ mod journal;
 mod limits;
 mod notes;
 mod turn;
+mod turn_state;
 
 pub use crate::durable::{
     SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PREFIX,
     SYSCALL_UTC_NOW_MS,
 };
 pub use cause::FailedBy;
+pub use decision::{ChildCancel, Outcome, Progress, Turn};
 pub use divergence::Divergence;
 pub use execution::{Execution, ExecutionStart, ParentLink, count_turns};
 pub use forced::{fail_without_replay, terminate_without_replay};
 pub use host::{HostCall, HostRequest};
 pub use limits::TurnLimits;
 pub use notes::{ChildEnded, Notes, Stray, Unused};
-pub use turn::{ChildCancel, Outcome, Progress, Turn};

@@ -1,135 +1,16 @@
 //! One turn: arrivals in, events and actions out. Ends when the code waits, returns, or asks the host something.
 
-use std::collections::{HashSet, VecDeque};
-
 use super::cause::FailedBy;
+use super::decision::{Outcome, Progress, Turn};
 use super::ending;
 use super::execution::{Execution, Origin};
 use super::handler_future::HandlerFuture;
 use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
-use super::notes::{Notes, Unused};
-use crate::action::Action;
+use super::notes::Unused;
+use super::turn_state::Incoming;
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::WorkItem;
-
-/// What a turn has collected so far.
-#[derive(Debug, Default)]
-pub(super) struct TurnState {
-    pub(super) now_ms: u64,
-    /// The history delta.
-    pub(super) events: Vec<Event>,
-    /// The last event before this turn.
-    pub(super) base_event_id: u64,
-    /// What came in and is not in the delta yet, in the order of arrival.
-    pub(super) incoming: VecDeque<Incoming>,
-    /// How many of the delta's events have been applied.
-    pub(super) applied: usize,
-    /// What the recorded decisions ask the runtime to do.
-    pub(super) actions: Vec<Action>,
-    pub(super) host_calls: Vec<HostCall>,
-    /// A failure that ends the execution whatever the code does.
-    pub(super) abort: Option<(FailedBy, ErrorDetails)>,
-    /// The turn's decisions were taken back.
-    pub(super) taken_back: bool,
-    /// Completions of this batch, so that a second one is recognised.
-    pub(super) answered: HashSet<u64>,
-    pub(super) notes: Notes,
-}
-
-/// A message of the batch, as far as it has an effect.
-#[derive(Debug)]
-pub(super) enum Incoming {
-    /// It becomes an event.
-    Event {
-        kind: EventKind,
-        source_event_id: Option<u64>,
-    },
-    /// It fits no schedule. It ends the execution at its place in the order of arrival: what came before it counts.
-    Stray(ErrorDetails),
-}
-
-/// How far a turn got.
-#[derive(Debug)]
-pub enum Progress {
-    /// The code waits for answers that the host can give at once; see [`Execution::answer_host`].
-    NeedsHost(Vec<HostCall>),
-    /// The turn is over.
-    Done(Box<Turn>),
-}
-
-/// What a turn decided. All of it is committed together or none of it.
-#[derive(Debug)]
-pub struct Turn {
-    /// What to append to the history.
-    pub events: Vec<Event>,
-    /// What to do: activities, timers, children and detached orchestrations to start.
-    pub actions: Vec<Action>,
-    /// Activities that are no longer wanted, by scheduling event.
-    pub cancelled_activities: Vec<u64>,
-    /// Children that are no longer wanted.
-    pub cancelled_children: Vec<ChildCancel>,
-    /// Questions to the host that this turn left open; their answers must be sent as completions.
-    pub unanswered: Vec<HostCall>,
-    /// Where the execution stands.
-    pub outcome: Outcome,
-    /// What made it fail; `None` unless the outcome is [`Outcome::Failed`].
-    pub failed_by: Option<FailedBy>,
-    /// What is worth saying about it, once it is committed.
-    pub notes: Notes,
-}
-
-impl Turn {
-    fn nothing(notes: Notes) -> Self {
-        Self {
-            events: Vec::new(),
-            actions: Vec::new(),
-            cancelled_activities: Vec::new(),
-            cancelled_children: Vec::new(),
-            unanswered: Vec::new(),
-            outcome: Outcome::Waiting,
-            failed_by: None,
-            notes,
-        }
-    }
-}
-
-/// A child that is no longer wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildCancel {
-    /// Its recorded, short id.
-    pub instance: String,
-    /// What it is told.
-    pub reason: String,
-}
-
-/// Where an execution stands after a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It waits.
-    Waiting,
-    /// It returned a value.
-    Completed {
-        /// The value.
-        output: String,
-    },
-    /// It ended without a value.
-    Failed {
-        /// Why.
-        details: ErrorDetails,
-    },
-    /// It asked for another execution.
-    ContinuedAsNew {
-        /// Input of the next one.
-        input: String,
-        /// Exact version, or `None` for the policy.
-        version: Option<String>,
-        /// Unread queue messages, oldest first.
-        carried: Vec<(String, String)>,
-        /// Custom status to begin with.
-        custom_status: Option<String>,
-    },
-}
 
 impl Execution {
     /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all

@@ -4,13 +4,12 @@
 //! The commit wakes clients, and a client that looks at the counters then must find its instance counted. Counters of
 //! the `metrics` facade cannot go back; so an end that was taken back is owed, and the next one like it is not counted.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 
 use duroxide_core::ErrorDetails;
 
 use super::metrics::MetricsProvider;
+use super::owed::Key;
 
 /// The end of an execution, as it is counted.
 #[derive(Debug, Clone)]
@@ -42,9 +41,6 @@ impl ActivityEnd {
     }
 }
 
-/// Ends with the same key are counted alike.
-type Key = (String, String, &'static str, Option<&'static str>);
-
 impl ExecutionEnd {
     fn key(&self) -> Key {
         (
@@ -53,36 +49,6 @@ impl ExecutionEnd {
             self.status,
             self.failure.as_ref().map(ErrorDetails::category),
         )
-    }
-}
-
-/// Ends that were counted and then did not happen.
-#[derive(Debug, Default)]
-pub(super) struct Owed {
-    ends: Mutex<HashMap<Key, u64>>,
-}
-
-impl Owed {
-    fn add(&self, key: Key) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        *ends.entry(key).or_default() += 1;
-    }
-
-    /// Whether one like this is owed; it is settled then.
-    fn settle(&self, key: impl FnOnce() -> Key) -> bool {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        if ends.is_empty() {
-            return false;
-        }
-        let key = key();
-        let Some(owed) = ends.get_mut(&key) else {
-            return false;
-        };
-        *owed -= 1;
-        if *owed == 0 {
-            ends.remove(&key);
-        }
-        true
     }
 }
 

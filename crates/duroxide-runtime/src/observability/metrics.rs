@@ -117,7 +117,7 @@ impl Counts {
 pub struct MetricsProvider {
     pub(super) counts: Counts,
     pub(super) sink: Sink,
-    pub(super) owed: super::ends::Owed,
+    pub(super) owed: super::owed::Owed,
     /// Names of handlers and their versions, as messages and histories have them.
     names: Values,
     versions: Values,

@@ -7,6 +7,7 @@ mod layered;
 mod logging;
 mod metrics;
 mod on_host;
+mod owed;
 mod prepare;
 mod sink;
 

@@ -14,7 +14,7 @@ use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, note_asides, started_children};
 
-use super::turn::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, REST};
 use crate::engine::{Engine, Kept};
 use crate::options::OnDivergence;
 

@@ -11,11 +11,11 @@ use duroxide_core::{
 };
 
 use super::blocked::block;
+use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
-use super::turn::{ClaimInHand, REST};
 use crate::engine::Engine;
 
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can

@@ -7,6 +7,7 @@
 //! often), `forced` (an end without running code).
 
 mod blocked;
+mod claim;
 mod commit;
 mod dispatcher;
 mod drive;

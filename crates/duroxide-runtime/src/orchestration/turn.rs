@@ -1,15 +1,15 @@
 //! One claimed turn, from the claim to its commit. The order of decisions is the order of this file.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
+use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
 use semver::Version;
 use tokio::time::Instant;
 
 use super::blocked::block;
+use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::Seed;
 use super::finish::{Source, TurnRun};
@@ -22,9 +22,6 @@ use super::{poison, without_code};
 use crate::engine::{Engine, Kept, OpenTurn};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
-
-/// How long an instance rests that this runtime cannot work on.
-pub(super) const REST: Duration = Duration::from_secs(1);
 
 /// A claimed turn whose lease is kept from now on, with what memory holds of its instance.
 pub(super) struct OpenedTurn {
@@ -60,18 +57,6 @@ impl OpenedTurn {
             item.instance, item.orchestration_name, item.execution_id
         )
     }
-}
-
-/// A claim that is being worked on.
-pub(super) struct ClaimInHand<'a> {
-    pub(super) worker_id: &'a str,
-    pub(super) lease: Held,
-    pub(super) memory: OpenTurn,
-    pub(super) incarnation: Option<Incarnation>,
-    /// The largest attempt count of the messages.
-    pub(super) attempt: u32,
-    /// Whether the claim came with the history.
-    pub(super) is_loaded: bool,
 }
 
 /// Runs one claimed turn.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use duroxide_core::provider::OrchestrationItem;
 
+use super::claim::ClaimInHand;
 use super::commit::{Attempt, give_back};
 use super::forced::{self, CancelRequest};
-use super::turn::ClaimInHand;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
 

@@ -1,0 +1,89 @@
+//! What a turn decided. Pure data: nothing here decides.
+
+use super::cause::FailedBy;
+use super::host::HostCall;
+use super::notes::Notes;
+use crate::action::Action;
+use crate::event::{ErrorDetails, Event};
+
+/// How far a turn got.
+#[derive(Debug)]
+pub enum Progress {
+    /// The code waits for answers that the host can give at once; see [`Execution::answer_host`].
+    NeedsHost(Vec<HostCall>),
+    /// The turn is over.
+    Done(Box<Turn>),
+}
+
+/// What a turn decided. All of it is committed together or none of it.
+#[derive(Debug)]
+pub struct Turn {
+    /// What to append to the history.
+    pub events: Vec<Event>,
+    /// What to do: activities, timers, children and detached orchestrations to start.
+    pub actions: Vec<Action>,
+    /// Activities that are no longer wanted, by scheduling event.
+    pub cancelled_activities: Vec<u64>,
+    /// Children that are no longer wanted.
+    pub cancelled_children: Vec<ChildCancel>,
+    /// Questions to the host that this turn left open; their answers must be sent as completions.
+    pub unanswered: Vec<HostCall>,
+    /// Where the execution stands.
+    pub outcome: Outcome,
+    /// What made it fail; `None` unless the outcome is [`Outcome::Failed`].
+    pub failed_by: Option<FailedBy>,
+    /// What is worth saying about it, once it is committed.
+    pub notes: Notes,
+}
+
+impl Turn {
+    pub(super) fn nothing(notes: Notes) -> Self {
+        Self {
+            events: Vec::new(),
+            actions: Vec::new(),
+            cancelled_activities: Vec::new(),
+            cancelled_children: Vec::new(),
+            unanswered: Vec::new(),
+            outcome: Outcome::Waiting,
+            failed_by: None,
+            notes,
+        }
+    }
+}
+
+/// A child that is no longer wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildCancel {
+    /// Its recorded, short id.
+    pub instance: String,
+    /// What it is told.
+    pub reason: String,
+}
+
+/// Where an execution stands after a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It waits.
+    Waiting,
+    /// It returned a value.
+    Completed {
+        /// The value.
+        output: String,
+    },
+    /// It ended without a value.
+    Failed {
+        /// Why.
+        details: ErrorDetails,
+    },
+    /// It asked for another execution.
+    ContinuedAsNew {
+        /// Input of the next one.
+        input: String,
+        /// Exact version, or `None` for the policy.
+        version: Option<String>,
+        /// Unread queue messages, oldest first.
+        carried: Vec<(String, String)>,
+        /// Custom status to begin with.
+        custom_status: Option<String>,
+    },
+}

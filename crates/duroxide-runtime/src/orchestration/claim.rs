@@ -1,0 +1,23 @@
+//! A claim that a turn is working on: its lease, its place in memory, and what the store said about it.
+
+use std::time::Duration;
+
+use duroxide_core::provider::Incarnation;
+
+use crate::engine::OpenTurn;
+use crate::leases::Held;
+
+/// How long an instance rests that this runtime cannot work on.
+pub(super) const REST: Duration = Duration::from_secs(1);
+
+/// A claim that is being worked on.
+pub(super) struct ClaimInHand<'a> {
+    pub(super) worker_id: &'a str,
+    pub(super) lease: Held,
+    pub(super) memory: OpenTurn,
+    pub(super) incarnation: Option<Incarnation>,
+    /// The largest attempt count of the messages.
+    pub(super) attempt: u32,
+    /// Whether the claim came with the history.
+    pub(super) is_loaded: bool,
+}
