@@ -52,6 +52,11 @@ pub(crate) const GATES: &[Gate] = &[
         check: || cargo(&[&["nextest", "run", "--no-fail-fast"], &EVERYTHING[..]].concat()),
     },
     Gate {
+        name: "serde-features",
+        about: "recorded histories replay and typed values come back, whatever features of serde_json a program turns on",
+        check: serde_features,
+    },
+    Gate {
         name: "doctest",
         about: "the programs in the documentation run",
         check: || cargo(&[&["test", "--doc", "--quiet"], &EVERYTHING[..]].concat()),
@@ -112,6 +117,24 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
         );
     }
     println!();
+    Ok(())
+}
+
+/// Any crate of a program can turn these on, for every crate of the program.
+fn serde_features() -> Result<(), String> {
+    for feature in ["preserve_order", "arbitrary_precision"] {
+        let feature = format!("serde_json/{feature}");
+        let core = ["nextest", "run", "--package", "duroxide-core"];
+        cargo(&[&core[..], &["--features", &feature]].concat())?;
+        let replay = ["nextest", "run", "--package", "duroxide", "--test", "it"];
+        cargo(
+            &[
+                &replay[..],
+                &["--features", &feature, "histories", "recorded"],
+            ]
+            .concat(),
+        )?;
+    }
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::replay::{CommandKind, Resolution, Shared};
+use crate::durable::{CommandKind, DROPPED, POLLED, Resolution, Shared};
 
 /// What a [`DurableFuture`] waits for.
 #[derive(Debug, Clone)]
@@ -163,6 +163,14 @@ impl<T> DurableFuture<T> {
         self
     }
 
+    /// The operation's slot; `None` once it is resolved.
+    pub(crate) fn slot(&self) -> Option<usize> {
+        match &self.state {
+            State::Waiting { slot, .. } => Some(*slot),
+            State::Known(_) | State::Done => None,
+        }
+    }
+
     /// The event that scheduled the operation, once it is recorded.
     pub(crate) fn scheduling_event_id(&self) -> Option<u64> {
         match &self.state {
@@ -180,6 +188,10 @@ impl<T> Future for DurableFuture<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let resolution = match &self.state {
             State::Waiting { shared, slot, .. } => {
+                if !shared.presence.is_here() {
+                    shared.presence.report(POLLED);
+                    panic!("{POLLED}");
+                }
                 match shared.cell().operations.poll(*slot, cx.waker()) {
                     Some(resolution) => Some(resolution),
                     None => return Poll::Pending,
@@ -201,8 +213,14 @@ impl<T> Drop for DurableFuture<T> {
     fn drop(&mut self) {
         if let State::Waiting { shared, slot, .. } = &self.state {
             let mut cell = shared.cell();
-            if !cell.closed {
+            if cell.closed {
+                return;
+            }
+            if shared.presence.is_here() {
                 cell.operations.drop_future(*slot);
+            } else {
+                drop(cell);
+                shared.presence.report(DROPPED);
             }
         }
     }

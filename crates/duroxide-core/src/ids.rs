@@ -1,6 +1,6 @@
 //! Names and numbers that identify things, and the rules for ids of children.
 
-use std::fmt;
+use crate::limits::MAX_INSTANCE_ID_BYTES;
 
 /// Execution id of a new instance; each continue-as-new adds one.
 pub const INITIAL_EXECUTION_ID: u64 = 1;
@@ -42,26 +42,26 @@ pub fn uses_reserved_marker(id: &str) -> bool {
     id.starts_with(SUB_ORCH_AUTO_PREFIX) || id.contains("::sub::")
 }
 
-/// Proof that its holder claimed a row; every write of a lease holder names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LockToken(String);
-
-impl LockToken {
-    /// Wraps a token as it crosses the published, stringly edge.
-    #[must_use]
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
+/// Whether a text can be the id of an instance: neither empty nor longer than every store can index.
+///
+/// # Errors
+///
+/// What is wrong with it.
+///
+/// ```
+/// use duroxide_core::check_instance_id;
+/// assert!(check_instance_id("order-7").is_ok());
+/// assert!(check_instance_id("").is_err_and(|why| why == "instance id must not be empty"));
+/// ```
+pub fn check_instance_id(id: &str) -> Result<(), String> {
+    if id.is_empty() {
+        return Err("instance id must not be empty".to_owned());
     }
-
-    /// The token as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    if id.len() > MAX_INSTANCE_ID_BYTES {
+        return Err(format!(
+            "instance id size ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes)",
+            id.len()
+        ));
     }
-}
-
-impl fmt::Display for LockToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    Ok(())
 }

@@ -4,9 +4,11 @@
 //! time is handed in.
 
 mod action;
+mod attempt;
 pub mod clock;
 pub mod codec;
 mod context;
+mod durable;
 pub mod event;
 mod future;
 mod handler;
@@ -19,6 +21,7 @@ mod version;
 mod work_item;
 
 pub use action::Action;
+pub use attempt::attempt_of;
 pub use context::{ActivityOptions, Either2, Either3, OrchestrationContext};
 pub use event::{
     AppErrorKind, BUILD_VERSION, ConfigErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType,
@@ -26,9 +29,9 @@ pub use event::{
 pub use future::{DurableFuture, ScheduleKind};
 pub use handler::{FnOrchestration, OrchestrationHandler};
 pub use ids::{
-    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, LockToken, SUB_ORCH_AUTO_PREFIX,
-    build_child_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
+    INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, build_child_instance_id,
+    check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
-pub use work_item::WorkItem;
+pub use work_item::{TERMINATE_PREFIX, WorkItem, termination_reason};

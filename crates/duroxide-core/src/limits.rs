@@ -1,7 +1,9 @@
 //! Limits that hold for every orchestration. Exactly the limit is accepted; one byte or one key more is not.
 
-/// Unread queue messages carried into the next execution by continue-as-new; the newest beyond it are dropped.
+/// How many unread queue messages the published crate carries into the next execution. Here all of them are carried.
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
+/// Longest instance id, in bytes: what every store can index.
+pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
 /// Largest custom status, in bytes.
 pub const MAX_CUSTOM_STATUS_BYTES: usize = 262_144;
 /// Tags one worker may subscribe to.

@@ -8,6 +8,9 @@ pub fn current_build_version() -> Version {
     Version::parse(crate::event::BUILD_VERSION).expect("a crate's own version is valid semver")
 }
 
+/// Published stores pack each part of a version into three digits.
+const LAST_PATCH: u64 = 999;
+
 /// Versions from `min` to `max`, both included.
 ///
 /// ```
@@ -38,10 +41,22 @@ impl SemverRange {
         &self.min <= version && version <= &self.max
     }
 
-    /// Everything up to this build.
+    /// Everything up to the last patch release of this build's minor version. Patch releases keep the stored format, so an
+    /// instance that began on one goes on after a rollback to an earlier one.
+    ///
+    /// ```
+    /// use duroxide_core::provider::{SemverRange, current_build_version};
+    /// let mut newer = current_build_version();
+    /// newer.patch += 1;
+    /// assert!(SemverRange::default_for_current_build().contains(&newer));
+    /// newer.minor += 1;
+    /// assert!(!SemverRange::default_for_current_build().contains(&newer));
+    /// ```
     #[must_use]
     pub fn default_for_current_build() -> Self {
-        Self::new(Version::new(0, 0, 0), current_build_version())
+        let build = current_build_version();
+        let last_patch = Version::new(build.major, build.minor, LAST_PATCH);
+        Self::new(Version::new(0, 0, 0), last_patch)
     }
 }
 
@@ -61,7 +76,7 @@ impl DispatcherCapabilityFilter {
             .any(|range| range.contains(version))
     }
 
-    /// Everything up to this build.
+    /// Everything up to the last patch release of this build's minor version.
     #[must_use]
     pub fn default_for_current_build() -> Self {
         Self {

@@ -4,6 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::ErrorDetails;
 
+/// What the reason of a [`WorkItem::CancelInstance`] begins with that terminates: it ends the instance at once, and its code is
+/// not asked. Stores match on the kinds of work items, so this is a reason and not a kind of its own.
+pub const TERMINATE_PREFIX: &str = "duroxide:terminate:";
+
+/// The plain reason of a request to terminate; `None` for a request to cancel.
+///
+/// ```
+/// use duroxide_core::{TERMINATE_PREFIX, termination_reason};
+/// assert_eq!(termination_reason(&format!("{TERMINATE_PREFIX}enough")), Some("enough"));
+/// assert_eq!(termination_reason("enough"), None);
+/// ```
+#[must_use]
+pub fn termination_reason(reason: &str) -> Option<&str> {
+    reason.strip_prefix(TERMINATE_PREFIX)
+}
+
 /// A message on the orchestrator queue or, for [`WorkItem::ActivityExecute`], on the worker queue.
 ///
 /// ```
@@ -117,7 +133,7 @@ pub enum WorkItem {
         /// Why.
         details: ErrorDetails,
     },
-    /// Cancel an instance.
+    /// Cancel an instance, or terminate it: see [`TERMINATE_PREFIX`].
     CancelInstance {
         /// Target.
         instance: String,

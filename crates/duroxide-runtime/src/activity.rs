@@ -42,6 +42,7 @@ pub(crate) struct ActivityIdentity {
     pub(crate) orchestration_version: String,
     pub(crate) activity_name: String,
     pub(crate) activity_id: u64,
+    pub(crate) first_attempt: u64,
     pub(crate) attempt: u32,
     pub(crate) worker_id: String,
     pub(crate) session_id: Option<String>,
@@ -55,7 +56,7 @@ pub(crate) struct ActivityIdentity {
 ///
 /// async fn transfer(ctx: ActivityContext, input: String) -> Result<String, String> {
 ///     // The same in every attempt: hand it to whoever must not do this twice.
-///     let key = format!("{}/{}/{}", ctx.instance_id(), ctx.execution_id(), ctx.activity_id());
+///     let key = ctx.idempotency_key();
 ///     ctx.trace_info(format!("transferring {input} as {key}, attempt {}", ctx.attempt()));
 ///     if ctx.is_cancelled() {
 ///         return Err("no longer wanted".to_owned());
@@ -116,11 +117,25 @@ impl ActivityContext {
         &self.identity.activity_name
     }
 
-    /// Number of the activity within its execution. With the instance and the execution it names this piece of work
-    /// for ever, which makes it a good idempotency key.
+    /// Number of the activity within its execution. Each attempt of a retry policy has a number of its own; see
+    /// [`idempotency_key`](Self::idempotency_key).
     #[must_use]
     pub fn activity_id(&self) -> u64 {
         self.identity.activity_id
+    }
+
+    /// A key that is the same in every attempt of one call, whether a worker died or a retry policy tries again, and another
+    /// one for every other call. Instance, execution and the number of the first attempt, as `order-7/1/2`.
+    ///
+    /// An id that is used again after its instance was deleted uses its keys again. Give every piece of business an id of
+    /// its own, or put something of the input in front.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        let identity = &self.identity;
+        format!(
+            "{}/{}/{}",
+            identity.instance_id, identity.execution_id, identity.first_attempt
+        )
     }
 
     /// How often this activity was taken by a worker, this time included.

@@ -394,6 +394,43 @@ mod tests {
         assert!(RuntimeOptions::default().validate().is_ok());
     }
 
+    fn refusal(change: impl FnOnce(&mut RuntimeOptions)) -> String {
+        let mut options = RuntimeOptions::default();
+        change(&mut options);
+        options.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_lease_that_would_end_before_its_renewal_is_refused() {
+        let text = refusal(|options| {
+            options.worker_lock_timeout = Duration::from_secs(15);
+            options.worker_lock_renewal_buffer = Duration::ZERO;
+        });
+        assert!(text.contains("worker_lock_renewal_buffer"), "{text}");
+        let text = refusal(|options| options.session_lock_timeout = Duration::from_nanos(1));
+        assert!(text.contains("session_lock_timeout"), "{text}");
+    }
+
+    #[test]
+    fn a_duration_that_would_overflow_a_deadline_is_refused() {
+        let text = refusal(|options| options.dispatcher_min_poll_interval = Duration::MAX);
+        assert!(text.contains("dispatcher_min_poll_interval"), "{text}");
+        let text = refusal(|options| options.orchestrator_lock_timeout = Duration::MAX);
+        assert!(text.contains("orchestrator_lock_timeout"), "{text}");
+        let text = refusal(|options| options.unregistered_backoff.max_delay = Duration::MAX);
+        assert!(text.contains("unregistered_backoff.max_delay"), "{text}");
+    }
+
+    #[test]
+    fn work_without_a_handler_waits_unless_the_program_asked_for_the_published_way() {
+        let mut options = RuntimeOptions::default();
+        assert_eq!(options.on_unregistered(), OnUnregistered::Wait);
+        options.unregistered_backoff.base_delay = Duration::from_millis(1);
+        assert_eq!(options.on_unregistered(), OnUnregistered::Fail);
+        options.on_unregistered = Some(OnUnregistered::Wait);
+        assert_eq!(options.on_unregistered(), OnUnregistered::Wait);
+    }
+
     #[test]
     fn unregistered_backoff_doubles_and_stops() {
         let backoff = UnregisteredBackoffConfig::default();

@@ -40,7 +40,7 @@ pub enum OrchestrationStatus {
     },
     /// Ended without a value.
     Failed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
         /// What the orchestration last said about itself.
         custom_status: Option<String>,

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    SystemMetrics,
 };
 
-use crate::ops::{delete, inspect, prune};
+use crate::ops::{delete, inspect, prune, ready};
 use crate::provider::SqliteProvider;
 use crate::tables::{dead_letters, executions, instances};
 use crate::tx::Tx;
@@ -159,6 +160,11 @@ impl ProviderAdmin for SqliteProvider {
     async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {
         let step = move |tx: &mut Tx<'_>| dead_letters::list(tx, limit);
         self.store.read("list_dead_letters", step).await
+    }
+
+    async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {
+        let step = move |tx: &mut Tx<'_>| ready::run(tx, limit);
+        self.store.read("list_ready_work", step).await.map(Some)
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {

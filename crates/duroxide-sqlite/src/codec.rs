@@ -5,6 +5,7 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
 
 use crate::error::SqliteError;
+use crate::lane;
 use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::{Due, NewMessage};
 use crate::tables::worker_queue::NewWork;
@@ -55,6 +56,20 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
         kind: item.kind_name(),
         json: work_item_json(item)?,
         due,
+        begins: match item {
+            WorkItem::StartOrchestration {
+                orchestration,
+                version,
+                ..
+            }
+            | WorkItem::ContinueAsNew {
+                orchestration,
+                version,
+                ..
+            } => Some(lane::of(orchestration, version.as_deref(), None)),
+            _ => None,
+        },
+        answers: answers(item),
         starts_child_of: match item {
             WorkItem::StartOrchestration {
                 parent_instance, ..
@@ -62,6 +77,35 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
             _ => None,
         },
     })
+}
+
+/// Which operation waits for a message: its execution and its scheduling event.
+fn answers(item: &WorkItem) -> Option<(i64, i64)> {
+    let (execution_id, id) = match item {
+        WorkItem::ActivityCompleted {
+            execution_id, id, ..
+        }
+        | WorkItem::ActivityFailed {
+            execution_id, id, ..
+        }
+        | WorkItem::TimerFired {
+            execution_id, id, ..
+        } => (execution_id, id),
+        WorkItem::SubOrchCompleted {
+            parent_execution_id,
+            parent_id,
+            ..
+        }
+        | WorkItem::SubOrchFailed {
+            parent_execution_id,
+            parent_id,
+            ..
+        } => (parent_execution_id, parent_id),
+        _ => return None,
+    };
+    i64::try_from(*execution_id)
+        .ok()
+        .zip(i64::try_from(*id).ok())
 }
 
 /// A message that a turn decided to send.
@@ -91,6 +135,7 @@ pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
         instance,
         execution_id,
         id,
+        name,
         session_id,
         tag,
         ..
@@ -105,6 +150,7 @@ pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
         instance: instance.clone(),
         execution_id: *execution_id,
         activity_id: *id,
+        name: name.clone(),
         session: session_id.clone(),
         tag: tag.clone(),
         json: work_item_json(item)?,

@@ -39,6 +39,17 @@ pub enum SqliteError {
         /// The system's words.
         why: String,
     },
+    /// Another store has the file open, and the linked SQLite cannot share it safely.
+    #[error(
+        "{} is open in another store, and the linked SQLite {version} cannot share a file safely; close the other one, \
+         or link SQLite 3.51.3 or newer in all programs that use it", path.display()
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The linked SQLite.
+        version: String,
+    },
     /// The file is no SQLite database.
     #[error("{} is not a SQLite database; choose another file, this one was left as it is", path.display())]
     NotADatabase {
@@ -242,6 +253,7 @@ impl SqliteError {
             | Self::Damaged { .. }
             | Self::OutOfReach { .. }
             | Self::Interrupted
+            | Self::InUse { .. }
             | Self::CannotOpen { .. }
             | Self::MissingFile { .. }
             | Self::MissingFolder { .. } => ProviderError::retryable(operation, message),

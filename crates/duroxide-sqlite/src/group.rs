@@ -6,18 +6,18 @@
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
 //! the failed one is undone. If the commit fails, nothing happened and every job is told so.
 
-use duroxide_core::clock::ClockRef;
-
 use crate::error::SqliteError;
 use crate::job::Job;
 use crate::kill;
+use crate::known::Others;
 use crate::statements::Statements;
-use crate::tx::{Aware, Effects, Result, Tx, stored_ms};
+use crate::store_clock::{self, StoreClock};
+use crate::tx::{Aware, Effects, Result, Tx};
 
 /// An open transaction and the jobs that ran in it. Dropped without a commit, it never happened.
 pub(crate) struct Group<'g, 'c> {
     statements: &'g Statements<'c>,
-    clock: &'g ClockRef,
+    clock: &'g StoreClock,
     aware: Aware<'g>,
     jobs: Vec<Box<dyn Job>>,
     effects: Vec<Effects>,
@@ -53,7 +53,7 @@ pub(crate) enum Ran {
 impl<'g, 'c> Group<'g, 'c> {
     pub(crate) fn begin(
         statements: &'g Statements<'c>,
-        clock: &'g ClockRef,
+        clock: &'g StoreClock,
         aware: Aware<'g>,
     ) -> Result<Self> {
         statements.run("BEGIN IMMEDIATE")?;
@@ -66,7 +66,11 @@ impl<'g, 'c> Group<'g, 'c> {
             heard: 0,
             guard: Guard::Group,
         };
-        aware.known.check(statements)?;
+        if aware.known.check(statements)? == Others::Wrote
+            && let Some(latest) = store_clock::latest_stored(statements)?
+        {
+            clock.raise_to(latest);
+        }
         Ok(group)
     }
 
@@ -124,7 +128,7 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// The transaction as one job sees it.
     fn view(&self) -> Tx<'g> {
-        Tx::new(self.statements, stored_ms(self.clock.now_ms())).aware_of(self.aware)
+        Tx::new(self.statements, self.clock.now()).aware_of(self.aware)
     }
 
     /// Something that was done is no longer so.

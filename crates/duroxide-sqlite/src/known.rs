@@ -25,6 +25,15 @@ pub(crate) enum LastEnd {
     Unknown,
 }
 
+/// What other connections did since the last transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Nothing.
+    Rested,
+    /// They committed something, or may have.
+    Wrote,
+}
+
 /// A running instance as its last commit left it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -67,14 +76,15 @@ impl Known {
     }
 
     /// Called in a transaction that has just begun to write: forgets everything if somebody else has committed.
-    pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<()> {
+    pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<Others> {
         let version = statements.with("PRAGMA data_version", |statement| {
             statement.query_row([], |row| row.get(0))
         })?;
         if self.data_version.replace(Some(version)) != Some(version) {
             self.forget_all();
+            return Ok(Others::Wrote);
         }
-        Ok(())
+        Ok(Others::Rested)
     }
 
     /// The instance, if this process committed a turn of it.

@@ -33,16 +33,18 @@
 
 mod admin;
 mod ahead;
+mod checkpoint;
 mod claim;
 mod codec;
+mod driver;
 mod error;
-mod folder;
 mod foreign;
 mod group;
 mod inbox;
 mod job;
 mod kill;
 mod known;
+mod lane;
 mod lobby;
 mod lookout;
 mod migrate;
@@ -51,8 +53,10 @@ mod ops;
 mod options;
 mod provider;
 mod readers;
+mod sole;
 mod statements;
 mod store;
+mod store_clock;
 mod tables;
 mod token;
 mod tx;
@@ -61,5 +65,7 @@ mod wake;
 mod writer;
 
 pub use error::SqliteError;
+#[doc(hidden)]
+pub use options::Tuning;
 pub use options::{Durability, SqliteOptions};
 pub use provider::SqliteProvider;

@@ -15,6 +15,7 @@ const APPLICATION_ID: i64 = 0x4475_7278;
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_incarnations.sql"),
+    include_str!("../migrations/0003_lanes.sql"),
 ];
 
 /// What a file says about itself.

@@ -1,15 +1,17 @@
 //! Connections. In: a [`Place`] and a durability. Out: a configured connection to a database of ours, migrated if it
 //! may be written. A file that is not ours is read just enough to say so, and never written.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::checkpoint::LogPolicy;
 use crate::error::SqliteError;
-use crate::folder;
 use crate::known::LastEnd;
 use crate::migrate;
 use crate::options::Durability;
@@ -25,6 +27,10 @@ pub(crate) struct Database {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
     pub(crate) durability: Durability,
+    /// How the log is kept short.
+    pub(crate) log: LogPolicy,
+    /// Which file it was when the store was opened; unknown while it is being opened.
+    pub(crate) opened: Arc<OnceLock<FileIdentity>>,
 }
 
 /// Which file a path named at some moment; another file at the same path has another one.
@@ -48,7 +54,7 @@ impl Database {
     }
 
     /// The write-ahead log, which every commit of any process touches.
-    pub(crate) fn log(&self) -> PathBuf {
+    pub(crate) fn log_path(&self) -> PathBuf {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         log.into()
@@ -57,7 +63,7 @@ impl Database {
     /// How the last process that had the file open ended; asked before this one opens it. Whoever closes it last folds
     /// the log into it and takes the log away.
     pub(crate) fn last_end(&self) -> LastEnd {
-        match self.log().exists() {
+        match self.log_path().exists() {
             true => LastEnd::Unknown,
             false => LastEnd::Orderly,
         }
@@ -69,7 +75,7 @@ impl Database {
         migrate::check(&conn, &self.path)?;
         if self.access != Access::ReadOnly {
             self.set_durability(&conn)?;
-            folder::measure_log(&conn);
+            self.log.apply(&conn)?;
         }
         // Small on purpose: whenever a tree was rebalanced, the commit looks at every cached page, and pages that are not
         // cached here are in the memory of the operating system.
@@ -79,10 +85,11 @@ impl Database {
         Ok(conn)
     }
 
-    /// A connection that folds the log into the database file.
-    pub(crate) fn open_folder(&self) -> Result<Connection> {
+    /// A connection that checkpoints.
+    pub(crate) fn open_checkpointer(&self) -> Result<Connection> {
         let conn = self.connect(self.access)?;
         self.set_durability(&conn)?;
+        self.log.apply(&conn)?;
         Ok(conn)
     }
 
@@ -100,6 +107,19 @@ impl Database {
             path: self.path.clone(),
         };
         identity_of(&fs::metadata(&self.path).map_err(gone)?)
+    }
+
+    /// Whether the path still names the file that was opened.
+    ///
+    /// SQLite would go on with a file that has no name any more, and every acknowledged commit would be lost with the
+    /// process; a new connection would be one to another file.
+    pub(crate) fn check_identity(&self) -> Result<()> {
+        match self.opened.get() {
+            Some(opened) if self.identity()? != *opened => Err(SqliteError::FileGone {
+                path: self.path.clone(),
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn create_if_missing(&self) -> Result<()> {
@@ -132,7 +152,8 @@ impl Database {
         // Each connection belongs to one thread, so SQLite's own mutexes are not needed. The file was created
         // beforehand: a connection never makes an empty one in place of one that was removed.
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(&self.path, flags).map_err(|error| {
+        #[allow(unused_mut, reason = "some releases of the driver need it")]
+        let mut conn = Connection::open_with_flags(&self.path, flags).map_err(|error| {
             if self.path.exists() {
                 SqliteError::CannotOpen {
                     path: self.path.clone(),
@@ -144,6 +165,7 @@ impl Database {
                 }
             }
         })?;
+        self.check_identity()?;
         keep_plans(&conn)?;
         conn.busy_handler(Some(wait_for_lock))?;
         Ok(conn)
@@ -156,6 +178,11 @@ impl Database {
         conn.pragma_update(None, "synchronous", level)?;
         // An illegal value would be turned into some legal one in silence; only reading it back tells.
         let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+        // On macOS an ordinary sync leaves the data in the cache of the disk. Elsewhere these do nothing.
+        if self.durability == Durability::Full {
+            conn.pragma_update(None, "fullfsync", true)?;
+            conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+        }
         self.expect("synchronous", &level.to_string(), found.to_string())
     }
 
@@ -170,6 +197,20 @@ impl Database {
             wanted: wanted.to_owned(),
         })
     }
+}
+
+/// The path as it is used from here on: it must not follow the working directory, and not name the file through a link,
+/// because SQLite puts its log beside the file that the link leads to.
+pub(crate) fn located(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let target = match fs::read_link(&absolute) {
+        // A link that leads nowhere yet: the file is created where it leads.
+        Ok(target) if !absolute.exists() => absolute
+            .parent()
+            .map_or_else(|| target.clone(), |folder| folder.join(&target)),
+        _ => absolute,
+    };
+    fs::canonicalize(&target).unwrap_or(target)
 }
 
 /// A private database in memory. It has one connection: reads and writes pass through the writer.
@@ -201,12 +242,28 @@ fn switch_to_wal(conn: &Connection) -> Result<String> {
     Err(SqliteError::Busy)
 }
 
+thread_local! {
+    /// Until when this thread waits for a lock, if it is in a hurry.
+    static HURRY: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Runs `work` without waiting longer than this for locks of other connections.
+pub(crate) fn waiting_at_most<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
+    HURRY.set(Some(Instant::now() + limit));
+    let done = work();
+    HURRY.set(None);
+    done
+}
+
 /// Waits a little for another program's lock; `false` once the limit is reached. Short naps: with several processes
 /// on one file the lock is free again after a commit, and SQLite's own back-off would oversleep it.
 fn wait_for_lock(attempt: i32) -> bool {
     const NAP: Duration = Duration::from_millis(1);
     const LONG_NAP: Duration = Duration::from_millis(5);
     const SHORT_NAPS: i32 = 500;
+    if HURRY.get().is_some_and(|until| Instant::now() >= until) {
+        return false;
+    }
     let long_naps = (BUSY_LIMIT - NAP * SHORT_NAPS as u32).as_millis() / LONG_NAP.as_millis();
     if attempt < SHORT_NAPS {
         std::thread::sleep(NAP);
@@ -219,27 +276,22 @@ fn wait_for_lock(attempt: i32) -> bool {
     }
 }
 
-#[cfg(unix)]
+/// Creates the file. Never opens one that is there: closing it would drop the locks that another store of this process has
+/// on it.
 fn create_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    // Not `create_new`: another process may have been a moment faster, and that is fine.
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map(drop)
-}
-
-#[cfg(not(unix))]
-fn create_private(path: &Path) -> std::io::Result<()> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map(drop)
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        // Another one was a moment faster, and that is fine.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(unix)]
@@ -260,6 +312,7 @@ fn identity_of(_: &fs::Metadata) -> Result<FileIdentity> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Checkpoints;
 
     #[test]
     fn a_log_left_behind_is_no_orderly_end_even_if_nothing_is_in_it() {
@@ -268,6 +321,8 @@ mod tests {
             path: folder.path().join("a.db"),
             access: Access::Create,
             durability: Durability::Full,
+            log: LogPolicy::new(Checkpoints::Beside, None),
+            opened: Arc::default(),
         };
         assert_eq!(database.last_end(), LastEnd::Orderly, "there is no file");
         database.prepare().unwrap();
@@ -275,7 +330,7 @@ mod tests {
         // A process that dies in its very first transaction has written nothing.
         let open = database.open_writer().unwrap();
         open.execute_batch("BEGIN IMMEDIATE").unwrap();
-        assert_eq!(fs::metadata(database.log()).unwrap().len(), 0);
+        assert_eq!(fs::metadata(database.log_path()).unwrap().len(), 0);
         assert_eq!(database.last_end(), LastEnd::Unknown);
     }
 }

@@ -43,6 +43,19 @@ pub struct SqliteOptions {
     /// How long an event, cancellation or completion waits for the start of an instance nobody knows, before it is
     /// set aside as a dead letter.
     pub unknown_instance_grace: Duration,
+    /// For tests of this crate.
+    #[doc(hidden)]
+    pub tuning: Tuning,
+}
+
+/// What the tests of this crate choose to be otherwise.
+#[doc(hidden)]
+#[derive(Debug, Clone, Default)]
+pub struct Tuning {
+    /// Behave as with a SQLite that only the writer may checkpoint.
+    pub writer_checkpoints_alone: bool,
+    /// Pages of log at which checkpoints begin.
+    pub checkpoint_pages: Option<usize>,
 }
 
 impl Default for SqliteOptions {
@@ -51,6 +64,7 @@ impl Default for SqliteOptions {
             durability: Durability::Full,
             clock: system_clock(),
             unknown_instance_grace: Duration::from_secs(60),
+            tuning: Tuning::default(),
         }
     }
 }

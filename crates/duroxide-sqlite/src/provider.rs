@@ -79,13 +79,19 @@ impl SqliteProvider {
         Self::new("sqlite::memory:", options).await
     }
 
-    /// Folds the write-ahead log into the database file.
+    /// Copies the write-ahead log into the database file and empties it. Commits and reads go on meanwhile.
     ///
     /// # Errors
     ///
-    /// If another program is using the file, or the disk fails.
+    /// If somebody has been reading the log for several seconds, or the disk fails.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         self.store.checkpoint().await
+    }
+
+    /// How many checkpoints failed since the store was opened. The log grows until one succeeds.
+    #[must_use]
+    pub fn failed_checkpoints(&self) -> u64 {
+        self.store.failed_checkpoints()
     }
 
     /// Closes the store: requests that are queued are answered, later ones are refused, and the log is folded into the

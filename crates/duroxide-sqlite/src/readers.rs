@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use duroxide_core::clock::ClockRef;
-
 use crate::inbox::Inbox;
 use crate::job::Job;
 use crate::open::Database;
 use crate::statements::Statements;
-use crate::tx::{Result, Tx, stored_ms};
+use crate::store_clock::StoreClock;
+use crate::tx::{Result, Tx};
 
 /// Enough that one long listing does not hold up the short reads of waiting clients.
 const THREADS: usize = 2;
@@ -22,7 +21,7 @@ pub(crate) struct Readers {
 }
 
 /// Starts the reading threads.
-pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Readers> {
+pub(crate) fn start(database: &Database, clock: &Arc<StoreClock>) -> std::io::Result<Readers> {
     let inbox = Arc::new(Inbox::new());
     let mut threads = Vec::with_capacity(THREADS);
     for number in 0..THREADS {
@@ -42,7 +41,7 @@ pub(crate) fn start(database: &Database, clock: &ClockRef) -> std::io::Result<Re
 
 struct Reader {
     database: Database,
-    clock: ClockRef,
+    clock: Arc<StoreClock>,
     inbox: Arc<Inbox<Box<dyn Job>>>,
 }
 
@@ -64,7 +63,9 @@ impl Reader {
             match self.read(statements, job.as_mut()) {
                 Ok(()) => job.answer(),
                 Err(error) => {
-                    let spoilt = error.spoils_connection();
+                    // A file that lost its name must not be read on either.
+                    let spoilt = error.spoils_connection()
+                        || matches!(error, crate::error::SqliteError::FileGone { .. });
                     job.fail(error);
                     if spoilt {
                         return;
@@ -82,7 +83,8 @@ impl Reader {
     }
 
     fn read(&self, statements: &Statements<'_>, job: &mut dyn Job) -> Result<()> {
-        let now = stored_ms(self.clock.now_ms());
+        let now = self.clock.now();
+        self.database.check_identity()?;
         statements.run("BEGIN")?;
         let done = job.run(&mut Tx::new(statements, now));
         // Ending a read cannot lose anything; a snapshot left open would hold up checkpoints.

@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ahead::Uncommitted;
+use crate::checkpoint::{Emptied, Failures, LogPolicy};
 use crate::claim::{self, Overdue, Tried};
+use crate::driver::{self, Checkpoints};
 use crate::error::SqliteError;
 use crate::inbox::{Emptier, Inbox};
 use crate::job::{Job, Leases, job};
@@ -19,7 +21,9 @@ use crate::lobby::Queue;
 use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::tx::{Result, Tx, stored_ms};
+use crate::sole::Sole;
+use crate::store_clock::{Pace, StoreClock};
+use crate::tx::{Result, Tx};
 use crate::url::{self, Place};
 use crate::wake::{Wake, Watch};
 use crate::writer::{Message, Source, Writer};
@@ -37,6 +41,9 @@ pub(crate) struct Store {
     threads: Mutex<Threads>,
     wake: Arc<Wake>,
     uncommitted: Arc<Uncommitted>,
+    failed_checkpoints: Failures,
+    /// Where only one store at a time may have the file open; released after the threads have ended.
+    sole: Option<Sole>,
     pub(crate) unknown_instance_grace: Duration,
 }
 
@@ -56,16 +63,24 @@ impl Store {
                 Self::start(source, None, LastEnd::Orderly, options)
             }
             Place::File { path, access } => {
+                let by = driver::checkpoints(options.tuning.writer_checkpoints_alone);
                 let database = Database {
-                    // The file is looked at again before each commit; it must not follow the working directory.
-                    path: std::path::absolute(&path).unwrap_or(path),
+                    path: open::located(&path),
                     access,
                     durability: target.durability.unwrap_or(options.durability),
+                    log: LogPolicy::new(by, options.tuning.checkpoint_pages),
+                    opened: Arc::default(),
+                };
+                let claim = match by {
+                    Checkpoints::Beside => None,
+                    Checkpoints::WriterAlone => Some(Sole::claim(&database)?),
                 };
                 let last_end = database.last_end();
                 database.prepare()?;
                 let source = Source::file(database.clone())?;
-                Self::start(source, Some(&database), last_end, options)
+                let mut store = Self::start(source, Some(&database), last_end, options)?;
+                store.sole = claim;
+                Ok(store)
             }
         }
     }
@@ -79,16 +94,26 @@ impl Store {
         let no_thread = |error: std::io::Error| SqliteError::Io {
             detail: format!("cannot start a thread: {error}"),
         };
-        let clock = Arc::clone(&options.clock);
+        let pace = match options.follows_system_clock() {
+            true => Pace::System,
+            false => Pace::Clock,
+        };
+        let clock = StoreClock::new(Arc::clone(&options.clock), pace);
+        if let Some(latest) = source.latest_stored()? {
+            // Later than anything an earlier process wrote.
+            clock.raise_to(latest.saturating_add(1));
+        }
         let wake = Arc::new(Wake::default());
         let uncommitted = Arc::new(Uncommitted::default());
         let to_writer = Arc::new(Inbox::new());
+        let failed_checkpoints = Failures::default();
         let writer = Writer {
             source,
             inbox: Arc::clone(&to_writer),
             wake: Arc::clone(&wake),
             uncommitted: Arc::clone(&uncommitted),
-            known: Known::after(last_end, stored_ms(options.clock.now_ms())),
+            failed_checkpoints: failed_checkpoints.clone(),
+            known: Known::after(last_end, clock.now()),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -122,6 +147,8 @@ impl Store {
             }),
             wake,
             uncommitted,
+            failed_checkpoints,
+            sole: None,
             unknown_instance_grace: options.unknown_instance_grace,
         })
     }
@@ -241,13 +268,34 @@ impl Store {
         Ok(answered?.open())
     }
 
-    /// Folds the write-ahead log into the database file.
+    /// Copies the write-ahead log into the database file and empties it. Nobody waits for it meanwhile: as long as others
+    /// read the log or much of it is left, the writer is asked again after a pause. Gives up when nothing has moved for
+    /// several seconds.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        self.to_writer.push(Message::Checkpoint(reply))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(unanswered(&self.to_writer)))
+        const PAUSE: Duration = Duration::from_millis(20);
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let mut least = usize::MAX;
+        let mut give_up_at = Instant::now() + PATIENCE;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            self.to_writer.push(Message::Checkpoint(reply))?;
+            let answered = answer.await;
+            match answered.unwrap_or_else(|_| Err(unanswered(&self.to_writer)))? {
+                Emptied::Completely => return Ok(()),
+                Emptied::Not(left) if left < least => {
+                    least = left;
+                    give_up_at = Instant::now() + PATIENCE;
+                }
+                Emptied::Not(_) if Instant::now() >= give_up_at => return Err(SqliteError::Busy),
+                Emptied::Not(_) => {}
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// How many checkpoints failed since the store was opened.
+    pub(crate) fn failed_checkpoints(&self) -> u64 {
+        self.failed_checkpoints.count()
     }
 
     /// Notices of changes of one instance.

@@ -6,6 +6,7 @@ use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
 
 use crate::error::SqliteError;
+use crate::tables::orchestrator_queue::Bounds;
 use crate::tx::Result;
 
 const PREFIX: &str = "lock_";
@@ -13,13 +14,15 @@ const PREFIX: &str = "lock_";
 const RANDOM_LEN: usize = 32;
 /// Ends the token of an activity that is bound to a session.
 const IN_SESSION: char = 's';
+/// Stands before the number of a message that came later than the others of its claim.
+const AND: char = '+';
 
 /// What the token of a claimed instance says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn<'t> {
     pub(crate) instance: &'t str,
-    /// When the claim was made: the messages of the claim were visible then.
-    pub(crate) claimed_at: i64,
+    /// Where the messages of the claim are.
+    pub(crate) bounds: Bounds,
     /// The life that the commit of this turn gives an instance that does not exist yet.
     pub(crate) next_life: Incarnation,
 }
@@ -32,11 +35,13 @@ pub(crate) struct Work {
 }
 
 /// A token for a claimed instance.
-pub(crate) fn for_turn(instance: &str, claimed_at: i64) -> String {
-    format!(
-        "{PREFIX}{}_{claimed_at}_{instance}",
-        Uuid::new_v4().simple()
-    )
+pub(crate) fn for_turn(instance: &str, bounds: Bounds) -> String {
+    let random = Uuid::new_v4().simple();
+    let by = bounds.visible_by;
+    match bounds.beginning {
+        None => format!("{PREFIX}{random}_{by}_{instance}"),
+        Some(id) => format!("{PREFIX}{random}_{by}{AND}{id}_{instance}"),
+    }
 }
 
 /// A token for a claimed activity.
@@ -51,13 +56,20 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
 
 pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
     let parsed = parts_of(token).and_then(|(random, key)| {
-        let (claimed_at, instance) = key.split_once('_')?;
+        let (bounds, instance) = key.split_once('_')?;
+        let (visible_by, beginning) = match bounds.split_once(AND) {
+            None => (bounds, None),
+            Some((by, id)) => (by, Some(id.parse().ok()?)),
+        };
         let random = u128::from_str_radix(random, 16).ok()?;
         // Not every bit of a UUID is random; folded, every bit of the result is.
         let folded = (random >> 64) ^ random.rotate_left(17);
         Some(Turn {
             instance,
-            claimed_at: claimed_at.parse().ok()?,
+            bounds: Bounds {
+                visible_by: visible_by.parse().ok()?,
+                beginning,
+            },
             next_life: Incarnation::from_random(folded as u64),
         })
     });
@@ -86,12 +98,23 @@ fn parts_of(token: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
+    const BOUNDS: Bounds = Bounds {
+        visible_by: 1,
+        beginning: None,
+    };
+
     #[test]
     fn a_token_says_what_it_was_granted_for() {
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y"] {
-            let token = for_turn(instance, 17);
-            let said = turn(&token).unwrap();
-            assert_eq!((said.instance, said.claimed_at), (instance, 17));
+            for beginning in [None, Some(4)] {
+                let bounds = Bounds {
+                    visible_by: 17,
+                    beginning,
+                };
+                let token = for_turn(instance, bounds);
+                let said = turn(&token).unwrap();
+                assert_eq!((said.instance, said.bounds), (instance, bounds));
+            }
         }
         for in_session in [false, true] {
             let token = for_work(42, in_session);
@@ -102,7 +125,7 @@ mod tests {
 
     #[test]
     fn two_claims_of_an_unborn_instance_give_it_two_lives() {
-        let (first, second) = (for_turn("a", 1), for_turn("a", 1));
+        let (first, second) = (for_turn("a", BOUNDS), for_turn("a", BOUNDS));
         let life = |token| turn(token).unwrap().next_life;
         assert_eq!(life(&first), life(&first));
         assert_ne!(life(&first), life(&second));
@@ -114,6 +137,6 @@ mod tests {
             assert!(turn(token).is_err(), "{token}");
             assert!(work(token).is_err(), "{token}");
         }
-        assert!(work(&for_turn("order-7", 1)).is_err());
+        assert!(work(&for_turn("order-7", BOUNDS)).is_err());
     }
 }

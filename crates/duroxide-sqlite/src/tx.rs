@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use duroxide_core::provider::InstanceOutcome;
-use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Params, Row};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{OptionalExtension, Params, Row, ToSql};
 
 use crate::ahead::Ahead;
 use crate::error::SqliteError;
@@ -220,6 +220,30 @@ pub(crate) fn stored_ms(ms: u64) -> i64 {
 /// A stored time as the outside world sees it.
 pub(crate) fn shown_ms(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0)
+}
+
+/// A number without a sign as a parameter. Not every release of the driver takes one; one that does not fit is an error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsigned(pub(crate) u64);
+
+impl ToSql for Unsigned {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let stored = i64::try_from(self.0)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        Ok(stored.into())
+    }
+}
+
+/// A stored number that has no sign.
+pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let stored: i64 = row.get(column)?;
+    u64::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, stored))
+}
+
+/// A number of rows.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<usize> {
+    let stored: i64 = row.get(column)?;
+    usize::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, stored))
 }
 
 /// A stored payload, whatever it is: a damaged one must reach the decoder, which says what is wrong with it, and not

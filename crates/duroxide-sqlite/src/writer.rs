@@ -8,13 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use duroxide_core::clock::ClockRef;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::ahead::{Ahead, Uncommitted};
+use crate::checkpoint::{Checkpointer, Emptied, Failures};
 use crate::error::SqliteError;
-use crate::folder::Folder;
 use crate::foreign::ForeignCommits;
 use crate::group::Group;
 use crate::inbox::{Inbox, Took};
@@ -23,7 +22,8 @@ use crate::kill;
 use crate::known::Known;
 use crate::lobby::Lobby;
 use crate::statements::Statements;
-use crate::tx::{Aware, Result, stored_ms};
+use crate::store_clock::StoreClock;
+use crate::tx::{Aware, Result};
 use crate::wake::Wake;
 
 mod fill;
@@ -46,8 +46,8 @@ pub(crate) enum Message {
     /// Stands for a defect of the writer.
     #[cfg(test)]
     Panic,
-    /// Fold the log into the database file.
-    Checkpoint(oneshot::Sender<Result<()>>),
+    /// Copy the log into the database file and empty it.
+    Checkpoint(oneshot::Sender<Result<Emptied>>),
 }
 
 /// What has queued up.
@@ -56,7 +56,7 @@ struct Batch {
     /// As they came; empty between two gatherings.
     messages: Vec<Message>,
     jobs: Vec<Box<dyn Job>>,
-    checkpoints: Vec<oneshot::Sender<Result<()>>>,
+    checkpoints: Vec<oneshot::Sender<Result<Emptied>>>,
 }
 
 impl Batch {
@@ -81,7 +81,8 @@ pub(crate) struct Writer {
     pub(crate) wake: Arc<Wake>,
     pub(crate) uncommitted: Arc<Uncommitted>,
     pub(crate) known: Known,
-    pub(crate) clock: ClockRef,
+    pub(crate) failed_checkpoints: Failures,
+    pub(crate) clock: Arc<StoreClock>,
     /// How long a claim rests at most.
     pub(crate) recheck: Duration,
 }
@@ -102,16 +103,19 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
         let mut lobby = Lobby::new(self.recheck);
-        let mut folder = Folder::new(self.source.database().cloned());
+        let mut checkpointer = Checkpointer::new(
+            self.source.database().cloned(),
+            self.failed_checkpoints.clone(),
+        );
         let mut outage = Outage::default();
         loop {
             match self.source.connect() {
                 Ok(conn) => {
                     outage.is_over();
-                    match self.work_with(&conn, &mut batch, &mut lobby, &mut folder) {
+                    match self.work_with(&conn, &mut batch, &mut lobby, &mut checkpointer) {
                         End::Closed => {
-                            // Its connection must not outlive the writer's, which folds the log at the end.
-                            drop(folder);
+                            // Its connection must not outlive the writer's, which empties the log at the end.
+                            drop(checkpointer);
                             return;
                         }
                         End::Spoilt => {
@@ -149,11 +153,11 @@ impl Writer {
         conn: &Connection,
         batch: &mut Batch,
         lobby: &mut Lobby,
-        folder: &mut Folder,
+        checkpointer: &mut Checkpointer,
     ) -> End {
         self.known.begin_anew();
         let statements = Statements::new(conn);
-        let work = || self.serve(&statements, batch, lobby, folder);
+        let work = || self.serve(&statements, batch, lobby, checkpointer);
         // What the work leaves half done is undone: an open group by its drop, the rest is queues of requests.
         let end = catch_unwind(AssertUnwindSafe(work)).unwrap_or(End::Panicked);
         self.uncommitted.say(false);
@@ -165,7 +169,7 @@ impl Writer {
         statements: &Statements<'_>,
         batch: &mut Batch,
         lobby: &mut Lobby,
-        folder: &mut Folder,
+        checkpointer: &mut Checkpointer,
     ) -> End {
         let mut foreign = ForeignCommits::new(self.source.log());
         let mut took = Took::Some;
@@ -175,7 +179,7 @@ impl Writer {
                 if !batch.is_empty() {
                     foreign.note_own_commit();
                 }
-                if let Err(error) = self.work_off(statements, batch, lobby) {
+                if let Err(error) = self.work_off(statements, batch, lobby, checkpointer) {
                     let spoilt = error.spoils_connection();
                     // Claims that wait hear of it too: they would be tried, and fail, again and again.
                     batch.jobs.extend(lobby.dismiss());
@@ -184,7 +188,7 @@ impl Writer {
                         return End::Spoilt;
                     }
                 }
-                folder.after_commit(statements.connection());
+                checkpointer.after_commit(statements.connection());
             }
             if self.anybody_waits(lobby) {
                 self.look(statements, &mut foreign, lobby);
@@ -244,6 +248,7 @@ impl Writer {
         statements: &Statements<'_>,
         batch: &mut Batch,
         lobby: &mut Lobby,
+        checkpointer: &mut Checkpointer,
     ) -> Result<()> {
         self.source.check()?;
         let ahead = Ahead::default();
@@ -283,13 +288,13 @@ impl Writer {
             self.wake.announce(effects);
         }
         for reply in batch.checkpoints.drain(..) {
-            let _ = reply.send(checkpoint(statements.connection()));
+            let _ = reply.send(checkpointer.empty(statements.connection()));
         }
         Ok(())
     }
 
     fn now_ms(&self) -> i64 {
-        stored_ms(self.clock.now_ms())
+        self.clock.now()
     }
 
     fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {
@@ -300,14 +305,5 @@ impl Writer {
             lobby.ring_all();
             self.wake.ring_all();
         }
-    }
-}
-
-fn checkpoint(conn: &Connection) -> Result<()> {
-    let blocked: i64 = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    if blocked == 0 {
-        Ok(())
-    } else {
-        Err(SqliteError::Busy)
     }
 }

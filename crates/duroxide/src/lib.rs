@@ -17,7 +17,7 @@ pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
-    ActivityContext, Client, ClientError, OnDivergence, OrchestrationDescriptor,
+    ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,
     OrchestrationHandler, OrchestrationRegistry, OrchestrationRegistryBuilder, OrchestrationStatus,
     Runtime, Runtime as DuroxideRuntime, RuntimeOptions,
 };

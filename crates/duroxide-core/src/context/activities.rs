@@ -7,8 +7,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use crate::codec;
+use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind, Resolution};
 
 /// Where and how an activity runs, beyond its name and input.
 ///
@@ -170,26 +170,28 @@ impl OrchestrationContext {
         session_id: Option<String>,
         tag: Option<String>,
     ) -> DurableFuture<Result<String, String>> {
-        self.call_activity_at(name, input, session_id, tag, Location::caller())
-    }
-
-    pub(super) fn call_activity_at(
-        &self,
-        name: String,
-        input: String,
-        session_id: Option<String>,
-        tag: Option<String>,
-        location: &'static Location<'static>,
-    ) -> DurableFuture<Result<String, String>> {
         let kind = CommandKind::Activity {
-            name: name.clone(),
+            name,
             input,
             session_id,
             tag,
+            attempt_of: None,
+        };
+        self.call_activity_as(kind, Location::caller())
+    }
+
+    pub(super) fn call_activity_as(
+        &self,
+        kind: CommandKind,
+        location: &'static Location<'static>,
+    ) -> DurableFuture<Result<String, String>> {
+        let name = match &kind {
+            CommandKind::Activity { name, .. } => name.clone(),
+            _ => String::new(),
         };
         let slot = self
             .shared
-            .cell()
+            .deciding(location)
             .call(OperationKind::Activity, kind, location);
         let kind = ScheduleKind::Activity { name };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_outcome)

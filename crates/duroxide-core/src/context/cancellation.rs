@@ -1,16 +1,16 @@
 //! Noticing a request to cancel, to put things right before the end.
 
 use super::OrchestrationContext;
+use crate::durable::Resolution;
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::Resolution;
 
 impl OrchestrationContext {
     /// Resolves to the reason when somebody asks to cancel this orchestration.
     ///
     /// While the code holds this future, the first request does not end the orchestration at once: the future resolves
     /// and the code goes on, to undo what it did. When it then returns, with a value or an error, or asks to continue
-    /// as new, the orchestration ends as cancelled with that reason. A second request ends it at once. Without this
-    /// future, or after it was dropped, the first request does.
+    /// as new, the orchestration ends as cancelled with that reason. Further requests change nothing; only terminating the
+    /// instance ends it at once. Without this future, or after it was dropped, the first request does.
     ///
     /// Nothing is recorded for it, and waiting for nothing else is a mistake: an orchestration must wait for something
     /// that can happen by itself.
@@ -30,11 +30,12 @@ impl OrchestrationContext {
     ///     }
     /// }
     /// ```
+    #[track_caller]
     pub fn cancellation_requested(&self) -> DurableFuture<String> {
         let kind = ScheduleKind::ExternalWait {
             event_name: "cancellation".to_owned(),
         };
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(std::panic::Location::caller());
         if let Some(reason) = cell.cancel_requested.clone() {
             return DurableFuture::known(reason, kind);
         }

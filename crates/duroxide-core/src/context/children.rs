@@ -6,9 +6,11 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use super::activities::{decode_outcome, encoded};
+use crate::durable::{CommandKind, OperationKind, Resolution, Target};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::ids::{SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id, uses_reserved_marker};
-use crate::replay::{CommandKind, OperationKind, Resolution, Target};
+use crate::ids::{
+    SUB_ORCH_AUTO_PREFIX, check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
+};
 
 impl OrchestrationContext {
     /// Starts a child under a generated id and awaits its result.
@@ -29,7 +31,7 @@ impl OrchestrationContext {
         self.call_child(name.into(), None, None, input.into())
     }
 
-    /// Starts a child under a chosen id and awaits its result.
+    /// Starts a child under a chosen id and awaits its result. An id that cannot be used is an `Err`.
     #[track_caller]
     pub fn schedule_sub_orchestration_with_id(
         &self,
@@ -127,7 +129,7 @@ impl OrchestrationContext {
     ///
     /// # Panics
     ///
-    /// When the id uses the marker of generated child ids, which fails the orchestration.
+    /// When the id is empty, too long, or uses the marker of generated child ids, which fails the orchestration.
     ///
     /// ```
     /// use duroxide::OrchestrationContext;
@@ -197,8 +199,10 @@ impl OrchestrationContext {
             let refusal = format!(
                 "sub-orchestration instance id '{id}' starts with the reserved marker '{SUB_ORCH_AUTO_PREFIX}', which the runtime uses to mark auto-generated child ids; use an id that does not begin with it"
             );
-            let kind = ScheduleKind::SubOrchestration { token: 0 };
-            return DurableFuture::known(Err(refusal), kind);
+            return refused(refusal);
+        }
+        if let Some(Err(refusal)) = instance.as_deref().map(|id| self.check_id(id)) {
+            return refused(refusal);
         }
         let operation = OperationKind::Child {
             name: name.clone(),
@@ -210,7 +214,10 @@ impl OrchestrationContext {
             instance,
             input,
         };
-        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
+        let slot = cell.call(operation, kind, location);
+        drop(cell);
         let kind = ScheduleKind::SubOrchestration { token: slot as u64 };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_outcome)
     }
@@ -227,11 +234,27 @@ impl OrchestrationContext {
             !uses_reserved_marker(&instance),
             "detached orchestration instance id '{instance}' uses the reserved sub-orchestration marker '{SUB_ORCH_AUTO_PREFIX}'; root instance ids must not start with it or contain '::{SUB_ORCH_AUTO_PREFIX}'"
         );
+        if let Err(refusal) = self.check_id(&instance) {
+            panic!("detached orchestration: {refusal}");
+        }
         let kind = CommandKind::Detached {
             target: Target { name, version },
             instance,
             input,
         };
-        self.shared.cell().tell(kind, Location::caller());
+        let location = Location::caller();
+        self.shared.deciding(location).tell(kind, location);
     }
+
+    /// Checks an id as a client does. Executions that began on an engine that did not check go on without.
+    fn check_id(&self, id: &str) -> Result<(), String> {
+        if self.shared.cell().takes_any_id {
+            return Ok(());
+        }
+        check_instance_id(id)
+    }
+}
+
+fn refused(why: String) -> DurableFuture<Result<String, String>> {
+    DurableFuture::known(Err(why), ScheduleKind::SubOrchestration { token: 0 })
 }

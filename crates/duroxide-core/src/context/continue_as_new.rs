@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::OrchestrationContext;
 use super::activities::encoded;
-use crate::replay::NextExecution;
+use crate::durable::NextExecution;
 
 impl OrchestrationContext {
     /// Ends this execution and begins another with this input. Use as `return ctx.continue_as_new(next).await;`.
@@ -20,11 +20,13 @@ impl OrchestrationContext {
     ///     ctx.continue_as_new((round + 1).to_string()).await
     /// }
     /// ```
+    #[track_caller]
     pub fn continue_as_new(&self, input: impl Into<String>) -> Pending<Result<String, String>> {
         self.end_with(input.into(), None)
     }
 
     /// Ends this execution and begins another with typed input.
+    #[track_caller]
     pub fn continue_as_new_typed<In: Serialize>(
         &self,
         input: &In,
@@ -33,6 +35,7 @@ impl OrchestrationContext {
     }
 
     /// Ends this execution and begins another with an exact version of the handler.
+    #[track_caller]
     pub fn continue_as_new_versioned(
         &self,
         version: impl Into<String>,
@@ -42,6 +45,7 @@ impl OrchestrationContext {
     }
 
     /// Ends this execution and begins another with typed input and an exact version of the handler.
+    #[track_caller]
     pub fn continue_as_new_versioned_typed<In: Serialize>(
         &self,
         version: impl Into<String>,
@@ -51,9 +55,10 @@ impl OrchestrationContext {
     }
 
     /// The decision is taken by the call; the first one of an execution wins. The future never resolves.
+    #[track_caller]
     fn end_with(&self, input: String, version: Option<String>) -> Pending<Result<String, String>> {
         self.shared
-            .cell()
+            .deciding(std::panic::Location::caller())
             .next
             .get_or_insert(NextExecution { input, version });
         std::future::pending()

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::OrchestrationContext;
 use crate::codec;
+use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind, Resolution};
 
 impl OrchestrationContext {
     /// Waits for a signal. A signal that arrives before the wait is recorded is lost; use
@@ -28,7 +28,10 @@ impl OrchestrationContext {
         let name = name.into();
         let operation = OperationKind::Wait { name: name.clone() };
         let kind = CommandKind::Wait { name: name.clone() };
-        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
+        let slot = cell.call(operation, kind, location);
+        drop(cell);
         let kind = ScheduleKind::ExternalWait { event_name: name };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
     }
@@ -81,7 +84,10 @@ impl OrchestrationContext {
         let name = queue.into();
         let operation = OperationKind::Dequeue { name: name.clone() };
         let kind = CommandKind::Dequeue { name: name.clone() };
-        let slot = self.shared.cell().call(operation, kind, Location::caller());
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
+        let slot = cell.call(operation, kind, location);
+        drop(cell);
         let kind = ScheduleKind::QueueDequeue { event_name: name };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
     }

@@ -1,13 +1,13 @@
 //! Key-values of the instance. Reads are local; writes are recorded and seen by clients when the turn commits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
-use crate::provider::KvEntry;
-use crate::replay::CommandKind;
+use crate::codec;
+use crate::durable::CommandKind;
 
 impl OrchestrationContext {
     /// Sets a key.
@@ -24,29 +24,26 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn set_kv_value(&self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
-        let mut cell = self.shared.cell();
-        let last_updated_at_ms = cell.next_kv_stamp();
-        let entry = KvEntry {
-            value: value.clone(),
-            last_updated_at_ms,
-        };
-        cell.kv.insert(key.clone(), entry);
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
+        let entry = cell.next_kv(&key, value);
         let kind = CommandKind::SetKv {
-            key,
-            value,
-            last_updated_at_ms,
+            key: key.clone(),
+            value: entry.value.clone(),
+            last_updated_at_ms: entry.last_updated_at_ms,
         };
-        cell.tell(kind, Location::caller());
+        cell.kv.insert(key, entry);
+        cell.tell(kind, location);
     }
 
-    /// Sets a key to a value as JSON.
+    /// Sets a key to a value as JSON: structs in the order of their fields, maps in the order of their keys.
     ///
     /// # Panics
     ///
     /// When the value does not serialise, which fails the orchestration.
     #[track_caller]
     pub fn set_kv_value_typed<T: Serialize>(&self, key: impl Into<String>, value: &T) {
-        let text = serde_json::to_string(value)
+        let text = codec::to_json(value)
             .unwrap_or_else(|e| panic!("KV value serialization should not fail: {e}"));
         self.set_kv_value(key, text);
     }
@@ -69,9 +66,29 @@ impl OrchestrationContext {
             .map_err(|e| format!("KV deserialization error for key '{key}': {e}"))
     }
 
-    /// All keys and values.
+    /// All keys and values. The order of a `HashMap` differs from run to run: to decide something by it, use
+    /// [`get_kv_all_sorted`](Self::get_kv_all_sorted).
     #[must_use]
     pub fn get_kv_all_values(&self) -> HashMap<String, String> {
+        let cell = self.shared.cell();
+        let pairs = cell.kv.iter().map(|(k, e)| (k.clone(), e.value.clone()));
+        pairs.collect()
+    }
+
+    /// All keys and values, by key: the same order in every replay.
+    ///
+    /// ```
+    /// use duroxide::OrchestrationContext;
+    ///
+    /// async fn example(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    ///     for (shop, price) in ctx.get_kv_all_sorted() {
+    ///         ctx.schedule_activity("compare", format!("{shop}: {price}")).await?;
+    ///     }
+    ///     Ok("compared".to_owned())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn get_kv_all_sorted(&self) -> BTreeMap<String, String> {
         let cell = self.shared.cell();
         let pairs = cell.kv.iter().map(|(k, e)| (k.clone(), e.value.clone()));
         pairs.collect()
@@ -93,24 +110,26 @@ impl OrchestrationContext {
     #[track_caller]
     pub fn clear_kv_value(&self, key: impl Into<String>) {
         let key = key.into();
-        let mut cell = self.shared.cell();
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
         cell.kv.remove(&key);
-        cell.tell(CommandKind::ClearKv { key }, Location::caller());
+        cell.tell(CommandKind::ClearKv { key }, location);
     }
 
     /// Removes all keys.
     #[track_caller]
     pub fn clear_all_kv_values(&self) {
-        let mut cell = self.shared.cell();
+        let location = Location::caller();
+        let mut cell = self.shared.deciding(location);
         cell.kv.clear();
-        cell.tell(CommandKind::ClearAllKv, Location::caller());
+        cell.tell(CommandKind::ClearAllKv, location);
     }
 
     /// Removes all keys set before a time, those of this turn included; returns how many.
     #[track_caller]
     pub fn prune_kv_values_updated_before(&self, updated_before_ms: u64) -> usize {
         let location = Location::caller();
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(location);
         let old: Vec<String> = cell
             .kv
             .iter()

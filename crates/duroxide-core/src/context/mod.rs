@@ -17,9 +17,9 @@ mod trace;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::durable::{Cell, Identity, Shared};
 use crate::event::Event;
 use crate::provider::SystemStats;
-use crate::replay::{Cell, Identity, Shared};
 
 pub use activities::ActivityOptions;
 pub use combinators::{Either2, Either3};
@@ -65,7 +65,7 @@ impl OrchestrationContext {
             replaying: true,
             ..Cell::default()
         };
-        Self::of(Arc::new(Shared::new(identity, cell)))
+        Self::of(Arc::new(Shared::of_nobody(identity, cell)))
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Self {

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use super::OrchestrationContext;
-use crate::replay::CommandKind;
+use crate::durable::CommandKind;
 
 impl OrchestrationContext {
     /// Sets the custom status. Clients see it when the turn commits.
@@ -36,7 +36,7 @@ impl OrchestrationContext {
     }
 
     fn put_status(&self, status: Option<String>, location: &'static Location<'static>) {
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(location);
         cell.custom_status.clone_from(&status);
         cell.tell(CommandKind::SetStatus { status }, location);
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::DeserializeOwned;
 
 use super::OrchestrationContext;
+use crate::durable::{SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS};
 use crate::future::DurableFuture;
-use crate::replay::{SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS};
 
 impl OrchestrationContext {
     /// A fresh random id (UUID v4), the same in every replay.

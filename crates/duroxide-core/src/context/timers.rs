@@ -4,8 +4,8 @@ use std::panic::Location;
 use std::time::Duration;
 
 use super::OrchestrationContext;
+use crate::durable::{CommandKind, OperationKind};
 use crate::future::{DurableFuture, ScheduleKind};
-use crate::replay::{CommandKind, OperationKind};
 
 /// Latest due time that every store can hold: signed 64-bit milliseconds.
 const LATEST_MS: u64 = i64::MAX as u64;
@@ -33,7 +33,7 @@ impl OrchestrationContext {
         location: &'static Location<'static>,
     ) -> DurableFuture<()> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let mut cell = self.shared.cell();
+        let mut cell = self.shared.deciding(location);
         let fire_at_ms = cell.now_ms.saturating_add(delay_ms).min(LATEST_MS);
         let kind = CommandKind::Timer { fire_at_ms };
         let slot = cell.call(OperationKind::Timer, kind, location);

@@ -185,6 +185,23 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Whether it came in from outside: a start, an answer, a signal, a queue message, a request to cancel.
+    #[must_use]
+    pub fn is_arrival(&self) -> bool {
+        matches!(
+            self,
+            Self::OrchestrationStarted { .. }
+                | Self::OrchestrationCancelRequested { .. }
+                | Self::ActivityCompleted { .. }
+                | Self::ActivityFailed { .. }
+                | Self::TimerFired { .. }
+                | Self::ExternalEvent { .. }
+                | Self::QueueEventDelivered { .. }
+                | Self::SubOrchestrationCompleted { .. }
+                | Self::SubOrchestrationFailed { .. }
+        )
+    }
+
     /// The kind's name on the wire, as stored in an index column.
     #[must_use]
     pub fn wire_name(&self) -> &'static str {

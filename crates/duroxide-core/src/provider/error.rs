@@ -65,16 +65,11 @@ impl ProviderError {
         error
     }
 
-    /// Whether the caller lost its lease. Understands the words of the contract and those of published stores.
+    /// Whether the caller lost its lease. Understands the words of the contract and those of published stores, where the store
+    /// says them itself: at the beginning of a clause, or as the name `lock_token`. What it quotes or names does not count.
     #[must_use]
     pub fn is_lease_lost(&self) -> bool {
-        let text = self.message.to_lowercase();
-        let mut words = text.split(|c: char| !c.is_alphanumeric());
-        !self.retryable
-            && (["lock token", "lock_token", "lock expired"]
-                .iter()
-                .any(|phrase| text.contains(phrase))
-                || words.any(|word| word == "lease"))
+        !self.retryable && says_lease_lost(&without_quotes(&self.message.to_lowercase()))
     }
 
     /// Whether the same call may succeed later.
@@ -92,6 +87,38 @@ impl ProviderError {
             retryable: self.retryable,
         }
     }
+}
+
+/// How a clause begins that says that a lease is gone.
+const CLAUSES: [&str; 4] = [
+    "invalid lock token",
+    "lock token",
+    "lock expired",
+    "instance lock expired",
+];
+
+fn says_lease_lost(text: &str) -> bool {
+    let mut clauses = text.split([':', ';', '.', ',']).map(str::trim_start);
+    let mut words = text.split(|c: char| c.is_whitespace() || ":;,.()=".contains(c));
+    clauses.any(|clause| CLAUSES.iter().any(|phrase| clause.starts_with(phrase)))
+        || words.any(|word| word == "lock_token")
+}
+
+/// The text without what stands in quotes: ids and names that others chose. An apostrophe opens none.
+fn without_quotes(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find(['\'', '"', '`']) {
+        let (before, quoted) = rest.split_at(open);
+        kept.push_str(before);
+        let after = &quoted[1..];
+        let opens = !kept.ends_with(char::is_alphanumeric);
+        rest = match after.find(&quoted[..1]).filter(|_| opens) {
+            Some(end) => &after[end + 1..],
+            None => after,
+        };
+    }
+    kept + rest
 }
 
 impl fmt::Display for ProviderError {
@@ -126,7 +153,10 @@ mod tests {
             ProviderError::permanent("op", "Invalid lock token"),
             ProviderError::permanent("op", "no row for lock_token abc"),
             ProviderError::permanent("op", "Lock expired for instance i"),
-            ProviderError::permanent("op", "the lease ran out"),
+            ProviderError::permanent("op", "ack failed: Invalid lock token"),
+            ProviderError::permanent("op", "Instance lock expired"),
+            ProviderError::permanent("op", "can't renew 'i': Invalid lock token"),
+            ProviderError::lease_lost("op", "the lease ran out"),
         ];
         for error in lost {
             assert!(error.is_lease_lost(), "{error}");
@@ -139,6 +169,10 @@ mod tests {
             ProviderError::retryable("op", "the lease table is locked"),
             ProviderError::permanent("op", "please free some disk space"),
             ProviderError::permanent("op", "event 3 exists already, release 2"),
+            ProviderError::permanent("op", "event 3 of car-lease-7 is already recorded"),
+            ProviderError::permanent("op", "event 3 of my lease is already recorded"),
+            ProviderError::permanent("op", "instance 'Invalid lock token' exists already"),
+            ProviderError::permanent("op", "instance my-lock_token-7 exists already"),
         ];
         for error in other {
             assert!(!error.is_lease_lost(), "{error}");

@@ -7,6 +7,7 @@ pub mod error;
 mod handlers;
 mod incarnation;
 pub mod management;
+mod outcome;
 mod tags;
 mod types;
 mod watch;
@@ -24,10 +25,11 @@ pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
+pub use outcome::{InstanceOutcome, OutcomeStatus};
 pub use tags::TagFilter;
 pub use types::{
-    ExecutionMetadata, InstanceOutcome, KvEntry, OrchestrationItem, OutcomeStatus,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats,
+    ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,
+    SystemStats,
 };
 pub use watch::InstanceWatch;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ErrorDetails, Event};
+use crate::event::Event;
 use crate::work_item::WorkItem;
 
 /// One value of an instance's key-value store.
@@ -89,34 +89,4 @@ pub struct SystemStats {
     pub kv_user_key_count: u64,
     /// Bytes of their values.
     pub kv_total_value_bytes: u64,
-}
-
-/// Where an instance stands, read without its history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstanceOutcome {
-    /// The current execution.
-    pub execution_id: u64,
-    /// Where it stands.
-    pub status: OutcomeStatus,
-    /// Custom status of the instance.
-    pub custom_status: Option<String>,
-    /// How often the custom status changed.
-    pub custom_status_version: u64,
-}
-
-/// Where the current execution stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutcomeStatus {
-    /// Not ended, or ended in continue-as-new with the next execution still to come.
-    Running,
-    /// Ended with a value.
-    Completed {
-        /// The value.
-        output: String,
-    },
-    /// Ended without a value.
-    Failed {
-        /// Why.
-        details: ErrorDetails,
-    },
 }

@@ -2,10 +2,11 @@
 //! note for each message that has no effect.
 
 use super::execution::Execution;
-use super::notes::Unused;
-use super::operations::OperationKind;
+use super::notes::{Stray, Unused};
+use super::turn::Incoming;
+use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
-use crate::work_item::WorkItem;
+use crate::work_item::{WorkItem, termination_reason};
 
 /// A completion as it arrives: for which execution and schedule, and what it says.
 struct Completion {
@@ -17,8 +18,8 @@ struct Completion {
 }
 
 impl Execution {
-    /// Turns one message into an event, drops it, or notes that it fits no schedule. The first such note wins, and it
-    /// ends the execution only if what came before it did not.
+    /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution, unless
+    /// what came before it did.
     pub(super) fn admit(&mut self, message: WorkItem) {
         match message {
             WorkItem::ActivityCompleted {
@@ -82,28 +83,44 @@ impl Execution {
                 kind: EventKind::SubOrchestrationFailed { details },
             }),
             WorkItem::ExternalRaised { name, data, .. } => {
-                self.arrive(EventKind::ExternalEvent { name, data }, None);
+                self.expect(EventKind::ExternalEvent { name, data }, None);
             }
             WorkItem::QueueMessage { name, data, .. } => {
-                self.arrive(EventKind::QueueEventDelivered { name, data }, None);
+                self.expect(EventKind::QueueEventDelivered { name, data }, None);
             }
-            WorkItem::CancelInstance { reason, .. } => {
-                // The reason is kept when the event is applied; a second request in one batch is seen here already.
-                // A later one counts only while the code winds down: it ends the execution at once.
-                let requested = self.turn.events.iter().any(|event| {
-                    matches!(event.kind, EventKind::OrchestrationCancelRequested { .. })
-                });
-                if self.is_cancelled() || requested {
-                    self.turn.notes.unused.push(Unused::CancelledAlready);
-                } else {
-                    self.arrive(EventKind::OrchestrationCancelRequested { reason }, None);
-                }
-            }
+            WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
             // Starts are the dispatcher's business; activities never travel on this queue.
             WorkItem::StartOrchestration { .. }
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityExecute { .. } => {}
         }
+    }
+
+    /// A request to cancel counts once, also while the code winds down; a request to terminate counts after it, once.
+    fn admit_cancel(&mut self, reason: String) {
+        let terminates = termination_reason(&reason).is_some();
+        let counts = |kind: &EventKind| match kind {
+            EventKind::OrchestrationCancelRequested { reason } => {
+                !terminates || termination_reason(reason).is_some()
+            }
+            _ => false,
+        };
+        let in_batch = self.turn.incoming.iter().any(|incoming| match incoming {
+            Incoming::Event { kind, .. } => counts(kind),
+            Incoming::Stray(_) => false,
+        });
+        if in_batch || self.terminated || self.cancel_reason.is_some() && !terminates {
+            self.turn.notes.unused.push(Unused::CancelledAlready);
+        } else {
+            self.expect(EventKind::OrchestrationCancelRequested { reason }, None);
+        }
+    }
+
+    fn expect(&mut self, kind: EventKind, source_event_id: Option<u64>) {
+        self.turn.incoming.push_back(Incoming::Event {
+            kind,
+            source_event_id,
+        });
     }
 
     fn admit_completion(&mut self, completion: Completion) {
@@ -134,17 +151,21 @@ impl Execution {
                 Unused::NeverScheduled,
                 "ignoring a completion that came together with the start: nothing is scheduled yet",
             ),
-            None => self.reject(ErrorDetails::nondeterminism(format!(
-                "no matching schedule for {missing} id={id}"
-            ))),
-            Some((expected, _)) if expected != noun => {
-                self.reject(ErrorDetails::nondeterminism(format!(
+            None => self.reject(
+                id,
+                kind,
+                format!("no matching schedule for {missing} id={id}"),
+            ),
+            Some((expected, _)) if expected != noun => self.reject(
+                id,
+                kind,
+                format!(
                     "completion kind mismatch for id={id}, expected '{expected}', got '{noun}'"
-                )));
-            }
+                ),
+            ),
             Some((_, awaits)) => {
                 if awaits && self.turn.answered.insert(id) {
-                    self.arrive(kind, Some(id));
+                    self.expect(kind, Some(id));
                 } else {
                     self.note_ignored(id, Unused::Duplicate, "ignoring duplicate completion");
                 }
@@ -152,9 +173,15 @@ impl Execution {
         }
     }
 
-    fn reject(&mut self, details: ErrorDetails) {
-        let place = self.turn.events.len();
-        self.turn.rejected.get_or_insert((place, details));
+    /// A completion that fits no schedule: sent by hand, by another life of the id, or by a store that lost history.
+    fn reject(&mut self, id: u64, kind: EventKind, why: String) {
+        if self.sets_strays_aside {
+            self.note_ignored(id, Unused::Stray, &why);
+            self.turn.notes.strays.push(Stray { id, kind, why });
+        } else {
+            let details = ErrorDetails::nondeterminism(why);
+            self.turn.incoming.push_back(Incoming::Stray(details));
+        }
     }
 
     /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so no

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::cell::NextExecution;
-use super::command::{Command, CommandKind};
+use crate::durable::NextExecution;
+use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 
 /// Code and history that do not fit together.

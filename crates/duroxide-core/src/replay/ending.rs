@@ -1,22 +1,24 @@
 //! The end of a turn: what the code dropped is recorded, limits are checked, and an execution that is over leaves
 //! nothing behind. Every way to end goes through here, so every way cancels, records and notifies alike.
 
+use super::cause::FailedBy;
 use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
-use super::machines::Call;
-use super::notes::Unused;
-use super::operations::{Operation, OperationKind};
 use super::turn::{ChildCancel, Outcome, Turn};
 use crate::action::Action;
-use crate::event::{ErrorDetails, EventKind};
-use crate::limits::MAX_CARRY_FORWARD_EVENTS;
+use crate::durable::Call;
+use crate::durable::{Operation, OperationKind};
+use crate::event::{ErrorDetails, Event, EventKind};
 
 /// Closes the turn and hands over what it decided.
 pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
-    let mut outcome = execution.handler_outcome();
+    let (mut outcome, mut failed_by) = execution.handler_outcome();
     let returned = !matches!(outcome, Outcome::ContinuedAsNew { .. }) && !execution.panicked();
     let aborted = execution.turn.abort.is_some();
     let violated = execution.enforce(limits, &mut outcome);
+    if violated {
+        failed_by = Some(FailedBy::Limit);
+    }
     // Whichever came first ends it: a failure that the code cannot see, or the request to cancel. Code that winds down
     // ends it by returning.
     let ended_itself = !execution.is_undecided() && !execution.panicked() && !violated;
@@ -26,6 +28,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         outcome = Outcome::Failed {
             details: ErrorDetails::cancelled(reason),
         };
+        failed_by = Some(FailedBy::Cancellation);
     }
     let mut ending = Ending {
         over: outcome != Outcome::Waiting,
@@ -40,7 +43,6 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         ending.clean_up(execution, &outcome, by_code && !cancelled);
         execution.keep_only_detached_starts();
     }
-    keep_oldest_letters(execution, &mut outcome);
     execution.record_terminal(&outcome);
     let state = std::mem::take(&mut execution.turn);
     execution.last_event_id = state
@@ -58,6 +60,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
             state.host_calls
         },
         outcome,
+        failed_by,
         notes: state.notes,
     }
 }
@@ -103,10 +106,10 @@ impl Ending {
                 "orchestration_terminal_continued_as_new",
                 "parent continued as new",
             ),
-            Outcome::Failed { details } if details.is_cancelled() => {
-                ("orchestration_terminal_failed", "parent canceled")
-            }
-            Outcome::Failed { .. } => ("orchestration_terminal_failed", "parent failed"),
+            Outcome::Failed { details } => (
+                "orchestration_terminal_failed",
+                child_reason(details, execution.terminated),
+            ),
         };
         let all = execution
             .shared
@@ -192,22 +195,33 @@ impl Execution {
         if self.turn.abort.is_some() {
             return false;
         }
-        let decided = self.turn.arrivals.min(self.turn.events.len());
         let last = self.last_kept_event_id(self.last_event_id);
         let keys = self.shared.cell().kv.len();
-        let violation = limits.violation(&self.turn.events[decided..], keys, last, outcome);
+        let violation = limits.violation(&self.turn.events, keys, last, outcome);
         let Some(text) = violation else {
             return false;
         };
         tracing::error!(target: "duroxide::runtime", instance_id = %self.instance_id(), "limit exceeded, failing orchestration: {text}");
-        self.turn.events.truncate(decided);
-        self.turn.actions.clear();
-        // The ids of what was taken back are free again.
-        self.last_event_id = self.last_kept_event_id(self.turn.base_event_id);
+        self.take_decisions_back();
         *outcome = Outcome::Failed {
             details: ErrorDetails::orchestration_failed(text),
         };
         true
+    }
+
+    /// Keeps of the delta only what came in from outside. The ids of the rest are free again.
+    fn take_decisions_back(&mut self) {
+        let base = self.turn.base_event_id;
+        let answers_this_turn = |event: &Event| event.source_event_id.is_some_and(|id| id > base);
+        self.turn
+            .events
+            .retain(|event| event.kind.is_arrival() && !answers_this_turn(event));
+        for (id, event) in (base + 1..).zip(&mut self.turn.events) {
+            event.event_id = id;
+        }
+        self.turn.actions.clear();
+        self.turn.taken_back = true;
+        self.last_event_id = self.last_kept_event_id(base);
     }
 
     /// The last event of the delta, or what came before it.
@@ -217,7 +231,11 @@ impl Execution {
 
     /// Recorded operations that may be cancelled, in the order of their records.
     fn cancellable(&self, slots: Vec<usize>, wanted: impl Fn(&Operation) -> bool) -> Vec<Cancel> {
-        let last_kept = self.last_kept_event_id(self.last_event_id);
+        let last_kept = if self.turn.taken_back {
+            self.turn.base_event_id
+        } else {
+            self.last_kept_event_id(self.last_event_id)
+        };
         let cell = self.shared.cell();
         let mut records: Vec<Cancel> = slots
             .into_iter()
@@ -261,21 +279,14 @@ impl Execution {
     }
 }
 
-/// Only so many unread messages cross into the next execution; the newest beyond that are dropped, aloud.
-fn keep_oldest_letters(execution: &mut Execution, outcome: &mut Outcome) {
-    let Outcome::ContinuedAsNew { carried, .. } = outcome else {
-        return;
-    };
-    for (queue, data) in carried.iter().skip(MAX_CARRY_FORWARD_EVENTS) {
-        execution.turn.notes.unused.push(Unused::BeyondCarryLimit);
-        tracing::warn!(
-            target: "duroxide::runtime",
-            instance_id = %execution.instance_id(),
-            execution_id = execution.execution_id(),
-            queue = %queue,
-            bytes = data.len(),
-            "dropping a queue message at continue-as-new: more than {MAX_CARRY_FORWARD_EVENTS} unread"
-        );
+/// What a child is told whose parent ends without a value. The children of a terminated parent are terminated too.
+pub(super) fn child_reason(details: &ErrorDetails, terminated: bool) -> &'static str {
+    match details {
+        _ if terminated => PARENT_TERMINATED,
+        details if details.is_cancelled() => "parent canceled",
+        _ => "parent failed",
     }
-    carried.truncate(MAX_CARRY_FORWARD_EVENTS);
 }
+
+/// The reason that terminates a child.
+const PARENT_TERMINATED: &str = "duroxide:terminate:parent terminated";

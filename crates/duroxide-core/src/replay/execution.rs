@@ -9,16 +9,22 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::cell::{Cell, Identity, Shared};
+use semver::Version;
+
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
+use crate::durable::{Cell, Identity, RecordedKv, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
+use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
+
+/// The first version that checks the ids of children and detached starts.
+const FIRST_TO_CHECK_IDS: Version = Version::new(0, 2, 0);
 
 const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
@@ -95,8 +101,11 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
-    /// The code watched for the request to cancel and was told; it ends by returning, or by a second request.
+    /// The code watched for the request to cancel and was told; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
+    /// Somebody asked for the end at once; the code runs no more.
+    pub(super) terminated: bool,
+    pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
     pub(super) turns: u64,
     pub(super) turn: super::turn::TurnState,
@@ -159,8 +168,10 @@ impl Execution {
             return Err(Divergence::new(IDS_MUST_INCREASE).at(first));
         }
         let mut execution = Self::opened(first, handler, kv, Origin::Recorded)?;
+        let presence = Arc::clone(&execution.shared.presence);
+        let _driving = presence.enter();
         execution.turns = count_turns(history);
-        execution.expect_kv_stamps(rest);
+        execution.expect_kv(rest);
         for event in rest {
             execution.replay(event)?;
             if execution.ended {
@@ -202,9 +213,11 @@ impl Execution {
             now_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
+            takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()
         };
-        let shared = Arc::new(Shared::new(identity, cell));
+        let shared = Arc::new(Shared::driven(identity, cell));
+        let presence = Arc::clone(&shared.presence);
         let ctx = OrchestrationContext::of(Arc::clone(&shared));
         let parent = parent_instance.as_ref().map(|instance| ParentLink {
             instance: instance.clone(),
@@ -213,13 +226,15 @@ impl Execution {
         });
         Ok(Self {
             shared,
-            handler: HandlerFuture::new(handler, ctx, input.clone()),
+            handler: HandlerFuture::new(handler, ctx, input.clone(), presence),
             due: Some(origin),
             last_event_id: first.event_id,
             parent,
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
             winds_down: false,
+            terminated: false,
+            sets_strays_aside: false,
             ended: false,
             turns: 0,
             turn: super::turn::TurnState::default(),
@@ -274,19 +289,51 @@ impl Execution {
         self.started_at_ms
     }
 
+    /// A message that gives the instance a turn and has no other effect: a timer of an execution that never is.
+    #[must_use]
+    pub fn nudge(&self) -> WorkItem {
+        WorkItem::TimerFired {
+            instance: self.instance_id().to_owned(),
+            execution_id: 0,
+            id: 0,
+            fire_at_ms: 0,
+        }
+    }
+
+    /// Calls back, once, when something from outside its history reaches the orchestration: a wake by a timer, channel or
+    /// task that it awaits, or a use of its context elsewhere. It is in the log by then, and the next turn of this
+    /// execution fails with the report. Called on the foreign thread, or at once if it has happened already.
+    pub fn on_foreign(&self, tell: Arc<dyn Fn() + Send + Sync>) {
+        self.shared.presence.on_foreign(tell);
+    }
+
+    /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
+    /// ignored, instead of ending the execution.
+    pub fn set_strays_aside(&mut self) {
+        self.sets_strays_aside = true;
+    }
+
     /// How many turns it took so far, this one included; see [`count_turns`].
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
     }
 
-    fn expect_kv_stamps(&mut self, history: &[Event]) {
-        self.shared.cell().recorded_kv_stamps = history
+    fn expect_kv(&mut self, history: &[Event]) {
+        self.shared.cell().recorded_kv = history
             .iter()
-            .filter_map(|event| match event.kind {
+            .filter_map(|event| match &event.kind {
                 EventKind::KeyValueSet {
-                    last_updated_at_ms, ..
-                } => Some(last_updated_at_ms),
+                    key,
+                    value,
+                    last_updated_at_ms,
+                } => Some(RecordedKv {
+                    key: key.clone(),
+                    entry: KvEntry {
+                        value: value.clone(),
+                        last_updated_at_ms: *last_updated_at_ms,
+                    },
+                }),
                 _ => None,
             })
             .collect();
@@ -314,7 +361,7 @@ impl Execution {
         let Some(origin) = self.due.take() else {
             return;
         };
-        if !self.handler.is_suspended() || self.turn.abort.is_some() {
+        if !self.handler.is_suspended() || self.turn.abort.is_some() || self.terminated {
             return;
         }
         let commands_before = {
@@ -328,6 +375,11 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.
+fn began_before(stamp: &str, version: &Version) -> bool {
+    Version::parse(stamp).map_or(true, |stamped| stamped < *version)
 }
 
 /// How many turns recorded a history. All events of a turn have one time; turns within one millisecond count as one.
@@ -347,6 +399,8 @@ pub fn count_turns(history: &[Event]) -> u64 {
 impl Drop for Execution {
     fn drop(&mut self) {
         // The code's locals are dropped with it; that is not the code's decision.
+        let presence = Arc::clone(&self.shared.presence);
+        let _driving = presence.enter();
         self.shared.cell().closed = true;
         self.handler.discard();
     }

@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::cause::FailedBy;
+use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
 use super::turn::{ChildCancel, Outcome, Turn};
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
+use crate::work_item::TERMINATE_PREFIX;
 
 /// The turn that fails an execution with this history. The history may be empty; the first event then gets id 1.
 #[must_use]
@@ -17,61 +20,33 @@ pub fn fail_without_replay(
     details: ErrorDetails,
     now_ms: u64,
 ) -> Turn {
-    let mut ending = Ending {
-        instance_id,
-        execution_id,
-        now_ms,
-        next_id: last_event_id(history) + 1,
-        events: Vec::new(),
+    let ending = Ending::after(instance_id, execution_id, history, now_ms);
+    ending.end(history, details, false, FailedBy::Decree)
+}
+
+/// The turn that terminates an execution with this history, whether its code is here or not: the request, what is
+/// cancelled, and the end as cancelled with this reason. Its children are terminated too.
+///
+/// ```
+/// use duroxide_core::replay::{Outcome, terminate_without_replay};
+/// let turn = terminate_without_replay("order-7", 1, &[], "no longer wanted", 0);
+/// assert!(matches!(turn.outcome, Outcome::Failed { details } if details.display_message() == "canceled: no longer wanted"));
+/// ```
+#[must_use]
+pub fn terminate_without_replay(
+    instance_id: &str,
+    execution_id: u64,
+    history: &[Event],
+    reason: &str,
+    now_ms: u64,
+) -> Turn {
+    let mut ending = Ending::after(instance_id, execution_id, history, now_ms);
+    let requested = EventKind::OrchestrationCancelRequested {
+        reason: format!("{TERMINATE_PREFIX}{reason}"),
     };
-    let mut activities = Vec::new();
-    let mut children = Vec::new();
-    for (id, open) in open_operations(history) {
-        let reason = "orchestration_terminal_failed".to_owned();
-        match open {
-            Open::Wait(_) => ending.record(
-                Some(id),
-                EventKind::ExternalSubscribedCancelled {
-                    reason: "orchestration_terminal".to_owned(),
-                },
-            ),
-            Open::Dequeue(_) => ending.record(
-                Some(id),
-                EventKind::QueueSubscriptionCancelled {
-                    reason: "orchestration_terminal".to_owned(),
-                },
-            ),
-            Open::Activity => {
-                ending.record(Some(id), EventKind::ActivityCancelRequested { reason });
-                activities.push(id);
-            }
-            Open::Child(instance) => {
-                ending.record(
-                    Some(id),
-                    EventKind::SubOrchestrationCancelRequested { reason },
-                );
-                children.push(ChildCancel {
-                    instance,
-                    reason: "parent failed".to_owned(),
-                });
-            }
-        }
-    }
-    ending.record(
-        None,
-        EventKind::OrchestrationFailed {
-            details: details.clone(),
-        },
-    );
-    Turn {
-        events: ending.events,
-        actions: Vec::new(),
-        cancelled_activities: activities,
-        cancelled_children: children,
-        unanswered: Vec::new(),
-        outcome: Outcome::Failed { details },
-        notes: super::notes::Notes::default(),
-    }
+    ending.record(None, requested);
+    let details = ErrorDetails::cancelled(reason.to_owned());
+    ending.end(history, details, true, FailedBy::Cancellation)
 }
 
 /// The last id that a store can hold; ids beyond it are why such a history is ended here.
@@ -88,7 +63,61 @@ struct Ending<'a> {
     events: Vec<Event>,
 }
 
-impl Ending<'_> {
+impl<'a> Ending<'a> {
+    fn after(instance_id: &'a str, execution_id: u64, history: &[Event], now_ms: u64) -> Self {
+        Self {
+            instance_id,
+            execution_id,
+            now_ms,
+            next_id: last_event_id(history) + 1,
+            events: Vec::new(),
+        }
+    }
+
+    /// Cancels what is open, and ends.
+    fn end(
+        mut self,
+        history: &[Event],
+        details: ErrorDetails,
+        terminated: bool,
+        failed_by: FailedBy,
+    ) -> Turn {
+        let mut activities = Vec::new();
+        let mut children = Vec::new();
+        for (id, open) in open_operations(history) {
+            let ends = || "orchestration_terminal".to_owned();
+            let fails = || "orchestration_terminal_failed".to_owned();
+            let record = match open {
+                Open::Wait(_) => EventKind::ExternalSubscribedCancelled { reason: ends() },
+                Open::Dequeue(_) => EventKind::QueueSubscriptionCancelled { reason: ends() },
+                Open::Activity => {
+                    activities.push(id);
+                    EventKind::ActivityCancelRequested { reason: fails() }
+                }
+                Open::Child(instance) => {
+                    let reason = child_reason(&details, terminated).to_owned();
+                    children.push(ChildCancel { instance, reason });
+                    EventKind::SubOrchestrationCancelRequested { reason: fails() }
+                }
+            };
+            self.record(Some(id), record);
+        }
+        let failed = EventKind::OrchestrationFailed {
+            details: details.clone(),
+        };
+        self.record(None, failed);
+        Turn {
+            events: self.events,
+            actions: Vec::new(),
+            cancelled_activities: activities,
+            cancelled_children: children,
+            unanswered: Vec::new(),
+            outcome: Outcome::Failed { details },
+            failed_by: Some(failed_by),
+            notes: super::notes::Notes::default(),
+        }
+    }
+
     fn record(&mut self, source_event_id: Option<u64>, kind: EventKind) {
         self.events.push(Event {
             event_id: self.next_id,

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::divergence::short;
 use crate::context::OrchestrationContext;
+use crate::durable::{Presence, WOKEN};
 use crate::handler::OrchestrationHandler;
 
 type Running = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
@@ -34,10 +35,14 @@ impl HandlerFuture {
         handler: Arc<dyn OrchestrationHandler>,
         ctx: OrchestrationContext,
         input: String,
+        presence: Arc<Presence>,
     ) -> Self {
         Self::Suspended {
             code: Box::pin(async move { handler.invoke(ctx, input).await }),
-            woken: Arc::new(Woken(AtomicBool::new(false))),
+            woken: Arc::new(Woken {
+                flag: AtomicBool::new(false),
+                presence,
+            }),
         }
     }
 
@@ -53,7 +58,7 @@ impl HandlerFuture {
         let waker = Waker::from(Arc::clone(woken));
         let mut cx = Context::from_waker(&waker);
         for _ in 0..SELF_WAKES_MAX {
-            woken.0.store(false, Ordering::Relaxed);
+            woken.flag.store(false, Ordering::Relaxed);
             let polled = catch_unwind(AssertUnwindSafe(|| code.as_mut().poll(&mut cx)));
             match polled {
                 Ok(Poll::Ready(result)) => {
@@ -61,7 +66,7 @@ impl HandlerFuture {
                     return;
                 }
                 // A combinator that polls some children at a time asks to be polled again.
-                Ok(Poll::Pending) if woken.0.load(Ordering::Relaxed) => {}
+                Ok(Poll::Pending) if woken.flag.load(Ordering::Relaxed) => {}
                 Ok(Poll::Pending) => return,
                 Err(panic) => {
                     // Combinators that the panic went through still hold their children.
@@ -107,14 +112,23 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "orchestration panicked".to_owned())
 }
 
-pub(crate) struct Woken(AtomicBool);
+/// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the engine
+/// applies an event; anybody else is foreign and gets no poll.
+pub(crate) struct Woken {
+    flag: AtomicBool,
+    presence: Arc<Presence>,
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
+        if self.presence.is_here() {
+            self.flag.store(true, Ordering::Relaxed);
+        } else {
+            self.presence.report(WOKEN);
+        }
     }
 }

@@ -5,18 +5,10 @@
 
 use serde::Deserialize;
 
+use crate::durable::{
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
+};
 use crate::event::EventKind;
-
-/// What activity names of the engine itself begin with.
-pub const SYSCALL_PREFIX: &str = "__duroxide_syscall:";
-/// A fresh random id.
-pub const SYSCALL_NEW_GUID: &str = "__duroxide_syscall:new_guid";
-/// The current time in milliseconds since the Unix epoch.
-pub const SYSCALL_UTC_NOW_MS: &str = "__duroxide_syscall:utc_now_ms";
-/// A key-value of another instance.
-pub const SYSCALL_GET_KV_VALUE: &str = "__duroxide_syscall:get_kv_value";
-/// Whether a worker ever claimed an activity of this execution.
-pub const SYSCALL_ACTIVITY_CLAIMED: &str = "__duroxide_syscall:activity_claimed";
 
 /// A recorded question that waits for its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

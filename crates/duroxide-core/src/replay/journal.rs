@@ -1,13 +1,15 @@
 //! The next event against what the code asked for. In: recorded and new events, one at a time. Out: answered
 //! operations, or the report that code and history do not fit together.
 
-use super::command::{Command, CommandKind};
+use super::cause::FailedBy;
 use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
-use super::machines::{Call, Resolution};
 use super::notes::{ChildEnded, Unused};
-use super::operations::OperationKind;
+use crate::durable::OperationKind;
+use crate::durable::{Call, Resolution};
+use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::work_item::termination_reason;
 
 impl Execution {
     /// Applies one event to the operations of the code.
@@ -85,8 +87,15 @@ impl Execution {
         Ok(())
     }
 
-    /// The first request is told to code that watches for it; any other ends the execution with this turn.
+    /// The first request is told to code that watches for it, or ends the execution with this turn. Later ones are not
+    /// admitted; where one is recorded, it ended the execution. A request to terminate always does.
     fn request_cancellation(&mut self, reason: &str, origin: Origin) {
+        if let Some(plain) = termination_reason(reason) {
+            self.terminated = true;
+            self.winds_down = false;
+            self.cancel_reason = Some(plain.to_owned());
+            return;
+        }
         let first = self.cancel_reason.is_none();
         self.winds_down = first && self.shared.cell().request_cancellation(reason);
         if self.winds_down {
@@ -165,7 +174,7 @@ impl Execution {
             .by_event(source)
             .is_some_and(|operation| operation.is_held() && !operation.surfaces_failures);
         if fatal && !details.is_application() {
-            self.abort(details.clone());
+            self.abort(FailedBy::Operation, details.clone());
         }
     }
 
@@ -227,19 +236,22 @@ fn child() -> OperationKind {
     }
 }
 
-/// Where the request that a recorded decision repeats stands. It must be the oldest one, except that a run of key
-/// removals may be recorded in any order: earlier engines did not order them.
+/// Where the request that a recorded decision repeats stands. It must be the oldest one, with two exceptions: a run of key
+/// removals may be recorded in any order, because earlier engines did not order them, and what a call asks for whose future
+/// is not polled yet may be recorded later, because earlier engines asked only then.
 fn matching_place<'a>(
-    mut commands: impl Iterator<Item = &'a Command>,
+    commands: impl Iterator<Item = &'a Command>,
     recorded: &EventKind,
 ) -> Option<usize> {
-    if matches!(recorded, EventKind::KeyValueCleared { .. }) {
-        return commands
-            .take_while(|command| matches!(command.kind, CommandKind::ClearKv { .. }))
-            .position(|command| command.kind.reproduces(recorded));
+    let clears = matches!(recorded, EventKind::KeyValueCleared { .. });
+    for (place, command) in commands.enumerate() {
+        if command.kind.reproduces(recorded) {
+            return Some(place);
+        }
+        let is_clear = matches!(command.kind, CommandKind::ClearKv { .. });
+        if !(command.may_come_later || clears && is_clear) {
+            return None;
+        }
     }
-    commands
-        .next()
-        .filter(|command| command.kind.reproduces(recorded))
-        .map(|_| 0)
+    None
 }

@@ -5,8 +5,7 @@
 //! steps in the same order (`execution.rs`), which is why both record the same events.
 
 mod admission;
-mod cell;
-mod command;
+mod cause;
 mod divergence;
 mod ending;
 mod execution;
@@ -15,23 +14,18 @@ mod handler_future;
 mod host;
 mod journal;
 mod limits;
-mod machines;
 mod notes;
-mod operations;
 mod turn;
 
+pub use crate::durable::{
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PREFIX,
+    SYSCALL_UTC_NOW_MS,
+};
+pub use cause::FailedBy;
 pub use divergence::Divergence;
 pub use execution::{Execution, ExecutionStart, ParentLink, count_turns};
-pub use forced::fail_without_replay;
-pub use host::{
-    HostCall, HostRequest, SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,
-    SYSCALL_PREFIX, SYSCALL_UTC_NOW_MS,
-};
+pub use forced::{fail_without_replay, terminate_without_replay};
+pub use host::{HostCall, HostRequest};
 pub use limits::TurnLimits;
-pub use notes::{ChildEnded, Notes, Unused};
+pub use notes::{ChildEnded, Notes, Stray, Unused};
 pub use turn::{ChildCancel, Outcome, Progress, Turn};
-
-pub(crate) use cell::{Cell, Identity, NextExecution, Shared};
-pub(crate) use command::{CommandKind, Target};
-pub(crate) use machines::Resolution;
-pub(crate) use operations::OperationKind;

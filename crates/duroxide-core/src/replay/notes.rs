@@ -1,7 +1,7 @@
 //! What a turn noticed besides its decisions: facts for logs and metrics. Never part of a history, never acted upon.
 
-use super::operations::OperationKind;
-use crate::event::ErrorDetails;
+use crate::durable::OperationKind;
+use crate::event::{ErrorDetails, EventKind};
 
 /// What a turn noticed. Worth saying only once its turn is committed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,6 +10,20 @@ pub struct Notes {
     pub unused: Vec<Unused>,
     /// Children whose result came in.
     pub children_ended: Vec<ChildEnded>,
+    /// Completions that fit no schedule and were left out; see
+    /// [`Execution::set_strays_aside`](super::Execution::set_strays_aside). Each is in `unused` as well.
+    pub strays: Vec<Stray>,
+}
+
+/// A completion that fits no schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// The schedule it names.
+    pub id: u64,
+    /// What it would have become.
+    pub kind: EventKind,
+    /// Why it does not fit.
+    pub why: String,
 }
 
 /// Why a message had no effect on the execution it was claimed for.
@@ -25,15 +39,26 @@ pub enum Unused {
     NeverScheduled,
     /// A signal that nobody waits for. It is recorded, and the code never sees it.
     NobodyWaits,
-    /// A request to cancel after the one that counts.
+    /// A request to cancel or terminate after the one that counts.
     CancelledAlready,
-    /// A queue message beyond what is carried into the next execution.
-    BeyondCarryLimit,
+    /// A completion that fits no schedule, in an execution that goes on without it.
+    Stray,
     /// A message for an execution that has ended.
     Ended,
 }
 
 impl Unused {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AnotherExecution,
+        Self::Duplicate,
+        Self::NeverScheduled,
+        Self::NobodyWaits,
+        Self::CancelledAlready,
+        Self::Stray,
+        Self::Ended,
+    ];
+
     /// One word, for a label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -43,7 +68,7 @@ impl Unused {
             Self::NeverScheduled => "never_scheduled",
             Self::NobodyWaits => "nobody_waits",
             Self::CancelledAlready => "cancelled_already",
-            Self::BeyondCarryLimit => "beyond_carry_limit",
+            Self::Stray => "stray",
             Self::Ended => "ended",
         }
     }

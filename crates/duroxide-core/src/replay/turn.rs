@@ -1,5 +1,8 @@
 //! One turn: arrivals in, events and actions out. Ends when the code waits, returns, or asks the host something.
 
+use std::collections::{HashSet, VecDeque};
+
+use super::cause::FailedBy;
 use super::ending;
 use super::execution::{Execution, Origin};
 use super::handler_future::HandlerFuture;
@@ -18,20 +21,32 @@ pub(super) struct TurnState {
     pub(super) events: Vec<Event>,
     /// The last event before this turn.
     pub(super) base_event_id: u64,
-    /// How many events of the delta came in from outside; the code's decisions follow them.
-    pub(super) arrivals: usize,
+    /// What came in and is not in the delta yet, in the order of arrival.
+    pub(super) incoming: VecDeque<Incoming>,
     /// How many of the delta's events have been applied.
     pub(super) applied: usize,
     /// What the recorded decisions ask the runtime to do.
     pub(super) actions: Vec<Action>,
     pub(super) host_calls: Vec<HostCall>,
     /// A failure that ends the execution whatever the code does.
-    pub(super) abort: Option<ErrorDetails>,
-    /// The first message that fits no schedule, and how many events of the delta came in before it.
-    pub(super) rejected: Option<(usize, ErrorDetails)>,
+    pub(super) abort: Option<(FailedBy, ErrorDetails)>,
+    /// The turn's decisions were taken back.
+    pub(super) taken_back: bool,
     /// Completions of this batch, so that a second one is recognised.
-    pub(super) answered: std::collections::HashSet<u64>,
+    pub(super) answered: HashSet<u64>,
     pub(super) notes: Notes,
+}
+
+/// A message of the batch, as far as it has an effect.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// It becomes an event.
+    Event {
+        kind: EventKind,
+        source_event_id: Option<u64>,
+    },
+    /// It fits no schedule. It ends the execution at its place in the order of arrival: what came before it counts.
+    Stray(ErrorDetails),
 }
 
 /// How far a turn got.
@@ -58,6 +73,8 @@ pub struct Turn {
     pub unanswered: Vec<HostCall>,
     /// Where the execution stands.
     pub outcome: Outcome,
+    /// What made it fail; `None` unless the outcome is [`Outcome::Failed`].
+    pub failed_by: Option<FailedBy>,
     /// What is worth saying about it, once it is committed.
     pub notes: Notes,
 }
@@ -71,6 +88,7 @@ impl Turn {
             cancelled_children: Vec::new(),
             unanswered: Vec::new(),
             outcome: Outcome::Waiting,
+            failed_by: None,
             notes,
         }
     }
@@ -130,7 +148,6 @@ impl Execution {
         for message in messages {
             self.admit(message);
         }
-        self.turn.arrivals = self.turn.events.len();
     }
 
     /// Runs the code as far as it gets. With `ask_host` false, questions to the host are left unanswered. An execution
@@ -140,8 +157,11 @@ impl Execution {
             let notes = std::mem::take(&mut self.turn.notes);
             return Progress::Done(Box::new(Turn::nothing(notes)));
         }
-        if let Err(divergence) = self.run() {
-            self.turn.abort = Some(divergence.to_details());
+        let presence = std::sync::Arc::clone(&self.shared.presence);
+        let _driving = presence.enter();
+        if let Err(divergence) = self.run(ask_host) {
+            self.turn.abort = Some((FailedBy::Divergence, divergence.to_details()));
+            self.record_the_rest();
         }
         let open = self.open_host_calls();
         if ask_host && !open.is_empty() && !self.is_over() {
@@ -166,9 +186,9 @@ impl Execution {
     }
 
     /// Ends the execution, unless its end is decided already. Later arrivals are recorded, but the code runs no more.
-    pub(super) fn abort(&mut self, details: ErrorDetails) {
+    pub(super) fn abort(&mut self, by: FailedBy, details: ErrorDetails) {
         if self.is_undecided() && !self.is_cancelled() {
-            self.turn.abort.get_or_insert(details);
+            self.turn.abort.get_or_insert((by, details));
         }
     }
 
@@ -190,15 +210,15 @@ impl Execution {
             .filter(|call| {
                 cell.operations
                     .by_event(call.activity_id)
-                    .is_some_and(super::operations::Operation::is_held)
+                    .is_some_and(crate::durable::Operation::is_held)
             })
             .collect()
     }
 
     /// Feeds arrivals, then turns the code's requests into events, until nothing is left to do.
-    fn run(&mut self) -> Result<(), super::Divergence> {
+    /// Returns with arrivals left if the host must answer before the next of them.
+    fn run(&mut self, ask_host: bool) -> Result<(), super::Divergence> {
         loop {
-            self.meet_rejected();
             if let Some(event) = self.turn.events.get(self.turn.applied).cloned() {
                 self.turn.applied += 1;
                 if !matches!(event.kind, EventKind::OrchestrationStarted { .. }) {
@@ -206,24 +226,65 @@ impl Execution {
                 }
                 continue;
             }
-            self.poll_if_due();
-            if self.turn.abort.is_some() || !self.record_next_command() {
-                return Ok(());
+            if self.signal_is_early() {
+                if self.record_next_command() {
+                    continue;
+                }
+                if ask_host && self.asks_host() {
+                    return Ok(());
+                }
+            }
+            match self.turn.incoming.pop_front() {
+                Some(Incoming::Event {
+                    kind,
+                    source_event_id,
+                }) => self.arrive(kind, source_event_id),
+                Some(Incoming::Stray(details)) => {
+                    self.poll_if_due();
+                    self.abort(FailedBy::StrayCompletion, details);
+                }
+                None => {
+                    self.poll_if_due();
+                    if self.turn.abort.is_some() || !self.record_next_command() {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
 
-    /// A message that fits no schedule ends the execution at its place among the arrivals: what came before it counts.
-    fn meet_rejected(&mut self) {
-        let Some((place, details)) = self.turn.rejected.take() else {
-            return;
+    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then recorded
+    /// first, questions to the host included, as it would be if the signal had come in a batch of its own: how messages
+    /// are batched must not decide which of them are lost.
+    fn signal_is_early(&mut self) -> bool {
+        let Some(Incoming::Event {
+            kind: EventKind::ExternalEvent { name, .. },
+            ..
+        }) = self.turn.incoming.front()
+        else {
+            return false;
         };
-        if self.turn.applied < place {
-            self.turn.rejected = Some((place, details));
-            return;
-        }
+        let name = name.clone();
         self.poll_if_due();
-        self.abort(details);
+        !self.is_over() && !self.shared.cell().operations.is_awaited(&name)
+    }
+
+    fn asks_host(&mut self) -> bool {
+        self.turn.host_calls = self.open_host_calls();
+        !self.turn.host_calls.is_empty()
+    }
+
+    /// Records what came in without an effect: the end is decided.
+    fn record_the_rest(&mut self) {
+        for incoming in std::mem::take(&mut self.turn.incoming) {
+            if let Incoming::Event {
+                kind,
+                source_event_id,
+            } = incoming
+            {
+                self.arrive(kind, source_event_id);
+            }
+        }
     }
 
     /// Turns the oldest request into an event; false if there is none.
@@ -272,44 +333,48 @@ impl Execution {
             + 1
     }
 
-    /// How the code stands, leaving aside cancellation and limits.
-    pub(super) fn handler_outcome(&mut self) -> Outcome {
-        if let Some(details) = self.turn.abort.clone() {
-            return Outcome::Failed { details };
+    /// How the code stands, leaving aside cancellation and limits, and what made it fail if it did.
+    pub(super) fn handler_outcome(&mut self) -> (Outcome, Option<FailedBy>) {
+        let failed = |by, details| (Outcome::Failed { details }, Some(by));
+        if let Some((by, details)) = self.turn.abort.clone() {
+            return failed(by, details);
+        }
+        if let Some(report) = self.shared.presence.foreign() {
+            return failed(FailedBy::NotDurable, ErrorDetails::nondeterminism(report));
         }
         if let HandlerFuture::Panicked(message) = &self.handler {
-            return Outcome::Failed {
-                details: ErrorDetails::panicked(message.clone()),
-            };
+            return failed(FailedBy::Panic, ErrorDetails::panicked(message.clone()));
         }
         let cell = self.shared.cell();
         if let Some(misuse) = &cell.misuse {
-            return Outcome::Failed {
-                details: ErrorDetails::panicked(misuse.clone()),
-            };
+            return failed(FailedBy::Panic, ErrorDetails::panicked(misuse.clone()));
         }
         if let Some(next) = &cell.next {
-            return Outcome::ContinuedAsNew {
+            let outcome = Outcome::ContinuedAsNew {
                 input: next.input.clone(),
                 version: next.version.clone(),
                 carried: cell.operations.unread(),
                 custom_status: cell.custom_status.clone(),
             };
+            return (outcome, None);
         }
         match &self.handler {
-            HandlerFuture::Returned(Ok(output)) => Outcome::Completed {
-                output: output.clone(),
-            },
-            HandlerFuture::Returned(Err(error)) => Outcome::Failed {
-                details: ErrorDetails::orchestration_failed(error.clone()),
-            },
+            HandlerFuture::Returned(Ok(output)) => {
+                let output = output.clone();
+                (Outcome::Completed { output }, None)
+            }
+            HandlerFuture::Returned(Err(error)) => failed(
+                FailedBy::Code,
+                ErrorDetails::orchestration_failed(error.clone()),
+            ),
             HandlerFuture::Suspended { .. } | HandlerFuture::Panicked(_) => {
                 if cell.operations.anything_open() {
-                    Outcome::Waiting
+                    (Outcome::Waiting, None)
                 } else {
-                    Outcome::Failed {
-                        details: ErrorDetails::nondeterminism(NOT_DURABLE),
-                    }
+                    failed(
+                        FailedBy::NotDurable,
+                        ErrorDetails::nondeterminism(NOT_DURABLE),
+                    )
                 }
             }
         }

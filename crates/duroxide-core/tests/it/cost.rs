@@ -59,7 +59,7 @@ const GROWTH: u64 = 100;
 const BOUND: u32 = 10;
 
 fn best(measure: impl Fn() -> Duration) -> Duration {
-    (0..3).map(|_| measure()).min().unwrap_or_default()
+    (0..7).map(|_| measure()).min().unwrap_or_default()
 }
 
 fn assert_flat(what: &str, small: Duration, large: Duration) {

@@ -168,8 +168,8 @@ fn check_prefixes(
         if ask_host && asks_host(prefix) || host_answers && !only_host_answers(prefix, rest) {
             continue;
         }
-        if !committed && ask_host && broke_limit(&history[until - 1]) {
-            // What the host answered was taken back with the decisions, so it cannot be the same again.
+        if !committed && broke_limit(&history[until - 1]) {
+            // What was decided between the arrivals, and what the host answered, was taken back: it cannot be the same again.
             continue;
         }
         let now = history[until - 1].timestamp_ms;

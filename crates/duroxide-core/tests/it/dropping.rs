@@ -325,7 +325,7 @@ fn a_signal_that_nobody_waits_for_is_recorded_and_lost() {
         Ok(ctx.schedule_wait("s").await)
     });
     world.turn(vec![signal("s", "early")]);
-    world.turn(vec![completed(3, ""), signal("s", "same batch")]);
+    world.turn(vec![signal("s", "early too"), completed(2, "")]);
     assert_eq!(output(&world.turn(vec![signal("s", "in time")])), "in time");
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use duroxide_core::Action;
-use duroxide_core::limits::MAX_CARRY_FORWARD_EVENTS;
 use duroxide_core::replay::{Outcome, Turn};
+use duroxide_core::{Action, EventKind};
 
-use crate::history::{cancel, child_completed, completed, fired, in_execution, letter, signal};
+use crate::history::{
+    History, cancel, child_completed, completed, fired, in_execution, letter, signal,
+};
 use crate::world::{World, failure, kinds, output};
 
 /// Code with one of everything open that ends as the signal `end` says.
@@ -186,29 +187,36 @@ fn continue_as_new_wins_over_a_returned_value_and_the_first_one_counts() {
 }
 
 #[test]
-fn unread_letters_cross_into_the_next_execution_oldest_first_and_only_so_many() {
+fn unread_letters_cross_into_the_next_execution_oldest_first_and_none_is_lost() {
     let mut world = World::of(|ctx, input| async move {
         if input == "next" {
-            let a = ctx.dequeue_event("a").await;
-            let b = ctx.dequeue_event("b").await;
-            return Ok(format!("{a},{b}"));
+            let mut read = Vec::new();
+            for _ in 0..600 {
+                read.push(ctx.dequeue_event("a").await);
+            }
+            read.push(ctx.dequeue_event("a").await);
+            read.push(ctx.dequeue_event("b").await);
+            return Ok(read.join(","));
         }
         ctx.dequeue_event("b").await;
         ctx.continue_as_new("next").await
     });
     let letters =
-        (0..60).flat_map(|n| [letter("b", &format!("b{n}")), letter("a", &format!("a{n}"))]);
+        (0..600).flat_map(|n| [letter("b", &format!("b{n}")), letter("a", &format!("a{n}"))]);
     let turn = world.turn(letters.collect());
     let Outcome::ContinuedAsNew { carried, .. } = &turn.outcome else {
         panic!("{:?}", turn.outcome)
     };
-    assert_eq!(carried.len(), MAX_CARRY_FORWARD_EVENTS);
+    assert_eq!(carried.len(), 1_199);
     assert_eq!(carried[0], ("a".to_owned(), "a0".to_owned()));
     assert_eq!(carried[1], ("b".to_owned(), "b1".to_owned()));
     assert_eq!(carried[99], ("b".to_owned(), "b50".to_owned()));
 
+    assert_eq!(turn.notes.unused, []);
+
     let turn = world.turn(vec![letter("a", "newer")]);
-    assert_eq!(output(&turn), "a0,b1");
+    let all: String = (0..600).map(|n| format!("a{n},")).collect();
+    assert_eq!(output(&turn), format!("{all}newer,b1"));
     assert_eq!(
         kinds(&turn.events)[..2],
         ["OrchestrationStarted", "ExternalEventPersistent"]
@@ -313,4 +321,53 @@ fn a_timer_beyond_the_end_of_time_is_cut_there() {
     };
     assert_eq!(fire_at_ms, i64::MAX as u64);
     assert_eq!(output(&world.turn(vec![fired(2)])), "woke");
+}
+
+#[test]
+fn ids_of_children_and_detached_starts_are_checked_as_those_of_clients() {
+    let long = "x".repeat(1_025);
+    let too_long = "instance id size (1025 bytes) exceeds limit (1024 bytes)";
+    for (id, text) in [
+        ("", "instance id must not be empty"),
+        (long.as_str(), too_long),
+    ] {
+        let mut world = World::of(|ctx, id| async move {
+            ctx.schedule_sub_orchestration_with_id("C", id, "").await
+        });
+        world = world.input(id);
+        assert_eq!(failure(&world.turn(vec![])), text);
+        assert_eq!(
+            world.kinds(),
+            ["OrchestrationStarted", "OrchestrationFailed"]
+        );
+
+        let mut world = World::of(|ctx, id| async move {
+            ctx.schedule_orchestration("D", id, "");
+            Ok(String::new())
+        });
+        world = world.input(id);
+        assert!(failure(&world.turn(vec![])).ends_with(text));
+        assert_eq!(
+            world.kinds(),
+            ["OrchestrationStarted", "OrchestrationFailed"]
+        );
+    }
+}
+
+#[test]
+fn an_id_that_an_earlier_engine_recorded_is_replayed() {
+    let mut world =
+        World::of(
+            |ctx, _| async move { ctx.schedule_sub_orchestration_with_id("C", "", "").await },
+        );
+    let scheduled = EventKind::SubOrchestrationScheduled {
+        name: "C".into(),
+        instance: String::new(),
+        input: String::new(),
+    };
+    world.history = History::started("").with(scheduled).events();
+    for event in &mut world.history {
+        event.duroxide_version = "0.1.32".into();
+    }
+    assert_eq!(output(&world.turn(vec![child_completed(2, "r")])), "r");
 }

@@ -10,6 +10,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Tagged),
         1 => Just(Op::OnSession),
         1 => Just(Op::Surfaced),
+        2 => Just(Op::Retried),
         3 => Just(Op::Timer),
         3 => (0..3u8).prop_map(Op::Wait),
         5 => (0..3u8).prop_map(Op::Dequeue),
@@ -113,7 +114,8 @@ pub(crate) fn ordered_program() -> impl Strategy<Value = Vec<Step>> {
 fn ordered(step: Step) -> Option<Step> {
     let op = |op: Op| match op {
         Op::Wait(_) => Op::Wait(0),
-        Op::Dequeue(_) | Op::Guid | Op::Now | Op::ForeignKv => Op::Activity,
+        // An attempt that is polled before it is recorded is recorded where the poll is.
+        Op::Retried | Op::Dequeue(_) | Op::Guid | Op::Now | Op::ForeignKv => Op::Activity,
         other => other,
     };
     let ops = |list: Vec<Op>| list.into_iter().map(op).collect();

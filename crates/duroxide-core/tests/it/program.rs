@@ -22,6 +22,8 @@ pub(crate) enum Op {
     Tagged,
     OnSession,
     Surfaced,
+    /// Up to three attempts.
+    Retried,
     Timer,
     /// A signal; 0 means a name of its own.
     Wait(u8),
@@ -71,7 +73,7 @@ pub(crate) enum Step {
     Panic,
 }
 
-type Held = Pin<Box<dyn Future<Output = String> + Send>>;
+type Held<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 type Running<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
 
 /// The handler that runs a program.
@@ -92,7 +94,7 @@ pub(crate) fn hash(label: &str) -> u64 {
     label.bytes().fold(0xcbf2_9ce4_8422_2325, fold) >> 7
 }
 
-fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held {
+fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held<'_> {
     let execution = ctx.execution_id();
     let text = |r: Result<String, String>| r.unwrap_or_else(|e| format!("err({e})"));
     let name = |kind: &str, shared: u8| match shared {
@@ -109,6 +111,10 @@ fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held {
         Op::Surfaced => {
             let work = ctx.schedule_activity("P", label).surface_system_failures();
             Box::pin(work.map(text))
+        }
+        Op::Retried => {
+            let attempts = ctx.schedule_activity_with_retry("R", label, policy());
+            Box::pin(async move { text(attempts.await) })
         }
         Op::Timer => {
             let delay = Duration::from_millis(hash(&label) % 5_000);
@@ -138,10 +144,18 @@ fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held {
     }
 }
 
+fn policy() -> RetryPolicy {
+    RetryPolicy::new(3)
+        .with_backoff(BackoffStrategy::Fixed {
+            delay: Duration::from_millis(10),
+        })
+        .with_timeout(Duration::from_secs(5))
+}
+
 /// What one branch of a program has so far.
 struct Branch<'a> {
     ctx: &'a OrchestrationContext,
-    held: Vec<Held>,
+    held: Vec<Held<'a>>,
     last: String,
     log: String,
 }
@@ -194,7 +208,7 @@ impl<'a> Branch<'a> {
                 format!("{:?}", race.await.into_tuple())
             }
             Step::RaceMany(ops) => {
-                let futures: Vec<Held> = ops
+                let futures: Vec<Held<'_>> = ops
                     .iter()
                     .enumerate()
                     .map(|(n, op)| start(*op, &format!("m{n}")))
@@ -240,22 +254,12 @@ impl<'a> Branch<'a> {
                 };
                 run(ctx, format!("{label}i"), chosen).await?
             }
-            Step::Retry => {
-                let policy = RetryPolicy::new(3)
-                    .with_backoff(BackoffStrategy::Fixed {
-                        delay: Duration::from_millis(10),
-                    })
-                    .with_timeout(Duration::from_secs(5));
-                format!(
-                    "{:?}",
-                    ctx.schedule_activity_with_retry("R", label, policy).await
-                )
-            }
+            Step::Retry => start(Op::Retried, "").await,
             other => tell(ctx, other, &label).await,
         })
     }
 
-    fn take_held(&mut self, n: u8) -> Option<Held> {
+    fn take_held(&mut self, n: u8) -> Option<Held<'a>> {
         if self.held.is_empty() {
             return None;
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use duroxide_core::replay::Outcome;
-use duroxide_core::{Action, ActivityOptions, BackoffStrategy, RetryPolicy};
+use duroxide_core::replay::{Outcome, Turn};
+use duroxide_core::{Action, ActivityOptions, BackoffStrategy, EventKind, RetryPolicy, attempt_of};
 
-use crate::history::{completed, failed, fired};
+use crate::history::{History, completed, failed, fired, signal};
 use crate::world::{World, failure, kinds, output};
 
 fn policy() -> RetryPolicy {
@@ -125,4 +125,100 @@ fn a_surfaced_failure_is_retried_like_any_other() {
     assert_eq!(turn.outcome, Outcome::Waiting);
     world.turn(vec![fired(4)]);
     assert_eq!(output(&world.turn(vec![completed(6, "r")])), "r");
+}
+
+/// The first attempt that a work item names, for each activity of a turn.
+fn first_attempts(turn: &Turn) -> Vec<(u64, Option<u64>, String)> {
+    let mut named = Vec::new();
+    for action in &turn.actions {
+        if let Action::CallActivity {
+            scheduling_event_id,
+            input,
+            ..
+        } = action
+        {
+            let (first, input) = attempt_of(input);
+            named.push((*scheduling_event_id, first, input.to_owned()));
+        }
+    }
+    named
+}
+
+#[test]
+fn every_attempt_of_one_call_names_the_first_and_no_other_call_does() {
+    let mut world = World::of(|ctx, _| async move {
+        let one = ctx.schedule_activity_with_retry("A", "x", policy());
+        let two = ctx.schedule_activity_with_retry("A", "x", policy());
+        let (one, two) = ctx.join2(one, two).await;
+        Ok(one? + &two?)
+    });
+    let sent = first_attempts(&world.turn(vec![]));
+    let x = || "x".to_owned();
+    assert_eq!(sent, [(2, None, x()), (3, None, x())]);
+    world.replayed_turn(vec![failed(3, ""), failed(2, "")]);
+    let turn = world.replayed_turn(vec![fired(6), fired(7)]);
+    assert_eq!(
+        first_attempts(&turn),
+        [(10, Some(3), x()), (11, Some(2), x())]
+    );
+    let recorded = |e: &&duroxide_core::Event| matches!(&e.kind, EventKind::ActivityScheduled { input, .. } if input == "x");
+    assert_eq!(world.history.iter().filter(recorded).count(), 4);
+    world.replayed_turn(vec![failed(10, ""), completed(11, "b")]);
+    let turn = world.replayed_turn(vec![fired(14)]);
+    assert_eq!(first_attempts(&turn), [(16, Some(3), x())]);
+    assert_eq!(output(&world.replayed_turn(vec![completed(16, "a")])), "ba");
+}
+
+#[test]
+fn an_attempt_is_asked_for_by_the_call_and_not_by_the_await() {
+    let mut world = World::of(|ctx, _| async move {
+        let options = ActivityOptions::new().with_total_timeout(Duration::from_secs(60));
+        let limited = ctx.schedule_activity_with_options("A", "", options);
+        let retried = ctx.schedule_activity_with_retry("B", "", policy());
+        let unwanted = ctx.schedule_activity_with_retry("C", "", policy());
+        ctx.schedule_wait("go").await;
+        drop(unwanted);
+        Ok(retried.await? + &limited.await?)
+    });
+    world.turn(vec![]);
+    let kinds_so_far = [
+        "OrchestrationStarted",
+        "TimerCreated",
+        "ActivityScheduled",
+        "ActivityScheduled",
+        "ActivityScheduled",
+        "ExternalSubscribed",
+    ];
+    assert_eq!(world.kinds(), kinds_so_far);
+    world.replayed_turn(vec![completed(3, "a")]);
+    let turn = world.replayed_turn(vec![signal("go", "")]);
+    assert_eq!(turn.cancelled_activities, [5]);
+    assert_eq!(output(&world.replayed_turn(vec![completed(4, "b")])), "ba");
+}
+
+#[test]
+fn a_history_whose_attempts_were_asked_for_by_the_await_replays() {
+    let mut world = World::of(|ctx, _| async move {
+        let retried = ctx.schedule_activity_with_retry("A", "", policy());
+        ctx.set_kv_value("k", "v");
+        ctx.schedule_wait("go").await;
+        ctx.clear_kv_value("k");
+        retried.await
+    });
+    world.history = History::started("")
+        .with(EventKind::KeyValueSet {
+            key: "k".into(),
+            value: "v".into(),
+            last_updated_at_ms: 0,
+        })
+        .with(EventKind::ExternalSubscribed { name: "go".into() })
+        .with(EventKind::ExternalEvent {
+            name: "go".into(),
+            data: String::new(),
+        })
+        .with(EventKind::KeyValueCleared { key: "k".into() })
+        .activity("A", "")
+        .events();
+    world.now_ms += 10;
+    assert_eq!(output(&world.replayed_turn(vec![completed(6, "r")])), "r");
 }

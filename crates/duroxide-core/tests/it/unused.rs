@@ -77,21 +77,6 @@ fn a_second_request_to_cancel_in_one_batch_is_noted() {
 }
 
 #[test]
-fn queue_messages_beyond_the_carry_limit_are_noted() {
-    let mut world = World::of(|ctx, _| async move {
-        ctx.schedule_wait("go").await;
-        ctx.continue_as_new("").await
-    });
-    world.turn(vec![]);
-    let mut messages: Vec<_> = (0..103)
-        .map(|n| crate::history::letter("q", &n.to_string()))
-        .collect();
-    messages.push(signal("go", ""));
-    let turn = world.turn(messages);
-    assert_eq!(turn.notes.unused, [Unused::BeyondCarryLimit; 3]);
-}
-
-#[test]
 fn the_end_of_a_child_is_noted_once_with_its_name_outcome_and_life() {
     let mut world = World::of(|ctx, _| async move {
         let version = Some("2.0.0".to_owned());

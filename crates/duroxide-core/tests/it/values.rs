@@ -1,13 +1,14 @@
 //! Key-values, custom status and typed payloads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use duroxide_core::{Action, EventKind};
+use duroxide_core::{Action, EventKind, OrchestrationContext};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{EPOCH_MS, child_completed, completed, letter, signal};
-use crate::world::{World, failure, kinds, output};
+use crate::world::{World, failure, handler, kinds, output};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Point {
@@ -230,4 +231,63 @@ fn code_after_a_completion_runs_once_without_replaying() {
     assert_eq!(live.load(Ordering::Relaxed), 2, "a replay repeats nothing");
     world.replayed_turn(vec![completed(3, "")]);
     assert_eq!(live.load(Ordering::Relaxed), 3);
+}
+
+/// Sets a map whose order differs in every execution, hands it on, and reads it back.
+async fn unordered(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    let prices: HashMap<String, u32> = (0..20).map(|n| (format!("shop-{n}"), n)).collect();
+    // Written by hand, so that nothing has sorted it.
+    let text = serde_json::to_string(&prices).map_err(|e| e.to_string())?;
+    ctx.set_kv_value("text", text.as_str());
+    ctx.set_kv_value_typed("prices", &prices);
+    ctx.schedule_activity("store", text.as_str()).await?;
+    ctx.schedule_sub_orchestration("child", text.as_str())
+        .await?;
+    ctx.schedule_orchestration("audit", "audit-1", text);
+    ctx.schedule_wait("end").await;
+    Ok(ctx.get_kv_value("text").unwrap_or_default())
+}
+
+#[test]
+fn a_value_that_is_written_in_another_order_is_the_same_value_in_replay() {
+    let mut world = World::of(unordered);
+    world.turn(vec![]);
+    let recorded = match &world.history[1].kind {
+        EventKind::KeyValueSet { value, .. } => value.clone(),
+        other => panic!("not a key: {other:?}"),
+    };
+    world.replayed_turn(vec![completed(4, "")]);
+    world.replayed_turn(vec![child_completed(6, "")]);
+    let turn = world.replayed_turn(vec![signal("end", "")]);
+    assert_eq!(output(&turn), recorded, "the code reads what is recorded");
+}
+
+#[test]
+fn another_value_is_still_noticed() {
+    let write = |value: &'static str| {
+        handler(move |ctx: OrchestrationContext, _: String| async move {
+            ctx.set_kv_value("k", value);
+            ctx.schedule_wait("end").await;
+            Ok(String::new())
+        })
+    };
+    let mut world = World::with_handler(write(r#"{"a":9007199254740993}"#));
+    world.turn(vec![]);
+    world.redeploy(write(r#"{"a":9007199254740992}"#));
+    let divergence = world.try_turn(vec![]).expect_err("another number");
+    assert_eq!(divergence.headline, "kv set mismatch");
+    world.redeploy(write(r#"{ "a": 9007199254740993 }"#));
+    world.turn(vec![]);
+}
+
+#[test]
+fn all_keys_and_values_can_be_had_in_order() {
+    let mut world = World::of(|ctx: OrchestrationContext, _: String| async move {
+        for key in ["b", "c", "a"] {
+            ctx.set_kv_value(key, key.to_uppercase());
+        }
+        let pairs = ctx.get_kv_all_sorted();
+        Ok(pairs.into_iter().map(|(k, v)| k + &v).collect())
+    });
+    assert_eq!(output(&world.turn(vec![])), "aAbBcC");
 }

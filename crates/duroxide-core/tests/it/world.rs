@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) limits: TurnLimits,
     /// Whether questions to the host are answered within the turn.
     pub(crate) ask_host: bool,
+    /// Whether completions that fit no schedule are left out.
+    pub(crate) set_strays_aside: bool,
     live: Option<Execution>,
 }
 
@@ -72,6 +74,7 @@ impl World {
             now_ms: EPOCH_MS,
             limits: TurnLimits::default(),
             ask_host: true,
+            set_strays_aside: false,
             live: None,
         }
     }
@@ -104,6 +107,16 @@ impl World {
         self.live = None;
     }
 
+    /// The execution that is kept in memory.
+    pub(crate) fn live(&self) -> &Execution {
+        self.live.as_ref().expect("it is kept in memory")
+    }
+
+    /// Takes the execution out of memory.
+    pub(crate) fn take_live(&mut self) -> Option<Execution> {
+        self.live.take()
+    }
+
     /// The code is replaced while the instance waits.
     pub(crate) fn redeploy(&mut self, handler: Arc<dyn OrchestrationHandler>) {
         self.handler = handler;
@@ -123,6 +136,9 @@ impl World {
             Some(execution) => execution,
             None => self.open()?,
         };
+        if self.set_strays_aside {
+            execution.set_strays_aside();
+        }
         let turn = run_turn(
             &mut execution,
             self.now_ms,

@@ -3,7 +3,7 @@
 use duroxide_core::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
     SystemStats,
 };
 
@@ -136,6 +136,16 @@ impl Client {
         Ok(self.store.get_instance_stats(instance).await?)
     }
 
+    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that wait
+    /// longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn list_ready_work(&self, limit: u32) -> Result<Option<Vec<ReadyWork>>, ClientError> {
+        Ok(self.admin()?.list_ready_work(limit).await?)
+    }
+
     /// Messages that were set aside because they could not be understood or were tried too often.
     ///
     /// # Errors
@@ -225,7 +235,7 @@ impl Client {
 /// A store can only say why in words; the words of the contract are told apart here. Ids are taken out first: they are the
 /// user's, and may say anything.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
-    let text = error.message.replace(instance_id, "").to_lowercase();
+    let text = without_word(&error.message, instance_id).to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let instance_id = instance_id.to_owned();
     if says(&["delete sub-orchestration", "delete the root"]) {
@@ -239,9 +249,35 @@ fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
     }
 }
 
+/// The text without an id that stands in it as a word of its own.
+fn without_word(text: &str, id: &str) -> String {
+    let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(id).filter(|_| !id.is_empty()) {
+        let (before, after) = (&rest[..at], &rest[at + id.len()..]);
+        kept.push_str(before);
+        let stands_alone = is_apart(kept.chars().next_back()) && is_apart(after.chars().next());
+        if !stands_alone {
+            kept.push_str(id);
+        }
+        rest = after;
+    }
+    kept.push_str(rest);
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_id_takes_no_letters_out_of_words() {
+        assert_eq!(
+            without_word("Instance i is running", "i"),
+            "Instance  is running"
+        );
+    }
 
     #[test]
     fn what_an_id_says_is_not_taken_for_the_words_of_the_store() {

@@ -39,7 +39,7 @@ pub enum ClientError {
     /// It runs; deleting it needs force.
     #[error("Instance {instance_id} is still running. Use force=true or cancel first.")]
     InstanceStillRunning {
-        /// Which.
+        /// The instance.
         instance_id: String,
     },
     /// It is a child; only whole trees are deleted.
@@ -47,13 +47,13 @@ pub enum ClientError {
         "Cannot delete sub-orchestration {instance_id} directly. Delete the root orchestration instead."
     )]
     CannotDeleteSubOrchestration {
-        /// Which.
+        /// The instance.
         instance_id: String,
     },
     /// Nobody knows it.
     #[error("Instance {instance_id} not found")]
     InstanceNotFound {
-        /// Which.
+        /// The instance.
         instance_id: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Telling a running orchestration something: signals, queue messages, cancellation.
 
-use duroxide_core::WorkItem;
 use duroxide_core::event::awaits_signal;
+use duroxide_core::{TERMINATE_PREFIX, WorkItem, termination_reason};
 use serde::Serialize;
 
 use super::start::encode;
@@ -119,17 +119,52 @@ impl Client {
         self.enqueue_event(instance, event_name, data).await
     }
 
-    /// Asks an orchestration to end. Its open activities and children are cancelled with it.
+    /// Asks an orchestration to end. Its open activities and children are cancelled with it. Code that watches for the
+    /// request ([`cancellation_requested`](duroxide_core::OrchestrationContext::cancellation_requested)) puts things right
+    /// first. Asking again changes nothing.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a reason that is too large, else what the store says.
+    /// `InvalidInput` for a reason that is too large or begins with the reserved [`TERMINATE_PREFIX`], else what the store
+    /// says.
     pub async fn cancel_instance(
         &self,
         instance: impl Into<String>,
         reason: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let (instance, reason) = (instance.into(), reason.into());
+        let reason = reason.into();
+        if termination_reason(&reason).is_some() {
+            return Err(ClientError::invalid(format!(
+                "cancel reason must not begin with the reserved '{TERMINATE_PREFIX}'; to end an instance at once, use terminate_instance"
+            )));
+        }
+        self.send_cancel(instance.into(), reason).await
+    }
+
+    /// Ends an orchestration at once, as cancelled with this reason. Its code is not asked, even if it watches for requests to
+    /// cancel; its open activities are cancelled, its children terminated.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a reason that is too large, else what the store says.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), duroxide::ClientError> {
+    /// client.cancel_instance("order-7", "the customer left").await?;
+    /// // It takes too long to put things right.
+    /// client.terminate_instance("order-7", "gave up waiting").await
+    /// # }
+    /// ```
+    pub async fn terminate_instance(
+        &self,
+        instance: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Result<(), ClientError> {
+        let reason = format!("{TERMINATE_PREFIX}{}", reason.into());
+        self.send_cancel(instance.into(), reason).await
+    }
+
+    async fn send_cancel(&self, instance: String, reason: String) -> Result<(), ClientError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("cancel reason", &reason)?;
         self.send(WorkItem::CancelInstance { instance, reason })

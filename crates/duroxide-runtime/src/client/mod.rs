@@ -16,8 +16,7 @@ use duroxide_core::provider::Provider;
 
 pub use error::ClientError;
 
-/// Longest instance id a client may choose, in bytes: what every store can index.
-pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
+pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 
 /// Starts, informs, cancels and watches orchestrations, and administers the store.
 ///

@@ -1,11 +1,12 @@
 //! Starting orchestrations.
 
 use duroxide_core::{
-    INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, WorkItem, codec, uses_reserved_marker,
+    INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, codec,
+    uses_reserved_marker,
 };
 use serde::Serialize;
 
-use super::{Client, ClientError, MAX_INSTANCE_ID_BYTES};
+use super::{Client, ClientError};
 
 impl Client {
     /// Starts an orchestration. `Ok` means the start is durably queued; a start for an id that exists is ignored.
@@ -121,15 +122,7 @@ impl Client {
 }
 
 fn check_id(instance: &str) -> Result<(), ClientError> {
-    if instance.is_empty() {
-        return Err(ClientError::invalid("instance id must not be empty"));
-    }
-    if instance.len() > MAX_INSTANCE_ID_BYTES {
-        return Err(ClientError::invalid(format!(
-            "instance id size ({} bytes) exceeds limit ({MAX_INSTANCE_ID_BYTES} bytes)",
-            instance.len()
-        )));
-    }
+    check_instance_id(instance).map_err(ClientError::invalid)?;
     if uses_reserved_marker(instance) {
         return Err(ClientError::invalid(format!(
             "instance id '{instance}' uses the reserved sub-orchestration marker '{SUB_ORCH_AUTO_PREFIX}'"

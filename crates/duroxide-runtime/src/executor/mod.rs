@@ -19,6 +19,7 @@ mod tests;
 mod threads;
 mod timekeeper;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -66,6 +67,7 @@ struct Shared {
     host: Handle,
     threads: Threads,
     timekeeper: Arc<Timekeeper>,
+    is_closing: AtomicBool,
     tasks: TaskTracker,
     abort: CancellationToken,
 }
@@ -95,12 +97,13 @@ impl Executor {
             host,
             threads,
             timekeeper,
+            is_closing: AtomicBool::new(false),
             tasks,
             abort,
         });
         let supervisor = Supervisor::new(Arc::clone(&shared)).watch();
         keepers.spawn_on(supervisor, shared.timekeeper.handle());
-        keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared)).watch());
+        keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared), keepers.clone()).watch());
         Self { shared }
     }
 
@@ -208,6 +211,11 @@ impl Shared {
     /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They
     /// are not dropped by what wakes them: whoever calls a waker may hold a lock that their destructors want.
     fn close(&self) {
+        // Two may want to: the end of the engine and the end of the async runtime. A future that one of them drops may
+        // wake another, which must still find a queue.
+        if self.is_closing.swap(true, Ordering::SeqCst) {
+            return;
+        }
         self.queue().close();
         self.abort.cancel();
         loop {

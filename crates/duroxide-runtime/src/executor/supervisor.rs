@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
 
 use super::queue::STUCK;
 use super::{Label, Lane, Shared};
@@ -107,18 +108,25 @@ impl Drop for Supervisor {
 /// Lives in the async runtime the engine was started in, to learn that it ends.
 pub(super) struct HostSentinel {
     shared: Arc<Shared>,
+    /// What keeps time elsewhere, and this.
+    keepers: TaskTracker,
 }
 
 /// How long the end of an async runtime waits for the engine inside it to let go of its store.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl HostSentinel {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(shared: Arc<Shared>, keepers: TaskTracker) -> Self {
+        Self { shared, keepers }
     }
 
     pub(super) async fn watch(self) {
         self.shared.abort.cancelled().await;
+    }
+
+    fn has_let_go(&self) -> bool {
+        let queue = self.shared.queue();
+        queue.is_sealed() && queue.drainers().is_empty() && self.keepers.len() <= 1
     }
 }
 
@@ -128,8 +136,8 @@ impl Drop for HostSentinel {
     fn drop(&mut self) {
         let was_shut_down = self.shared.abort.is_cancelled();
         self.shared.close();
-        let began = std::time::Instant::now();
-        while !was_shut_down && !self.shared.tasks.is_empty() && began.elapsed() < FAREWELL {
+        let until = std::time::Instant::now() + FAREWELL;
+        while !was_shut_down && !self.has_let_go() && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

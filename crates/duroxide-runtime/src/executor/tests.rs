@@ -78,13 +78,13 @@ fn a_future_that_blocks_its_thread_holds_up_no_other_of_any_kind() {
             let (begun, has_begun) = tokio::sync::oneshot::channel();
             let (free, freed) = mpsc::channel();
             let (ended, end) = tokio::sync::oneshot::channel();
-            world.executor.spawn(blocks, async move {
+            world.executor.spawn(blocks, "a task", async move {
                 let _ = begun.send(());
                 let _ = ended.send(freed.recv_timeout(PATIENCE).is_ok());
             });
             runtime.block_on(async {
                 has_begun.await.unwrap();
-                world.executor.spawn(frees, async move {
+                world.executor.spawn(frees, "a task", async move {
                     let _ = free.send(());
                 });
                 assert!(end.await.unwrap(), "{frees:?} ran while {blocks:?} blocked");
@@ -102,7 +102,7 @@ fn more_blocking_futures_than_processors_hold_up_nobody() {
     for _ in 0..24 {
         let all = Arc::clone(&all);
         // Each blocks until every other one runs.
-        world.executor.spawn(Lane::Work, async move {
+        world.executor.spawn(Lane::Work, "a task", async move {
             all.wait();
         });
     }
@@ -120,7 +120,7 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             let (begun, has_begun) = mpsc::channel();
             for n in 0..8 {
                 let (held, begun) = (Arc::clone(&store), begun.clone());
-                world.executor.spawn(Lane::Work, async move {
+                world.executor.spawn(Lane::Work, "a task", async move {
                     let _held = held;
                     let _ = begun.send(());
                     match n % 2 {
@@ -137,7 +137,7 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             assert!(world.tasks.is_empty() && world.keepers.is_empty());
             // Whoever still has the executor may use it; nothing comes of it.
             let held = Arc::clone(&store);
-            world.executor.spawn(Lane::Engine, async move {
+            world.executor.spawn(Lane::Engine, "a task", async move {
                 drop(held);
             });
             assert_eq!(Arc::strong_count(&store), 1);
@@ -176,7 +176,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
             let registry = Registry::default();
             let (begun, has_begun) = mpsc::channel();
             let (ringer, rings) = (Ringer(Arc::clone(&registry)), begun.clone());
-            world.executor.spawn(Lane::Work, async move {
+            world.executor.spawn(Lane::Work, "a task", async move {
                 let _ringer = ringer;
                 let _ = rings.send(());
                 pending::<()>().await;
@@ -185,6 +185,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
             let registered = Registered(registry);
             world.executor.spawn(
                 Lane::Work,
+                "a task",
                 poll_fn(move |cx| {
                     *registered.0.lock().unwrap() = Some(cx.waker().clone());
                     let _ = begun.send(());
@@ -207,6 +208,7 @@ fn a_waker_called_after_the_end_does_nothing() {
         let (keep, (begun, has_begun)) = (Arc::clone(&kept), mpsc::channel());
         world.executor.spawn(
             Lane::Work,
+            "a task",
             poll_fn(move |cx| {
                 *keep.lock().unwrap() = Some(cx.waker().clone());
                 let _ = begun.send(());
@@ -237,7 +239,7 @@ fn a_destructor_that_panics_reaches_neither_the_others_nor_whoever_drops_the_asy
         let (begun, has_begun) = mpsc::channel();
         for n in 0..4 {
             let (held, begun) = (Arc::clone(&store), begun.clone());
-            world.executor.spawn(Lane::Work, async move {
+            world.executor.spawn(Lane::Work, "a task", async move {
                 let _held = held;
                 let _bad = (n == 1).then(|| Bad);
                 let _ = begun.send(());
@@ -258,7 +260,7 @@ fn a_shutdown_leaves_no_task_and_no_drainer() {
         let world = World::on(&runtime);
         for n in 0..32 {
             let lane = if n % 2 == 0 { Lane::Engine } else { Lane::Work };
-            world.executor.spawn(lane, async move {
+            world.executor.spawn(lane, "a task", async move {
                 tokio::task::yield_now().await;
                 if n % 3 == 0 {
                     pending::<()>().await;

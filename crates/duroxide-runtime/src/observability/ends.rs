@@ -107,8 +107,8 @@ impl MetricsProvider {
     }
 
     /// Takes back an end whose commit did not happen.
-    pub(crate) fn take_back_end(&self, end: ExecutionEnd) {
-        self.count_in_snapshot(&end, u64::MAX);
+    pub(crate) fn take_back_end(&self, end: &ExecutionEnd) {
+        self.count_in_snapshot(end, u64::MAX);
         self.owed.add(end.key());
     }
 

@@ -23,12 +23,28 @@ pub trait Layer: Send + Sync + 'static {
         operation: &'static str,
         call: impl Future<Output = Result<T, ProviderError>> + Send,
     ) -> impl Future<Output = Result<T, ProviderError>> + Send;
+
+    /// Looks at the events of a turn before its commit is called; an error is answered instead of the call.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the layer wants the engine to hear.
+    fn before_commit(&self, history_delta: &[Event]) -> Result<(), ProviderError> {
+        let _ = history_delta;
+        Ok(())
+    }
+
+    /// Looks at what a claim brought before the engine sees it.
+    fn after_claim(&self, claimed: &[ClaimedTurn]) -> impl Future<Output = ()> + Send {
+        let _ = claimed;
+        std::future::ready(())
+    }
 }
 
 /// A store behind a [`Layer`].
 pub struct Layered<L> {
     inner: Arc<dyn Provider>,
-    pub(super) layer: L,
+    layer: L,
 }
 
 impl<L: Layer> Layered<L> {
@@ -36,6 +52,11 @@ impl<L: Layer> Layered<L> {
     #[must_use]
     pub fn around(inner: Arc<dyn Provider>, layer: L) -> Self {
         Self { inner, layer }
+    }
+
+    /// The layer.
+    pub fn layer(&self) -> &L {
+        &self.layer
     }
 }
 
@@ -87,6 +108,7 @@ impl<L: Layer> Provider for Layered<L> {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
+        self.layer.before_commit(&history_delta)?;
         let call = self.inner.ack_orchestration_item(
             lock_token,
             execution_id,
@@ -259,7 +281,9 @@ impl<L: Layer> Provider for Layered<L> {
 
     async fn claim_turns(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>, ProviderError> {
         let call = self.inner.claim_turns(claim);
-        self.layer.around("claim_turns", call).await
+        let claimed = self.layer.around("claim_turns", call).await?;
+        self.layer.after_claim(&claimed).await;
+        Ok(claimed)
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>, ProviderError> {

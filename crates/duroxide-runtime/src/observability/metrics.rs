@@ -2,10 +2,28 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use ::metrics::{counter, gauge, histogram};
+use ::metrics::Label;
 use duroxide_core::{AppErrorKind, ErrorDetails};
 
 use super::ObservabilityConfig;
+use super::labels::Values;
+use super::sink::Sink;
+
+macro_rules! counter {
+    ($self:ident, $name:literal $(, $key:literal => $value:expr)* $(,)?) => {
+        $self.sink.counter($name, vec![$(Label::new($key, $value)),*])
+    };
+}
+macro_rules! gauge {
+    ($self:ident, $name:literal) => {
+        $self.sink.gauge($name, Vec::new())
+    };
+}
+macro_rules! histogram {
+    ($self:ident, $name:literal $(, $key:literal => $value:expr)* $(,)?) => {
+        $self.sink.histogram($name, vec![$(Label::new($key, $value)),*])
+    };
+}
 
 /// The counters as they were at one moment.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -61,11 +79,49 @@ pub(super) struct Counts {
     pub(super) set_aside: AtomicU64,
 }
 
+impl Counts {
+    /// Sets every counter to zero.
+    pub(super) fn reset(&self) {
+        let all = [
+            &self.orch_starts,
+            &self.orch_completions,
+            &self.orch_failures,
+            &self.orch_application_errors,
+            &self.orch_infrastructure_errors,
+            &self.orch_configuration_errors,
+            &self.orch_poison,
+            &self.activity_success,
+            &self.activity_app_errors,
+            &self.activity_infra_errors,
+            &self.activity_config_errors,
+            &self.activity_poison,
+            &self.orch_items,
+            &self.worker_items,
+            &self.continue_as_new,
+            &self.children,
+            &self.provider_errors,
+            &self.sticky_hits,
+            &self.sticky_misses,
+            &self.sticky_evictions,
+            &self.dropped,
+            &self.set_aside,
+        ];
+        for counter in all {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Records what a runtime does, for the `metrics` facade and for [`MetricsSnapshot`].
 #[derive(Debug, Default)]
 pub struct MetricsProvider {
     pub(super) counts: Counts,
+    pub(super) sink: Sink,
     pub(super) owed: super::ends::Owed,
+    /// Names of handlers and their versions, as messages and histories have them.
+    names: Values,
+    versions: Values,
+    tags: Values,
     active: AtomicI64,
     orchestrator_depth: AtomicU64,
     worker_depth: AtomicU64,
@@ -76,7 +132,7 @@ fn bump(counter: &AtomicU64) {
 }
 
 /// Few values, so that the label stays bounded.
-fn turn_bucket(turns: u64) -> &'static str {
+pub(super) fn turn_bucket(turns: u64) -> &'static str {
     match turns {
         0..=5 => "1-5",
         6..=10 => "6-10",
@@ -101,8 +157,8 @@ impl MetricsProvider {
     /// An execution began.
     pub fn record_orchestration_start(&self, name: &str, version: &str, initiated_by: &str) {
         bump(&self.counts.orch_starts);
-        counter!("duroxide_orchestration_starts_total",
-            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+        counter!(self, "duroxide_orchestration_starts_total",
+            "orchestration_name" => self.names.bounded(name), "version" => self.versions.bounded(version),
             "initiated_by" => initiated_by.to_owned())
         .increment(1);
     }
@@ -120,17 +176,18 @@ impl MetricsProvider {
         if status == "success" {
             bump(&self.counts.orch_completions);
         }
-        let (name, version, status) = (name.to_owned(), version.to_owned(), status.to_owned());
-        counter!("duroxide_orchestration_completions_total",
+        let (name, version) = (self.names.bounded(name), self.versions.bounded(version));
+        let status = status.to_owned();
+        counter!(self, "duroxide_orchestration_completions_total",
             "orchestration_name" => name.clone(), "version" => version.clone(),
             "status" => status.clone(), "final_turn_count" => turn_bucket(turns))
         .increment(1);
-        histogram!("duroxide_orchestration_turns", "orchestration_name" => name.clone())
+        histogram!(self, "duroxide_orchestration_turns", "orchestration_name" => name.clone())
             .record(turns as f64);
-        histogram!("duroxide_orchestration_duration_seconds",
+        histogram!(self, "duroxide_orchestration_duration_seconds",
             "orchestration_name" => name.clone(), "version" => version, "status" => status)
         .record(duration_seconds);
-        histogram!("duroxide_orchestration_history_size", "orchestration_name" => name)
+        histogram!(self, "duroxide_orchestration_history_size", "orchestration_name" => name)
             .record(history_events as f64);
     }
 
@@ -149,26 +206,26 @@ impl MetricsProvider {
             }
             ErrorDetails::Infrastructure { .. } => {
                 bump(&self.counts.orch_infrastructure_errors);
-                counter!("duroxide_orchestration_infrastructure_errors_total",
-                    "orchestration_name" => name.to_owned())
+                counter!(self, "duroxide_orchestration_infrastructure_errors_total",
+                    "orchestration_name" => self.names.bounded(name))
                 .increment(1);
                 "infrastructure_error"
             }
             ErrorDetails::Configuration { .. } => {
                 bump(&self.counts.orch_configuration_errors);
-                counter!("duroxide_orchestration_configuration_errors_total",
-                    "orchestration_name" => name.to_owned())
+                counter!(self, "duroxide_orchestration_configuration_errors_total",
+                    "orchestration_name" => self.names.bounded(name))
                 .increment(1);
                 "config_error"
             }
             ErrorDetails::Poison { .. } => {
                 bump(&self.counts.orch_poison);
-                counter!("duroxide_orchestration_poison_total").increment(1);
+                counter!(self, "duroxide_orchestration_poison_total").increment(1);
                 "poison"
             }
         };
-        counter!("duroxide_orchestration_failures_total",
-            "orchestration_name" => name.to_owned(), "version" => version.to_owned(),
+        counter!(self, "duroxide_orchestration_failures_total",
+            "orchestration_name" => self.names.bounded(name), "version" => self.versions.bounded(version),
             "error_type" => error_type, "error_category" => details.category())
         .increment(1);
     }
@@ -176,7 +233,7 @@ impl MetricsProvider {
     /// An execution was followed by another.
     pub fn record_continue_as_new(&self, name: &str) {
         bump(&self.counts.continue_as_new);
-        counter!("duroxide_orchestration_continue_as_new_total", "orchestration_name" => name.to_owned())
+        counter!(self, "duroxide_orchestration_continue_as_new_total", "orchestration_name" => self.names.bounded(name))
             .increment(1);
     }
 
@@ -194,41 +251,42 @@ impl MetricsProvider {
             "app_error" => bump(&self.counts.activity_app_errors),
             _ => {}
         }
-        let tag = tag.unwrap_or("default").to_owned();
-        counter!("duroxide_activity_executions_total",
-            "activity_name" => name.to_owned(), "outcome" => outcome,
+        let tag = self.tags.bounded(tag.unwrap_or("default"));
+        counter!(self, "duroxide_activity_executions_total",
+            "activity_name" => self.names.bounded(name), "outcome" => outcome,
             "retry_attempt" => attempt.saturating_sub(1).min(10).to_string(), "tag" => tag.clone())
         .increment(1);
-        histogram!("duroxide_activity_duration_seconds",
-            "activity_name" => name.to_owned(), "outcome" => outcome, "tag" => tag)
+        histogram!(self, "duroxide_activity_duration_seconds",
+            "activity_name" => self.names.bounded(name), "outcome" => outcome, "tag" => tag)
         .record(seconds);
     }
 
     /// An activity's result could not be stored.
     pub fn record_activity_infra_error(&self, name: &str) {
         bump(&self.counts.activity_infra_errors);
-        counter!("duroxide_activity_infrastructure_errors_total", "activity_name" => name.to_owned())
+        counter!(self, "duroxide_activity_infrastructure_errors_total", "activity_name" => self.names.bounded(name))
             .increment(1);
     }
 
     /// An activity is not registered here.
     pub fn record_activity_config_error(&self, name: &str) {
         bump(&self.counts.activity_config_errors);
-        counter!("duroxide_activity_configuration_errors_total", "activity_name" => name.to_owned())
+        counter!(self, "duroxide_activity_configuration_errors_total", "activity_name" => self.names.bounded(name))
             .increment(1);
     }
 
     /// An activity was tried too often.
     pub fn record_activity_poison(&self) {
         bump(&self.counts.activity_poison);
-        counter!("duroxide_activity_poison_total").increment(1);
+        counter!(self, "duroxide_activity_poison_total").increment(1);
     }
 
     /// A child was started.
     pub fn record_suborchestration_call(&self, parent: &str, child: &str) {
         bump(&self.counts.children);
-        counter!("duroxide_suborchestration_calls_total",
-            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned())
+        counter!(self, "duroxide_suborchestration_calls_total",
+            "parent_orchestration" => self.names.bounded(parent),
+            "child_orchestration" => self.names.bounded(child))
         .increment(1);
     }
 
@@ -241,8 +299,9 @@ impl MetricsProvider {
         outcome: &'static str,
         seconds: f64,
     ) {
-        histogram!("duroxide_suborchestration_duration_seconds",
-            "parent_orchestration" => parent.to_owned(), "child_orchestration" => child.to_owned(),
+        histogram!(self, "duroxide_suborchestration_duration_seconds",
+            "parent_orchestration" => self.names.bounded(parent),
+            "child_orchestration" => self.names.bounded(child),
             "outcome" => outcome)
         .record(seconds);
     }
@@ -251,13 +310,13 @@ impl MetricsProvider {
     /// `duroxide_core::replay::Unused` says.
     pub fn record_dropped_message(&self, reason: &'static str) {
         bump(&self.counts.dropped);
-        counter!("duroxide_dropped_messages_total", "reason" => reason).increment(1);
+        counter!(self, "duroxide_dropped_messages_total", "reason" => reason).increment(1);
     }
 
     /// A message became a dead letter because of what this runtime saw: `poison` or `wrong_kind`.
     pub fn record_set_aside_message(&self, reason: &'static str) {
         bump(&self.counts.set_aside);
-        counter!("duroxide_set_aside_messages_total", "reason" => reason).increment(1);
+        counter!(self, "duroxide_set_aside_messages_total", "reason" => reason).increment(1);
     }
 
     /// A store call ended: `success` or `error`.
@@ -267,7 +326,7 @@ impl MetricsProvider {
         seconds: f64,
         status: &'static str,
     ) {
-        histogram!("duroxide_provider_operation_duration_seconds",
+        histogram!(self, "duroxide_provider_operation_duration_seconds",
             "operation" => operation, "status" => status)
         .record(seconds);
     }
@@ -275,7 +334,7 @@ impl MetricsProvider {
     /// A store call failed: `retryable` or `permanent`.
     pub fn record_provider_error(&self, operation: &'static str, error_type: &'static str) {
         bump(&self.counts.provider_errors);
-        counter!("duroxide_provider_errors_total",
+        counter!(self, "duroxide_provider_errors_total",
             "operation" => operation, "error_type" => error_type)
         .increment(1);
     }
@@ -283,40 +342,44 @@ impl MetricsProvider {
     /// Turns were claimed.
     pub fn record_turns_claimed(&self, count: u64) {
         self.counts.orch_items.fetch_add(count, Ordering::Relaxed);
-        counter!("duroxide_orchestration_dispatcher_items_fetched").increment(count);
+        counter!(self, "duroxide_orchestration_dispatcher_items_fetched").increment(count);
     }
 
     /// Activities were claimed.
     pub fn record_work_claimed(&self, count: u64) {
         self.counts.worker_items.fetch_add(count, Ordering::Relaxed);
-        counter!("duroxide_worker_dispatcher_items_fetched").increment(count);
+        counter!(self, "duroxide_worker_dispatcher_items_fetched").increment(count);
     }
 
     /// A turn was processed.
     pub fn record_turn_duration(&self, milliseconds: f64) {
-        histogram!("duroxide_orchestration_dispatcher_processing_duration_ms").record(milliseconds);
+        histogram!(
+            self,
+            "duroxide_orchestration_dispatcher_processing_duration_ms"
+        )
+        .record(milliseconds);
     }
 
     /// An activity was processed, its acknowledgement included.
     pub fn record_work_duration(&self, milliseconds: f64) {
-        histogram!("duroxide_worker_dispatcher_execution_duration_ms").record(milliseconds);
+        histogram!(self, "duroxide_worker_dispatcher_execution_duration_ms").record(milliseconds);
     }
 
     /// A turn found its orchestration in memory, or not.
     pub fn record_sticky(&self, hit: bool) {
         if hit {
             bump(&self.counts.sticky_hits);
-            counter!("duroxide_sticky_hits_total").increment(1);
+            counter!(self, "duroxide_sticky_hits_total").increment(1);
         } else {
             bump(&self.counts.sticky_misses);
-            counter!("duroxide_sticky_misses_total").increment(1);
+            counter!(self, "duroxide_sticky_misses_total").increment(1);
         }
     }
 
     /// A suspended orchestration had to leave memory.
     pub fn record_sticky_eviction(&self) {
         bump(&self.counts.sticky_evictions);
-        counter!("duroxide_sticky_evictions_total").increment(1);
+        counter!(self, "duroxide_sticky_evictions_total").increment(1);
     }
 
     /// Sets both queue gauges.
@@ -324,8 +387,8 @@ impl MetricsProvider {
         self.orchestrator_depth
             .store(orchestrator, Ordering::Relaxed);
         self.worker_depth.store(worker, Ordering::Relaxed);
-        gauge!("duroxide_orchestrator_queue_depth").set(orchestrator as f64);
-        gauge!("duroxide_worker_queue_depth").set(worker as f64);
+        gauge!(self, "duroxide_orchestrator_queue_depth").set(orchestrator as f64);
+        gauge!(self, "duroxide_worker_queue_depth").set(worker as f64);
     }
 
     /// Both queue gauges.
@@ -340,7 +403,7 @@ impl MetricsProvider {
     /// One more running orchestration.
     pub fn increment_active_orchestrations(&self) {
         let now = self.active.fetch_add(1, Ordering::Relaxed) + 1;
-        gauge!("duroxide_active_orchestrations").set(now as f64);
+        gauge!(self, "duroxide_active_orchestrations").set(now as f64);
     }
 
     /// One running orchestration less; never below zero.
@@ -351,18 +414,18 @@ impl MetricsProvider {
                 Some((n - 1).max(0))
             });
         let now = decremented.map_or(0, |before| (before - 1).max(0));
-        gauge!("duroxide_active_orchestrations").set(now as f64);
+        gauge!(self, "duroxide_active_orchestrations").set(now as f64);
     }
 
     /// Sets the running orchestrations, as the store counts them.
     pub fn set_active_orchestrations(&self, count: i64) {
         self.active.store(count, Ordering::Relaxed);
-        gauge!("duroxide_active_orchestrations").set(count as f64);
+        gauge!(self, "duroxide_active_orchestrations").set(count as f64);
     }
 
     /// Sets how much ready work waits for a handler that this node does not have.
     pub fn set_waiting_for_code(&self, count: u64) {
-        gauge!("duroxide_work_waiting_for_code").set(count as f64);
+        gauge!(self, "duroxide_work_waiting_for_code").set(count as f64);
     }
 
     /// Running orchestrations.

@@ -2,10 +2,13 @@
 
 mod ends;
 mod instrumented;
+mod labels;
 mod layered;
 mod logging;
 mod metrics;
 mod on_host;
+mod prepare;
+mod sink;
 
 use std::sync::Arc;
 use std::time::Duration;

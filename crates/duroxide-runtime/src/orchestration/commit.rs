@@ -26,14 +26,21 @@ pub(super) enum Committed {
     Refused(ProviderError, Held),
 }
 
-/// Writes a turn.
-pub(super) async fn commit(engine: &Engine, lease: Held, commit: TurnCommit) -> Committed {
+/// Writes a turn of an instance.
+pub(super) async fn commit(
+    engine: &Engine,
+    instance: &str,
+    lease: Held,
+    commit: TurnCommit,
+) -> Committed {
     let give_up = Instant::now() + engine.options.orchestrator_lock_timeout;
     let mut pause = FIRST_PAUSE;
+    let mut was_away = false;
     loop {
         let error = match write(engine, lease.token(), commit.clone()).await {
             Ok(()) => {
                 lease.end();
+                engine.excuses.remove(instance);
                 after(engine, &commit);
                 return Committed::Yes;
             }
@@ -42,14 +49,20 @@ pub(super) async fn commit(engine: &Engine, lease: Held, commit: TurnCommit) -> 
         if error.is_lease_lost() {
             tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
             lease.end();
+            if was_away {
+                engine.excuses.add(instance);
+            }
             return Committed::No;
         }
+        was_away = true;
         if !error.is_retryable() {
             return Committed::Refused(error, lease);
         }
         if Instant::now() + pause > give_up {
             tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-            give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await;
+            if !give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await {
+                engine.excuses.add(instance);
+            }
             return Committed::No;
         }
         tokio::time::sleep(pause).await;
@@ -101,19 +114,20 @@ pub(super) enum Attempt {
     Uncounted,
 }
 
-/// Gives a claim back. If that fails too, the lease runs out by itself.
+/// Gives a claim back; whether the store took it. If not, the lease runs out by itself.
 pub(super) async fn give_back(
     engine: &Engine,
     lease: Held,
     delay: Option<Duration>,
     attempt: Attempt,
-) {
+) -> bool {
     let given_back = engine
         .store
         .abandon_orchestration_item(lease.token(), delay, attempt == Attempt::Uncounted)
         .await;
     lease.end();
-    if let Err(error) = given_back {
+    if let Err(error) = &given_back {
         tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
     }
+    given_back.is_ok()
 }

@@ -7,10 +7,8 @@ use tokio::sync::Notify;
 
 use super::turn::{self, OpenedTurn};
 use super::without_code::CANCEL_WITHOUT_CODE_AFTER;
-use crate::claiming::{self, Claiming};
-use crate::engine::Engine;
+use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::Lane;
-use crate::slots::{Slot, Slots};
 
 struct Turns {
     engine: Arc<Engine>,
@@ -20,7 +18,7 @@ struct Turns {
 /// Claims and starts turns until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
     let slots = Slots::new(engine.options.orchestration_concurrency);
-    claiming::until_stopped(&Turns { engine, slots }).await;
+    until_stopped(&Turns { engine, slots }).await;
 }
 
 impl Claiming for Turns {

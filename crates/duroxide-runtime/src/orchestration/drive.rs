@@ -7,8 +7,9 @@ use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{Divergence, Execution, ExecutionStart, HostCall, Progress, Turn};
 use duroxide_core::{Event, OrchestrationHandler, WorkItem};
 
-use super::host;
+use super::{foreign, host};
 use crate::engine::Engine;
+use crate::options::OnDivergence;
 
 /// Questions to the host that one turn may ask one after the other; a loop that asks for ever is broken into turns.
 const HOST_ROUNDS_MAX: u32 = 1_000;
@@ -54,6 +55,7 @@ pub(super) async fn drive(
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
+    let is_kept = matches!(seed, Seed::Kept(_));
     let mut execution = match seed {
         Seed::Kept(execution) => *execution,
         Seed::Recorded {
@@ -63,6 +65,13 @@ pub(super) async fn drive(
         } => Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?,
         Seed::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
     };
+    if !is_kept {
+        foreign::watch(engine, &execution);
+    }
+    if engine.options.on_divergence == OnDivergence::Block {
+        // Blocking would wait for other code, and no code can make a message fit that belongs to nobody.
+        execution.set_strays_aside();
+    }
     execution.start_turn(now_ms, messages);
     let mut progress = execution.advance(&engine.limits, true);
     let mut round = 0;

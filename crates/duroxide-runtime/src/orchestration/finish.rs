@@ -4,19 +4,18 @@
 use std::sync::Arc;
 
 use duroxide_core::provider::ProviderError;
-use duroxide_core::replay::{Divergence, Execution, Outcome};
+use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
 use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::{Driven, NotDriven, Seed, drive};
-use super::forced::{self, FailurePoint};
+use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, note_asides, started_children};
-use super::sticky::Kept;
+
 use super::turn::{ClaimInHand, REST};
-use super::without_code::requested_cancel;
-use crate::engine::Engine;
+use crate::engine::{Engine, Kept};
 use crate::options::OnDivergence;
 
 /// Where a turn started from.
@@ -65,15 +64,19 @@ pub(super) async fn run(
     seed: Seed,
     messages: Vec<WorkItem>,
 ) {
-    let cancel = requested_cancel(&messages);
+    let cancel = CancelRequest::among(&messages);
     match drive(engine, seed, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
-            Decision::Block(report) => cannot_run(engine, claim, run, report, cancel).await,
-            Decision::RunAgain(panic) => try_after_panic(engine, claim, &run.of, &panic).await,
+            Decision::Block(report) => {
+                Box::pin(cannot_run(engine, claim, run, report, cancel)).await;
+            }
+            Decision::RunAgain(panic) => {
+                Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
+            }
         },
         Err(NotDriven::Diverged(divergence)) => {
-            diverged(engine, claim, run, divergence, cancel).await;
+            Box::pin(diverged(engine, claim, run, divergence, cancel)).await;
         }
         Err(NotDriven::Store(error)) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
@@ -93,7 +96,11 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
     let options = &engine.options;
     match &driven.turn.outcome {
         Outcome::Failed { details }
-            if is_nondeterminism(details) && options.on_divergence == OnDivergence::Block =>
+            if driven
+                .turn
+                .failed_by
+                .is_some_and(FailedBy::is_cured_by_other_code)
+                && options.on_divergence == OnDivergence::Block =>
         {
             Decision::Block(details.display_message())
         }
@@ -111,7 +118,7 @@ async fn finish(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     driven: Driven,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     let Driven {
         execution,
@@ -137,7 +144,7 @@ async fn finish(
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
-    match commit(engine, claim.lease, writes).await {
+    match commit(engine, &run.of.instance, claim.lease, writes).await {
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
@@ -165,7 +172,7 @@ async fn finish(
                 cancel,
             };
             let claim = ClaimInHand { lease, ..claim };
-            refused.settle(engine, claim, &error).await;
+            Box::pin(refused.settle(engine, claim, &error)).await;
         }
     }
 }
@@ -176,7 +183,7 @@ struct Refused {
     source: Source,
     /// The start of the execution, if it begins with this turn.
     begun: Option<Event>,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 }
 
 impl Refused {
@@ -189,14 +196,14 @@ impl Refused {
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None, Attempt::Uncounted).await;
             }
-            (source, Some(reason)) => {
+            (source, Some(request)) => {
                 let point = FailurePoint {
                     of,
                     beginning: self.begun,
                     base: source.recorded().to_vec(),
                     undecodable: false,
                 };
-                forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+                forced::end_at(engine, claim, point, &request.into_end()).await;
             }
             (_, None) => {
                 let report = format!("the store refuses the turn: {error}");
@@ -211,7 +218,7 @@ async fn diverged(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     divergence: Divergence,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     if engine.options.on_divergence == OnDivergence::Block {
         cannot_run(engine, claim, run, divergence.to_string(), cancel).await;
@@ -223,7 +230,8 @@ async fn diverged(
         beginning: None,
         undecodable: false,
     };
-    forced::end_at(engine, claim, point, divergence.to_details()).await;
+    let how = ForcedEnd::Fail(divergence.to_details());
+    forced::end_at(engine, claim, point, &how).await;
 }
 
 /// The code does not fit the history: the instance waits for code that does, unless somebody asked to cancel it.
@@ -232,17 +240,17 @@ async fn cannot_run(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     report: String,
-    cancel: Option<String>,
+    cancel: Option<CancelRequest>,
 ) {
     match (cancel, run.source) {
-        (Some(reason), Source::Record(history)) => {
+        (Some(request), Source::Record(history)) => {
             let point = FailurePoint {
                 of: run.of,
                 beginning: None,
                 base: history.to_vec(),
                 undecodable: false,
             };
-            forced::end_at(engine, claim, point, ErrorDetails::cancelled(reason)).await;
+            forced::end_at(engine, claim, point, &request.into_end()).await;
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
         (_, Source::Memory { .. }) => {
@@ -279,10 +287,6 @@ fn is_panic(details: &ErrorDetails) -> bool {
         return false;
     };
     *kind == AppErrorKind::Panicked
-}
-
-fn is_nondeterminism(details: &ErrorDetails) -> bool {
-    matches!(details, ErrorDetails::Configuration { .. })
 }
 
 impl<'a> TurnReport<'a> {

@@ -2,10 +2,12 @@
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
 use duroxide_core::provider::OrchestrationItem;
-use duroxide_core::replay::{ParentLink, Turn, count_turns, fail_without_replay};
+use duroxide_core::replay::{
+    ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
+};
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    build_child_instance_id,
+    WorkItem, build_child_instance_id, termination_reason,
 };
 
 use super::blocked::block;
@@ -19,6 +21,53 @@ use crate::engine::Engine;
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
 /// be there.
 const CORRUPT_HISTORY_EVENT_IDS: [u64; 2] = [99_999, 1 << 53];
+
+/// How an execution is ended.
+#[derive(Debug, Clone)]
+pub(super) enum ForcedEnd {
+    Fail(ErrorDetails),
+    /// At once, with its children.
+    Terminate(String),
+}
+
+/// Somebody asked to cancel or terminate.
+#[derive(Debug, Clone)]
+pub(super) struct CancelRequest {
+    reason: String,
+    pub(super) terminates: bool,
+}
+
+impl CancelRequest {
+    /// The request among these messages; one to terminate counts before one to cancel.
+    pub(super) fn among(messages: &[WorkItem]) -> Option<Self> {
+        let requests = messages.iter().filter_map(|message| match message {
+            WorkItem::CancelInstance { reason, .. } => Some(reason),
+            _ => None,
+        });
+        let mut found = None;
+        for reason in requests {
+            if let Some(plain) = termination_reason(reason) {
+                return Some(Self {
+                    reason: plain.to_owned(),
+                    terminates: true,
+                });
+            }
+            found.get_or_insert(Self {
+                reason: reason.clone(),
+                terminates: false,
+            });
+        }
+        found
+    }
+
+    /// The end that was asked for, without running code.
+    pub(super) fn into_end(self) -> ForcedEnd {
+        match self.terminates {
+            true => ForcedEnd::Terminate(self.reason),
+            false => ForcedEnd::Fail(ErrorDetails::cancelled(self.reason)),
+        }
+    }
+}
 
 /// Where a failure is recorded.
 pub(super) struct FailurePoint {
@@ -36,7 +85,7 @@ pub(super) async fn end(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     mut item: OrchestrationItem,
-    details: ErrorDetails,
+    how: ForcedEnd,
 ) {
     if !claim.is_loaded {
         let history = engine
@@ -54,7 +103,13 @@ pub(super) async fn end(
     let standing = Standing::of(&item.history);
     if standing == Standing::Ended {
         // Nothing can be ended any more; the messages are consumed.
-        let _consumed = commit(engine, claim.lease, TurnCommit::nothing(item.execution_id)).await;
+        let _consumed = commit(
+            engine,
+            &item.instance,
+            claim.lease,
+            TurnCommit::nothing(item.execution_id),
+        )
+        .await;
         return;
     }
     let parent = match &item.history_error {
@@ -62,7 +117,7 @@ pub(super) async fn end(
         None => ParentLink::recorded_in(&item.history),
     };
     let point = locate_failure(item, standing, parent, engine.clock.now_ms());
-    end_at(engine, claim, point, details).await;
+    end_at(engine, claim, point, &how).await;
 }
 
 /// Ends an execution at a known point.
@@ -70,7 +125,7 @@ pub(super) async fn end_at(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     point: FailurePoint,
-    details: ErrorDetails,
+    how: &ForcedEnd,
 ) {
     let of = &point.of;
     let first = point
@@ -81,11 +136,11 @@ pub(super) async fn end_at(
     let mut lease = claim.lease;
     let mut refusal = String::new();
     for corrupt_id in CORRUPT_HISTORY_EVENT_IDS {
-        let turn = point.turn(&details, corrupt_id, engine.clock.now_ms());
+        let turn = point.turn(how, corrupt_id, engine.clock.now_ms());
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
-        lease = match commit(engine, lease, plan(of, turn)).await {
+        lease = match commit(engine, &of.instance, lease, plan(of, turn)).await {
             Committed::Yes => {
                 report.note(engine, of, first.as_ref(), &outcome);
                 engine.blocked.remove(&of.instance);
@@ -111,19 +166,21 @@ pub(super) async fn end_at(
 
 impl FailurePoint {
     /// The turn that ends the execution here.
-    fn turn(&self, details: &ErrorDetails, corrupt_id: u64, now_ms: u64) -> Turn {
+    fn turn(&self, how: &ForcedEnd, corrupt_id: u64, now_ms: u64) -> Turn {
         let known: Vec<Event> = self.base.iter().chain(&self.beginning).cloned().collect();
-        let mut turn = fail_without_replay(
-            &self.of.instance,
-            self.of.execution_id,
-            &known,
-            details.clone(),
-            now_ms,
-        );
-        if self.undecodable
-            && let Some(last) = turn.events.last_mut()
-        {
-            last.event_id = corrupt_id;
+        let (instance, execution_id) = (&self.of.instance, self.of.execution_id);
+        let mut turn = match how {
+            ForcedEnd::Fail(details) => {
+                fail_without_replay(instance, execution_id, &known, details.clone(), now_ms)
+            }
+            ForcedEnd::Terminate(reason) => {
+                terminate_without_replay(instance, execution_id, &known, reason, now_ms)
+            }
+        };
+        if self.undecodable {
+            for (event, id) in turn.events.iter_mut().zip(corrupt_id..) {
+                event.event_id = id;
+            }
         }
         turn.events.splice(0..0, self.beginning.clone());
         turn

@@ -2,7 +2,7 @@
 //!
 //! The files follow the path of a turn: `dispatcher` claims, `turn` decides what to do with the claim, `sort` puts its
 //! messages in order, `drive` replays and runs the code, `plan` turns the decision into writes, `commit` writes, `report`
-//! says what happened (`finish` goes from `drive` to `report`). `sticky` keeps suspended code between turns. What leaves that path has a file of its own:
+//! says what happened (`finish` goes from `drive` to `report`). What leaves that path has a file of its own:
 //! `without_code` (no handler here), `blocked` (the code does not fit, or the store refuses), `poison` (tried too
 //! often), `forced` (an end without running code).
 
@@ -12,16 +12,13 @@ mod dispatcher;
 mod drive;
 mod finish;
 mod forced;
+mod foreign;
 mod host;
 mod plan;
 mod poison;
 mod report;
 mod sort;
-mod sticky;
 mod turn;
 mod without_code;
 
-pub(crate) use blocked::BlockedInstances;
 pub(crate) use dispatcher::dispatch;
-pub(crate) use sticky::{StickyCache, StickyLimits};
-pub(crate) use without_code::CodeWanted;

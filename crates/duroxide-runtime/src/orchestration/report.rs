@@ -177,7 +177,7 @@ pub(super) struct CountedEnd(Option<ExecutionEnd>);
 impl CountedEnd {
     /// The commit did not happen.
     pub(super) fn take_back(self, engine: &Engine) {
-        if let Some(end) = self.0 {
+        if let Some(end) = &self.0 {
             engine.metrics.take_back_end(end);
         }
     }

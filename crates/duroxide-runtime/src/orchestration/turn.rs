@@ -13,12 +13,13 @@ use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::Seed;
 use super::finish::{Source, TurnRun};
+use super::forced::{self, CancelRequest, ForcedEnd};
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
-use super::sticky::{Kept, OpenTurn};
-use super::{forced, poison, without_code};
-use crate::engine::Engine;
+
+use super::{poison, without_code};
+use crate::engine::{Engine, Kept, OpenTurn};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
 
@@ -92,7 +93,9 @@ pub(super) async fn run(engine: &Arc<Engine>, opened: OpenedTurn, worker_id: &st
         lease,
         memory,
         incarnation: claimed.incarnation,
-        attempt: claimed.attempt_count,
+        attempt: engine
+            .excuses
+            .discount(&claimed.item.instance, claimed.attempt_count),
         is_loaded: claimed.history == TurnHistory::Loaded,
     };
     process(engine, claim, claimed, kept).await;
@@ -123,19 +126,24 @@ async fn process(
         return;
     }
     if claim.attempt > engine.options.max_attempts {
-        if let Some(handler) = missing_handler(engine, &item) {
-            without_code::handle(engine, claim, item, &handler).await;
+        let missing = missing_handler(engine, &item);
+        if let (Some(handler), OnUnregistered::Wait) = (&missing, engine.options.on_unregistered())
+        {
+            Box::pin(without_code::handle(engine, claim, item, handler)).await;
             return;
         }
+        // Without its code no message of it is at fault.
         let token = claim.lease.token();
-        if !poison::isolate(engine, token, &mut item, &message_attempts).await {
+        if missing.is_some() || !poison::isolate(engine, token, &mut item, &message_attempts).await
+        {
             let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
-            forced::end(engine, claim, item, details).await;
+            let how = ForcedEnd::Fail(details);
+            Box::pin(forced::end(engine, claim, item, how)).await;
             return;
         }
     }
     if item.history_error.is_some() {
-        claim.undecodable(engine, item).await;
+        Box::pin(claim.undecodable(engine, item)).await;
         return;
     }
     match history {
@@ -145,7 +153,9 @@ async fn process(
                 claim.go_on(engine, item, kept).await;
             }
             // It left memory after the claim; without the history the dispatcher can only ask again.
-            Some(_) | None => give_back(engine, claim.lease, None, Attempt::Uncounted).await,
+            Some(_) | None => {
+                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            }
         },
         TurnHistory::Loaded => {
             drop(kept);
@@ -165,11 +175,8 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
     }
 }
 
-/// The recorded handler of an instance that waits for its code; `None` if the code is here, or if waiting is not wanted.
+/// The recorded handler of an instance whose code is not here.
 fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
-    if engine.options.on_unregistered() == OnUnregistered::Fail {
-        return None;
-    }
     let (name, version) = item.history.iter().find_map(Event::started_handler)?;
     let found = engine.orchestrations.resolve_recorded(&name, &version);
     found.is_none().then_some(name)
@@ -194,9 +201,8 @@ impl ClaimInHand<'_> {
             give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
             return;
         }
-        if let Some(reason) = without_code::requested_cancel(&item.messages) {
-            let details = duroxide_core::ErrorDetails::cancelled(reason);
-            forced::end(engine, self, item, details).await;
+        if let Some(request) = CancelRequest::among(&item.messages) {
+            Box::pin(forced::end(engine, self, item, request.into_end())).await;
             return;
         }
         let report = format!(
@@ -237,20 +243,19 @@ impl ClaimInHand<'_> {
         match standing {
             Standing::Ended => {
                 let batch = Batch::sort(&mut item, standing, parent.as_ref());
-                self.acknowledge(engine, &item, batch, "ended").await;
+                Box::pin(self.acknowledge(engine, &item, batch, "ended")).await;
             }
             Standing::Running => self.replay(engine, item, parent).await,
             Standing::Unborn | Standing::BetweenExecutions => {
                 if let Some(name) = missing_beginning(engine, standing, &item.messages) {
-                    without_code::handle(engine, self, item, &name).await;
+                    Box::pin(without_code::handle(engine, self, item, &name)).await;
                     return;
                 }
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning).await,
                     None if standing == Standing::Unborn => {
-                        self.acknowledge(engine, &item, batch, "unknown_instance")
-                            .await;
+                        Box::pin(self.acknowledge(engine, &item, batch, "unknown_instance")).await;
                     }
                     None => self.await_successor(engine, &item.instance).await,
                 }
@@ -273,7 +278,10 @@ impl ClaimInHand<'_> {
         );
         let mut writes = TurnCommit::nothing(item.execution_id);
         writes.to_orchestrators = batch.refusals;
-        if matches!(commit(engine, self.lease, writes).await, Committed::Yes) {
+        if matches!(
+            commit(engine, &item.instance, self.lease, writes).await,
+            Committed::Yes
+        ) {
             for _ in &batch.messages {
                 engine.metrics.record_dropped_message(reason);
             }
@@ -344,7 +352,7 @@ impl ClaimInHand<'_> {
             recorded.unwrap_or_else(|| (item.orchestration_name.clone(), item.version.clone()));
         let resolved = engine.orchestrations.resolve_recorded(&name, &version);
         let Some((_, handler)) = resolved else {
-            without_code::handle(engine, self, item, &name).await;
+            Box::pin(without_code::handle(engine, self, item, &name)).await;
             return;
         };
         let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());

@@ -3,67 +3,18 @@
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
 
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::provider::OrchestrationItem;
-use duroxide_core::{ErrorDetails, WorkItem};
-use lru::LruCache;
-use tokio::time::Instant;
 
 use super::commit::{Attempt, give_back};
-use super::forced;
+use super::forced::{self, CancelRequest};
 use super::turn::ClaimInHand;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
 
 /// A request to cancel is carried out without the code if no node with the code has done so for this long.
 pub(super) const CANCEL_WITHOUT_CODE_AFTER: Duration = Duration::from_secs(5);
-
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
-
-/// How often an instance came here without its code being here, and since when.
-#[derive(Clone, Copy)]
-struct Seen {
-    first: Instant,
-    times: u32,
-}
-
-/// Instances that were claimed here though their code is not.
-pub(crate) struct CodeWanted {
-    instances: Mutex<LruCache<String, Seen>>,
-    /// Handlers that were named in a warning already.
-    warned: Mutex<LruCache<String, ()>>,
-}
-
-impl CodeWanted {
-    pub(crate) fn new() -> Self {
-        Self {
-            instances: Mutex::new(LruCache::new(REMEMBERED)),
-            warned: Mutex::new(LruCache::new(REMEMBERED)),
-        }
-    }
-
-    fn see(&self, instance: &str) -> Seen {
-        let mut instances = lock(&self.instances);
-        let seen = instances.get_or_insert_mut(instance.to_owned(), || Seen {
-            first: Instant::now(),
-            times: 0,
-        });
-        seen.times = seen.times.saturating_add(1);
-        *seen
-    }
-
-    /// Whether this handler is missed for the first time here.
-    pub(crate) fn is_news(&self, handler: &str) -> bool {
-        lock(&self.warned).push(handler.to_owned(), ()).is_none()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Deals with a claimed instance whose handler is not registered here.
 pub(super) async fn handle(
@@ -79,15 +30,18 @@ pub(super) async fn handle(
         }
         OnUnregistered::Wait => engine.code_wanted.see(&item.instance),
     };
-    if let Some(reason) = requested_cancel(&item.messages) {
-        // A store that draws incarnations knows what a node can run, and has waited before it handed this out.
-        if claim.incarnation.is_some() || wait.first.elapsed() >= CANCEL_WITHOUT_CODE_AFTER {
+    if let Some(request) = CancelRequest::among(&item.messages) {
+        // Code that is elsewhere may want to put things right before it is cancelled. A store that draws incarnations
+        // knows what a node can run, and has waited before it handed this out.
+        let has_waited =
+            claim.incarnation.is_some() || wait.first.elapsed() >= CANCEL_WITHOUT_CODE_AFTER;
+        if request.terminates || has_waited {
             tracing::warn!(
                 target: "duroxide::runtime",
                 instance_id = %item.instance, orchestration_name = %handler,
                 "cancelled without running its code: no node with the handler took the request up"
             );
-            forced::end(engine, claim, item, ErrorDetails::cancelled(reason)).await;
+            forced::end(engine, claim, item, request.into_end()).await;
             return;
         }
     }
@@ -113,12 +67,4 @@ async fn fail_in_the_end(engine: &Engine, claim: ClaimInHand<'_>, handler: &str)
         delay.as_secs_f64()
     );
     give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
-}
-
-/// Why somebody asked to cancel, if somebody did.
-pub(super) fn requested_cancel(messages: &[WorkItem]) -> Option<String> {
-    messages.iter().find_map(|message| match message {
-        WorkItem::CancelInstance { reason, .. } => Some(reason.clone()),
-        _ => None,
-    })
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
 
-use super::cancellation::Registered;
-use crate::engine::Engine;
+use crate::engine::{Engine, Registered};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::renewal_interval;
 
@@ -18,7 +17,8 @@ pub(super) struct ClaimedActivity {
     pub(super) attempt: u32,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) lease: Held,
-    _registered: Option<Registered>,
+    /// Its place among the activities that can be cancelled; given up when this is dropped.
+    pub(super) registered: Option<Registered>,
 }
 
 impl ClaimedActivity {
@@ -40,7 +40,7 @@ impl ClaimedActivity {
             attempt: work.attempt_count,
             incarnation: work.incarnation,
             lease,
-            _registered: registered,
+            registered,
         }
     }
 

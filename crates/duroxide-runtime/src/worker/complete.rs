@@ -28,6 +28,8 @@ const REST_AFTER_REFUSAL: Duration = Duration::from_millis(100);
 pub(super) struct Completion {
     pub(super) lease: Held,
     pub(super) item: WorkItem,
+    /// What names the activity among those that were tried.
+    pub(super) key: String,
     /// What was counted; taken back if the completion is not stored.
     pub(super) end: ActivityEnd,
 }
@@ -36,7 +38,7 @@ pub(super) struct Completion {
 enum Tried {
     Over,
     /// The store was away all the time.
-    Later(Completion),
+    Later(Box<Completion>),
 }
 
 impl Completion {
@@ -60,12 +62,15 @@ impl Completion {
     async fn try_for(self, engine: &Engine, limit: Option<Duration>) -> Tried {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
+        // A round that goes on in the background follows one in which the store was away.
+        let mut was_away = limit.is_none();
         loop {
             let token = self.lease.token();
             let acknowledged = engine.store.ack_work_item(token, Some(self.item.clone()));
             let error = match acknowledged.await {
                 Ok(()) => {
                     self.lease.end();
+                    engine.excuses.remove(&self.key);
                     engine.turns_ready.notify_one();
                     return Tried::Over;
                 }
@@ -75,9 +80,13 @@ impl Completion {
                 // Cancelled, or taken over by another worker that answers instead.
                 tracing::debug!(target: "duroxide::runtime::worker", %error, "result discarded, the activity's lease is gone");
                 engine.metrics.take_back_activity(&self.end);
+                if was_away {
+                    engine.excuses.add(&self.key);
+                }
                 self.lease.end();
                 return Tried::Over;
             }
+            was_away = true;
             if !error.is_retryable() {
                 tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
                 engine.metrics.take_back_activity(&self.end);
@@ -86,7 +95,7 @@ impl Completion {
                 return Tried::Over;
             }
             if limit.is_some_and(|limit| began.elapsed() >= limit) {
-                return Tried::Later(self);
+                return Tried::Later(Box::new(self));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

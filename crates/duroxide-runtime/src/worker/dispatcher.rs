@@ -9,10 +9,8 @@ use tokio::sync::Notify;
 use super::claimed::ClaimedActivity;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
-use crate::claiming::{self, Claiming};
-use crate::engine::Engine;
+use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::Lane;
-use crate::slots::{Slot, Slots};
 
 /// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
 /// room may be made at any time.
@@ -43,7 +41,7 @@ pub(crate) async fn dispatch(engine: Arc<Engine>) {
         sessions,
         slots,
     };
-    claiming::until_stopped(&activities).await;
+    until_stopped(&activities).await;
 }
 
 async fn discard<T>(future: impl Future<Output = T>) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
-use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
+use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ use super::complete::Completion;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
-use crate::engine::Engine;
+use crate::engine::{Engine, Registered};
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
@@ -25,12 +25,16 @@ use crate::options::OnUnregistered;
 /// What was claimed, taken apart.
 struct Work {
     activity: ScheduledActivityIdentifier,
+    /// The first attempt of the call, by its scheduling event.
+    first_attempt: u64,
     name: String,
+    /// As the work item has it; see [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
     attempt: u32,
     incarnation: Option<Incarnation>,
+    registered: Option<Registered>,
     lease: Held,
 }
 
@@ -66,11 +70,15 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let Some(work) = Work::of(claimed, engine).await else {
         return;
     };
+    let attempt = match work.attempt > engine.options.max_attempts {
+        true => engine.excuses.discount(&work.key(), work.attempt),
+        false => work.attempt,
+    };
     let handler = engine.activities.resolve_handler(&work.name);
     let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
     match handler {
         None if waits => work.wait_for_code(engine).await,
-        _ if work.attempt > engine.options.max_attempts => work.poison(engine).await,
+        _ if attempt > engine.options.max_attempts => work.poison(engine).await,
         Some((_, handler)) => work.execute(engine, handler, slot).await,
         None => work.not_registered(engine).await,
     }
@@ -97,12 +105,14 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
+                first_attempt: attempt_of(&input).0.unwrap_or(id),
                 name,
                 input,
                 session_id,
                 tag,
                 attempt: claimed.attempt,
                 incarnation: claimed.incarnation,
+                registered: claimed.registered,
                 lease: claimed.lease,
             }),
             other => {
@@ -112,13 +122,20 @@ impl Work {
         }
     }
 
-    async fn execute(self, engine: &Arc<Engine>, handler: Arc<dyn ActivityHandler>, slot: usize) {
+    async fn execute(
+        mut self,
+        engine: &Arc<Engine>,
+        handler: Arc<dyn ActivityHandler>,
+        slot: usize,
+    ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
         let worker_id = ctx.worker_id().to_owned();
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
+        // Its result is on the way; nobody can cancel it any more.
+        drop(self.registered.take());
         let seconds = started.elapsed().as_secs_f64();
         match ended {
             Ended::Cancelled => {
@@ -158,6 +175,7 @@ impl Work {
             orchestration_version,
             activity_name: self.name.clone(),
             activity_id: self.activity.activity_id,
+            first_attempt: self.first_attempt,
             attempt: self.attempt,
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
@@ -177,7 +195,7 @@ impl Work {
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
-        let input = self.input.clone();
+        let input = attempt_of(&self.input).1.to_owned();
         let mut activity = pin!(async move { handler.invoke(ctx, input).await });
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
@@ -270,11 +288,20 @@ impl Work {
         // The instance may end with this result, and its client may look at the counters before this task goes on.
         engine.metrics.count_activity(&end);
         let completion = Completion {
+            key: self.key(),
             lease: self.lease,
             item,
             end,
         };
         completion.store(engine).await;
+    }
+
+    fn key(&self) -> String {
+        let activity = &self.activity;
+        format!(
+            "{}/{}/{}",
+            activity.instance, activity.execution_id, activity.activity_id
+        )
     }
 
     fn end(&self, outcome: &'static str, seconds: f64) -> ActivityEnd {

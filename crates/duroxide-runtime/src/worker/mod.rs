@@ -5,13 +5,10 @@ mod claimed;
 mod complete;
 mod dispatcher;
 mod execute;
-mod names;
 mod sessions;
 mod syscalls;
 mod wrong_kind;
 
-pub(crate) use cancellation::RunningActivities;
 pub(crate) use dispatcher::{can_work, dispatch};
-pub(crate) use names::HandlerNames;
 use sessions::keep_sessions;
 pub(crate) use syscalls::with_built_ins;

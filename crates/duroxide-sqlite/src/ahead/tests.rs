@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::clock::{ClockRef, SystemClock};
+use duroxide_core::clock::SystemClock;
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{ExecutionMetadata, TurnClaim, WorkItem};
 use rusqlite::Connection;
@@ -18,6 +18,7 @@ use crate::known::{Known, LastEnd};
 use crate::open;
 use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn};
 use crate::statements::Statements;
+use crate::store_clock::{Pace, StoreClock};
 use crate::tx::{Aware, Result, Tx};
 use crate::wake::Wake;
 
@@ -25,7 +26,7 @@ type Answer<T> = oneshot::Receiver<Result<T>>;
 
 /// What the writer has, without its thread.
 struct Desk {
-    clock: ClockRef,
+    clock: Arc<StoreClock>,
     wake: Arc<Wake>,
     known: Known,
 }
@@ -37,7 +38,7 @@ impl Desk {
 
     fn opened(end: LastEnd, at_ms: i64) -> Self {
         Self {
-            clock: Arc::new(SystemClock),
+            clock: StoreClock::new(Arc::new(SystemClock), Pace::System),
             wake: Arc::new(Wake::default()),
             known: Known::after(end, at_ms),
         }

@@ -14,9 +14,7 @@ pub(crate) fn run(
     ignore_attempt: bool,
 ) -> Result<()> {
     let Turn {
-        instance,
-        claimed_at,
-        ..
+        instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::release(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);
@@ -25,16 +23,9 @@ pub(crate) fn run(
         aware.ahead.rests(instance);
     }
     let visible_at = delay.map(|delay| tx.later(delay));
-    orchestrator_queue::release_claimed(
-        tx,
-        instance,
-        token,
-        claimed_at,
-        visible_at,
-        ignore_attempt,
-    )?;
+    orchestrator_queue::release_claimed(tx, instance, token, bounds, visible_at, ignore_attempt)?;
     tx.effects.turn_claimable_at(visible_at.unwrap_or(tx.now));
-    if orchestrator_queue::has_visible(tx, instance)? {
+    if orchestrator_queue::settle_head(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
     Ok(())

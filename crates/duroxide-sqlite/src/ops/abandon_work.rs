@@ -14,10 +14,10 @@ pub(crate) fn run(
     ignore_attempt: bool,
 ) -> Result<()> {
     let id = token::work(token)?.id;
-    let visible_at = tx.after(delay);
+    let visible_at = delay.map(|delay| tx.later(delay));
     if !worker_queue::release(tx, id, token, visible_at, ignore_attempt)? {
         return Err(SqliteError::InvalidToken);
     }
-    tx.effects.work_claimable_at(visible_at);
+    tx.effects.work_claimable_at(visible_at.unwrap_or(tx.now));
     Ok(())
 }

@@ -10,11 +10,12 @@ use duroxide_core::provider::{
 use crate::codec;
 use crate::error::SqliteError;
 use crate::known::{Entry, Known};
+use crate::lane;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::executions::Change;
 use crate::tables::history::NewEvent;
 use crate::tables::instances::{Birth, Handler, Named};
-use crate::tables::orchestrator_queue::NewMessage;
+use crate::tables::orchestrator_queue::{Bounds, NewMessage};
 use crate::tables::worker_queue::NewWork;
 use crate::tables::{
     dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue,
@@ -31,6 +32,8 @@ pub(crate) struct Commit {
     to_workers: Vec<NewWork>,
     to_orchestrators: Vec<NewMessage>,
     named: Option<Named>,
+    /// The code that the instance needs next, if that changes with this turn.
+    lane: Option<String>,
     execution: Change,
     /// The last custom status of the turn, if it changed.
     custom_status: Option<Option<String>>,
@@ -51,7 +54,12 @@ impl Commit {
         cancelled: Vec<ScheduledActivityIdentifier>,
     ) -> Result<Self> {
         let instance = token::turn(token)?.instance;
+        let to_orchestrators = orchestrator_items
+            .iter()
+            .map(codec::decided_message)
+            .collect::<Result<Vec<_>>>()?;
         Ok(Self {
+            lane: next_lane(&metadata, &to_orchestrators),
             ended: ended(history_delta, metadata.status.as_deref()),
             token: token.to_owned(),
             execution_id,
@@ -60,10 +68,7 @@ impl Commit {
                 .iter()
                 .map(codec::work)
                 .collect::<Result<_>>()?,
-            to_orchestrators: orchestrator_items
-                .iter()
-                .map(codec::decided_message)
-                .collect::<Result<_>>()?,
+            to_orchestrators,
             named: match (metadata.orchestration_name, metadata.orchestration_version) {
                 (Some(name), Some(version)) => Some(Named {
                     name,
@@ -103,16 +108,17 @@ impl Commit {
 pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     let Turn {
         instance,
-        claimed_at,
+        bounds,
         next_life,
     } = token::turn(&commit.token)?;
     let parents = parents(tx, instance, commit)?;
-    end_lease(tx, instance, commit, claimed_at)?;
+    end_lease(tx, instance, commit, bounds)?;
     let birth = Birth {
         incarnation: next_life,
         parent_incarnation: parents.first().copied(),
     };
-    write_instance(tx, instance, commit, birth)?;
+    let lane = lane_after(tx, instance, commit)?;
+    write_instance(tx, instance, commit, lane.as_deref(), birth)?;
     for event in &commit.events {
         history::append(tx, instance, commit.execution_id, event)?;
     }
@@ -130,11 +136,11 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
-    if orchestrator_queue::has_visible(tx, instance)? {
+    if orchestrator_queue::settle_head(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
     if let Some(aware) = tx.aware() {
-        remember(tx, aware.known, instance, commit)?;
+        remember(tx, aware.known, instance, commit, lane.as_deref())?;
         if !commit.ends_execution() {
             aware.ahead.rests(instance);
         }
@@ -198,7 +204,7 @@ fn send(
 
 /// The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that was
 /// overtaken changes nothing. A lease that began in this transaction is not written, and nobody can have taken it over.
-fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, claimed_at: i64) -> Result<()> {
+fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, bounds: Bounds) -> Result<()> {
     let lease = tx
         .aware()
         .and_then(|aware| aware.ahead.take_back(instance, &commit.token, tx.now));
@@ -208,11 +214,17 @@ fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, claimed_at: i64) -> R
     if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
     }
-    orchestrator_queue::delete_claimed(tx, instance, &commit.token, claimed_at)
+    orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)
 }
 
 /// Keeps what the next claim of the instance would have to read.
-fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Result<()> {
+fn remember(
+    tx: &Tx<'_>,
+    known: &Known,
+    instance: &str,
+    commit: &Commit,
+    lane: Option<&str>,
+) -> Result<()> {
     if !commit.events.is_empty() {
         known.trust(instance);
     }
@@ -226,6 +238,9 @@ fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Resu
         entry.last_event_id = last_written.max(entry.last_event_id);
         if let Some(pinned) = &commit.execution.pinned {
             entry.handler.pinned = Some(pinned.clone());
+        }
+        if let Some(lane) = lane {
+            lane.clone_into(&mut entry.handler.lane);
         }
     });
     if moved && commit.named.is_none() {
@@ -242,6 +257,7 @@ fn remember(tx: &Tx<'_>, known: &Known, instance: &str, commit: &Commit) -> Resu
             version: Some(named.version.clone()),
             execution_id: commit.execution_id,
             pinned: commit.execution.pinned.clone(),
+            lane: lane.unwrap_or(lane::ANYBODY).to_owned(),
             incarnation: Some(token::turn(&commit.token)?.next_life),
         }),
         _ => instances::handler(tx, instance)?,
@@ -286,10 +302,32 @@ fn news(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<News> {
     })
 }
 
-fn write_instance(tx: &Tx<'_>, instance: &str, commit: &Commit, birth: Birth) -> Result<()> {
+/// The code that the instance needs after the turn, if that changes with it. A turn that names no handler may still move
+/// the execution to another engine version.
+fn lane_after(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<Option<String>> {
+    if commit.lane.is_some() || commit.named.is_some() {
+        return Ok(commit.lane.clone());
+    }
+    let Some(pinned) = &commit.execution.pinned else {
+        return Ok(None);
+    };
+    let handler = instances::handler(tx, instance)?;
+    Ok(handler.map(|it| lane::of(&it.name, it.version.as_deref(), Some(pinned))))
+}
+
+fn write_instance(
+    tx: &Tx<'_>,
+    instance: &str,
+    commit: &Commit,
+    lane: Option<&str>,
+    birth: Birth,
+) -> Result<()> {
     match &commit.named {
-        Some(named) => instances::name(tx, instance, named, commit.execution_id, birth)?,
-        None => instances::advance(tx, instance, commit.execution_id)?,
+        Some(named) => {
+            let lane = lane.unwrap_or(lane::ANYBODY);
+            instances::name(tx, instance, named, commit.execution_id, lane, birth)?;
+        }
+        None => instances::advance(tx, instance, commit.execution_id, lane)?,
     }
     if is_recorded(tx, instance, commit) {
         return Ok(());
@@ -346,6 +384,26 @@ fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
         }
         _ => None,
     }
+}
+
+/// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
+/// names. A turn that says nothing about it changes nothing.
+fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
+    match metadata.status.as_deref() {
+        Some("Completed" | "Failed") => return Some(lane::ANYBODY.to_owned()),
+        Some("ContinuedAsNew") => {
+            let next = sent
+                .iter()
+                .filter(|message| message.kind == "ContinueAsNew")
+                .find_map(|message| message.begins.clone());
+            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
+        }
+        _ => {}
+    }
+    let name = metadata.orchestration_name.as_deref()?;
+    let version = metadata.orchestration_version.as_deref()?;
+    let pinned = metadata.pinned_duroxide_version.as_ref();
+    Some(lane::of(name, Some(version), pinned))
 }
 
 fn last_custom_status(events: &[Event]) -> Option<Option<String>> {

@@ -89,8 +89,9 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
 fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     for id in ids {
-        let messages =
-            orchestrator_queue::delete_instance(tx, id)? + worker_queue::delete_instance(tx, id)?;
+        let messages = unborn_children(tx, id)?
+            + orchestrator_queue::delete_instance(tx, id)?
+            + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
         kv::delete_instance(tx, id)?;
         add(
@@ -108,6 +109,20 @@ fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
         tx.effects.instance_changed(id, News::Unknown);
     }
     Ok(total)
+}
+
+/// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of one
+/// that is under way cannot commit any more. Returns how many starts went.
+fn unborn_children(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+    let Some(life) = instances::incarnation(tx, instance)? else {
+        return Ok(0);
+    };
+    for child in orchestrator_queue::unborn_children(tx, life)? {
+        if instances::incarnation(tx, &child)?.is_none() {
+            instance_locks::revoke(tx, &child)?;
+        }
+    }
+    orchestrator_queue::delete_sent_by(tx, life)
 }
 
 pub(crate) fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {

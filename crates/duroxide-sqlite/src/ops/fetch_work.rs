@@ -1,6 +1,7 @@
 //! Claims activities. In: how many, for how long, which tags, which session owner. Out: items leased to the caller,
 //! oldest first; or, if there are none, when to look again.
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ pub(crate) struct Ask {
     max: usize,
     lock_timeout: Duration,
     session: Option<SessionFetchConfig>,
+    new_sessions_max: usize,
     tags: TagFilter,
+    activities: Option<Arc<BTreeSet<String>>>,
 }
 
 impl Ask {
@@ -31,12 +34,21 @@ impl Ask {
             max: claim.max.max(1),
             lock_timeout: claim.lock_timeout,
             session: claim.session,
+            new_sessions_max: claim.new_sessions_max,
             tags: claim.tag_filter,
+            activities: claim.activities,
         }
     }
 
     /// Whether nothing can ever match.
     pub(crate) fn wants_nothing(&self) -> bool {
+        if self
+            .activities
+            .as_ref()
+            .is_some_and(|names| names.is_empty())
+        {
+            return true;
+        }
         match &self.tags {
             TagFilter::None => true,
             TagFilter::Tags(tags) => tags.is_empty(),
@@ -80,16 +92,21 @@ pub(crate) async fn run(
                     attempt_count: attempts,
                     incarnation,
                 }),
-                Err(reason) => {
-                    store
-                        .write_step(move |tx| set_aside::undecodable_work(tx, &token, &reason))
-                        .await?;
-                }
+                Err(reason) => set_aside(store, token, reason).await,
             }
         }
         if !found.is_empty() || nothing_there {
             return Ok(found);
         }
+    }
+}
+
+/// Sets aside an item that did not decode. If the store fails here, the others that were claimed are still handed out, and
+/// this one is claimed again when its lease has run out.
+async fn set_aside(store: &Store, token: String, reason: String) {
+    let step = move |tx: &mut Tx<'_>| set_aside::undecodable_work(tx, &token, &reason);
+    if let Err(error) = store.write_step(step).await {
+        tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be set aside, it is claimed again");
     }
 }
 
@@ -130,9 +147,10 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
 fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
     let mut sessions_free_at: Option<i64> = None;
+    let mut new_sessions = HashSet::new();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        free.extend(worker_queue::free(tx, tag, None, ask.max)?);
+        collect(tx, ask, tag, None, &mut free)?;
         let Some(config) = &ask.session else {
             continue;
         };
@@ -141,16 +159,52 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
                 Some(holder) if holder.worker != config.owner_id => {
                     let earliest = sessions_free_at.map_or(holder.until, |at| at.min(holder.until));
                     sessions_free_at = Some(earliest);
+                    continue;
                 }
-                Some(_) | None => {
-                    free.extend(worker_queue::free(tx, tag, Some(&session), ask.max)?);
-                }
+                Some(_) => {}
+                None if ask.new_sessions_max == 0 => continue,
+                None => drop(new_sessions.insert(session.clone())),
             }
+            collect(tx, ask, tag, Some(&session), &mut free)?;
         }
     }
     free.sort_unstable_by_key(|item| item.id);
+    keep_to_sessions(&mut free, new_sessions, ask.new_sessions_max);
     free.truncate(ask.max);
     Ok((free, sessions_free_at))
+}
+
+/// Adds the free items of one tag and session that the caller has code for. What cannot be read goes to anybody, who sets
+/// it aside.
+fn collect(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    tag: Option<&str>,
+    session: Option<&str>,
+    free: &mut Vec<Free>,
+) -> Result<()> {
+    for name in worker_queue::free_names(tx, tag, session)? {
+        let has_code = ask
+            .activities
+            .as_ref()
+            .is_none_or(|names| names.contains(&name));
+        if has_code {
+            free.extend(worker_queue::free(tx, tag, session, Some(&name), ask.max)?);
+        }
+    }
+    free.extend(worker_queue::free(tx, tag, session, None, ask.max)?);
+    Ok(())
+}
+
+/// Leaves the items of sessions that would be one too many to other owners.
+fn keep_to_sessions(free: &mut Vec<Free>, new: HashSet<String>, max: usize) {
+    let mut taken = HashSet::new();
+    free.retain(|item| match &item.session {
+        Some(session) if new.contains(session) => {
+            taken.contains(session) || (taken.len() < max && taken.insert(session.clone()))
+        }
+        Some(_) | None => true,
+    });
 }
 
 /// The tags to look at; `None` stands for items without one.

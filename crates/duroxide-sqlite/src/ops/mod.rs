@@ -14,6 +14,7 @@ pub(crate) mod orphans;
 pub(crate) mod outcome;
 pub(crate) mod prune;
 pub(crate) mod read_history;
+pub(crate) mod ready;
 pub(crate) mod renew_turn;
 pub(crate) mod renew_work;
 pub(crate) mod sessions;

@@ -1,16 +1,17 @@
-//! Messages for instances nobody knows. In: an instance without a row whose messages came up. Out: they are dropped,
-//! hidden for a while, or set aside; other instances never wait for them.
+//! Messages for instances nobody has started. In: instances without a row. Out: either they are known after all, or their
+//! messages are hidden for a while, or set aside; other instances never wait for them.
 //!
-//! Rules: an instance is known if it has history or a start in the queue. Queue messages for an unknown one are
-//! dropped with a warning. Anything else may have overtaken its start: it is hidden until the start comes, and set
-//! aside once it has waited for the grace period.
+//! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have overtaken
+//! its start: it is hidden until the start comes, and set aside once it has waited for the grace period.
 
 use std::time::Duration;
 
 use crate::tables::dead_letters::NewLetter;
-use crate::tables::orchestrator_queue::Mailbox;
 use crate::tables::{dead_letters, history, orchestrator_queue};
 use crate::tx::{Result, Tx, duration_ms};
+
+/// Stands for any longer grace period: adding it to a time must not leave the range of a database's integers.
+const GRACE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// An instance without a row.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) enum Unnamed {
     Known {
         /// Messages that came before the start wait to be claimed with it.
         somebody_awaits: bool,
+        /// The code that its start names.
+        lane: Option<String>,
     },
     Unknown(Orphan),
 }
@@ -33,41 +36,42 @@ pub(crate) struct Orphan {
 
 /// Looks at an instance without a row.
 pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Unnamed> {
-    let Mailbox {
-        start_at,
-        somebody_awaits,
-    } = orchestrator_queue::mailbox(tx, instance)?;
-    let has_start = start_at.is_some_and(|at| at <= tx.now);
+    let beginning = orchestrator_queue::beginning_lane(tx, instance)?;
+    let has_start = beginning.as_ref().is_some_and(|(_, at)| *at <= tx.now);
     if has_start || history::last_event_id(tx, instance, execution_id)?.is_some() {
-        return Ok(Unnamed::Known { somebody_awaits });
+        return Ok(Unnamed::Known {
+            somebody_awaits: orchestrator_queue::anybody_awaits(tx, instance)?,
+            lane: beginning.filter(|_| has_start).map(|(lane, _)| lane),
+        });
     }
     Ok(Unnamed::Unknown(Orphan {
         instance: instance.to_owned(),
-        start_at,
+        start_at: beginning.map(|(_, at)| at),
     }))
 }
 
-pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Result<()> {
+/// Hides what is visible of the instance, or sets it aside; whether some of it is left for the next claim.
+pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Result<bool> {
     let instance = &orphan.instance;
-    if let Some(at) = orphan.start_at {
-        return orchestrator_queue::hide_until(tx, instance, at);
-    }
-    if orchestrator_queue::only_queue_messages(tx, instance)? {
-        let dropped = orchestrator_queue::drop_visible(tx, instance)?;
-        tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %instance, dropped, "queue messages for an unknown instance were dropped");
-        return Ok(());
-    }
-    for id in orchestrator_queue::overdue_ids(tx, instance, tx.earlier(grace))? {
-        if let Some(payload) = orchestrator_queue::take(tx, id)? {
+    let grace = duration_ms(grace.min(GRACE_MAX));
+    for stray in orchestrator_queue::strays(tx, instance)? {
+        if let Some(at) = orphan.start_at {
+            orchestrator_queue::hide_until(tx, stray.id, at)?;
+            continue;
+        }
+        let until = stray.created_at.saturating_add(grace);
+        if until > tx.now {
+            orchestrator_queue::await_start(tx, stray.id, until)?;
+        } else if let Some(taken) = orchestrator_queue::take(tx, stray.id)? {
             let letter = NewLetter {
                 queue: "orchestrator",
                 instance,
-                payload: &payload,
+                payload: &taken.payload,
                 reason: "the instance is unknown and was not started in time",
                 claimed: None,
             };
             dead_letters::push(tx, &letter)?;
         }
     }
-    orchestrator_queue::await_start(tx, instance, duration_ms(grace))
+    orchestrator_queue::settle_head(tx, instance)
 }

@@ -2,7 +2,7 @@
 
 use duroxide_core::provider::DeadLetter;
 
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
 
 /// A message to be set aside.
 pub(crate) struct NewLetter<'a> {
@@ -61,7 +61,7 @@ pub(crate) fn list(tx: &Tx<'_>, limit: u32) -> Result<Vec<DeadLetter>> {
         [limit],
         |row| {
             Ok(DeadLetter {
-                id: row.get(0)?,
+                id: unsigned(row, 0)?,
                 queue: row.get(1)?,
                 instance_id: row.get(2)?,
                 payload: row.get(3)?,
@@ -73,5 +73,5 @@ pub(crate) fn list(tx: &Tx<'_>, limit: u32) -> Result<Vec<DeadLetter>> {
 }
 
 pub(crate) fn delete(tx: &Tx<'_>, id: u64) -> Result<bool> {
-    Ok(tx.execute("DELETE FROM dead_letters WHERE id = ?1", [id])? == 1)
+    Ok(tx.execute("DELETE FROM dead_letters WHERE id = ?1", [Unsigned(id)])? == 1)
 }

@@ -4,7 +4,7 @@ use duroxide_core::provider::ExecutionInfo;
 use rusqlite::Row;
 use semver::{BuildMetadata, Prerelease, Version};
 
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
 
 /// What a commit says about an execution.
 #[derive(Debug, Clone, Default)]
@@ -37,14 +37,14 @@ pub(crate) fn apply(tx: &Tx<'_>, instance: &str, execution_id: u64, change: &Cha
          WHERE ?3 IS NOT NULL OR ?7 IS NOT NULL",
         (
             instance,
-            execution_id,
+            Unsigned(execution_id),
             status,
             change.output.as_deref().filter(|_| status.is_some()),
             tx.now,
             completed_at,
-            pinned.map(|version| version.major),
-            pinned.map(|version| version.minor),
-            pinned.map(|version| version.patch),
+            pinned.map(|version| Unsigned(version.major)),
+            pinned.map(|version| Unsigned(version.minor)),
+            pinned.map(|version| Unsigned(version.patch)),
             pinned
                 .map(|version| version.pre.as_str())
                 .filter(|pre| !pre.is_empty()),
@@ -55,14 +55,14 @@ pub(crate) fn apply(tx: &Tx<'_>, instance: &str, execution_id: u64, change: &Cha
 
 /// The pinned version from four columns beginning at `first`; `None` if it was never set.
 pub(crate) fn pinned(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Version>> {
-    let Some(major) = row.get::<_, Option<u64>>(first)? else {
+    if row.get::<_, Option<i64>>(first)?.is_none() {
         return Ok(None);
-    };
+    }
     let pre: Option<String> = row.get(first + 3)?;
     Ok(Some(Version {
-        major,
-        minor: row.get(first + 1)?,
-        patch: row.get(first + 2)?,
+        major: unsigned(row, first)?,
+        minor: unsigned(row, first + 1)?,
+        patch: unsigned(row, first + 2)?,
         pre: pre
             .and_then(|pre| Prerelease::new(&pre).ok())
             .unwrap_or(Prerelease::EMPTY),
@@ -77,19 +77,17 @@ pub(crate) fn latest(tx: &Tx<'_>, instance: &str) -> Result<Option<(u64, Option<
              duroxide_version_pre
          FROM executions WHERE instance_id = ?1 ORDER BY execution_id DESC LIMIT 1",
         [instance],
-        |row| Ok((row.get(0)?, pinned(row, 1)?)),
+        |row| Ok((unsigned(row, 0)?, pinned(row, 1)?)),
     )
 }
 
 /// The highest execution's id, 1 if there is none.
 pub(crate) fn latest_id(tx: &Tx<'_>, instance: &str) -> Result<u64> {
-    Ok(tx
-        .one(
-            "SELECT MAX(execution_id) FROM executions WHERE instance_id = ?1",
-            [instance],
-            |row| row.get::<_, Option<u64>>(0),
-        )?
-        .unwrap_or(1))
+    tx.one(
+        "SELECT COALESCE(MAX(execution_id), 1) FROM executions WHERE instance_id = ?1",
+        [instance],
+        |row| unsigned(row, 0),
+    )
 }
 
 /// Ids, ascending.
@@ -97,7 +95,7 @@ pub(crate) fn list(tx: &Tx<'_>, instance: &str) -> Result<Vec<u64>> {
     tx.all(
         "SELECT execution_id FROM executions WHERE instance_id = ?1 ORDER BY execution_id",
         [instance],
-        |row| row.get(0),
+        |row| unsigned(row, 0),
     )
 }
 
@@ -110,10 +108,10 @@ pub(crate) fn info(
     tx.first(
         "SELECT execution_id, status, output, started_at, completed_at FROM executions
          WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
+        (instance, Unsigned(execution_id)),
         |row| {
             Ok(ExecutionInfo {
-                execution_id: row.get(0)?,
+                execution_id: unsigned(row, 0)?,
                 status: row.get(1)?,
                 output: row.get(2)?,
                 started_at: shown_ms(row.get(3)?),
@@ -129,12 +127,14 @@ pub(crate) fn count_running(tx: &Tx<'_>) -> Result<u64> {
     tx.one(
         "SELECT COUNT(*) FROM executions WHERE status = 'Running'",
         [],
-        |row| row.get(0),
+        |row| unsigned(row, 0),
     )
 }
 
 pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
-    tx.one("SELECT COUNT(*) FROM executions", [], |row| row.get(0))
+    tx.one("SELECT COUNT(*) FROM executions", [], |row| {
+        unsigned(row, 0)
+    })
 }
 
 /// Executions below `current` that ended (before a time, if given) and are not among the `keep` newest of all.
@@ -152,15 +152,15 @@ pub(crate) fn prunable(
            AND execution_id NOT IN
              (SELECT execution_id FROM executions WHERE instance_id = ?1 ORDER BY execution_id DESC LIMIT ?3)
          ORDER BY execution_id",
-        (instance, current, keep, completed_before),
-        |row| row.get(0),
+        (instance, Unsigned(current), keep, completed_before),
+        |row| unsigned(row, 0),
     )
 }
 
 pub(crate) fn delete(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
     tx.execute(
         "DELETE FROM executions WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
+        (instance, Unsigned(execution_id)),
     )
 }
 

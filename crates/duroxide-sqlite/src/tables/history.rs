@@ -3,7 +3,7 @@
 use rusqlite::ErrorCode;
 
 use crate::error::SqliteError;
-use crate::tx::{Result, Tx, payload};
+use crate::tx::{Result, Tx, Unsigned, count as count_of, payload, unsigned};
 
 /// An event ready to be written.
 #[derive(Debug, Clone)]
@@ -24,8 +24,8 @@ pub(crate) fn append(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         (
             instance,
-            execution_id,
-            event.event_id,
+            Unsigned(execution_id),
+            Unsigned(event.event_id),
             event.event_type,
             &event.json,
             tx.now,
@@ -48,7 +48,7 @@ pub(crate) fn append(
 pub(crate) fn load(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Vec<Vec<u8>>> {
     tx.all(
         "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 ORDER BY event_id",
-        (instance, execution_id),
+        (instance, Unsigned(execution_id)),
         |row| payload(row, 0),
     )
 }
@@ -57,8 +57,11 @@ pub(crate) fn load(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Vec
 pub(crate) fn last_event_id(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Option<u64>> {
     tx.one(
         "SELECT MAX(event_id) FROM history WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
-        |row| row.get(0),
+        (instance, Unsigned(execution_id)),
+        |row| match row.get::<_, Option<i64>>(0)? {
+            Some(_) => unsigned(row, 0).map(Some),
+            None => Ok(None),
+        },
     )
 }
 
@@ -72,7 +75,7 @@ pub(crate) fn first_of_type(
     tx.first(
         "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_type = ?3
          ORDER BY event_id LIMIT 1",
-        (instance, execution_id, event_type),
+        (instance, Unsigned(execution_id), event_type),
         |row| payload(row, 0),
     )
 }
@@ -87,7 +90,7 @@ pub(crate) fn last_of_type(
     tx.first(
         "SELECT event_data FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_type = ?3
          ORDER BY event_id DESC LIMIT 1",
-        (instance, execution_id, event_type),
+        (instance, Unsigned(execution_id), event_type),
         |row| payload(row, 0),
     )
 }
@@ -97,8 +100,8 @@ pub(crate) fn size(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<(u6
     tx.one(
         "SELECT COUNT(*), COALESCE(SUM(OCTET_LENGTH(event_data)), 0) FROM history
          WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        (instance, Unsigned(execution_id)),
+        |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?)),
     )
 }
 
@@ -106,21 +109,21 @@ pub(crate) fn size(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<(u6
 pub(crate) fn count(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
     tx.one(
         "SELECT COUNT(*) FROM history WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
-        |row| row.get(0),
+        (instance, Unsigned(execution_id)),
+        |row| count_of(row, 0),
     )
 }
 
 /// Number of all events.
 pub(crate) fn count_all(tx: &Tx<'_>) -> Result<u64> {
-    tx.one("SELECT COUNT(*) FROM history", [], |row| row.get(0))
+    tx.one("SELECT COUNT(*) FROM history", [], |row| unsigned(row, 0))
 }
 
 /// Deletes one execution's events; returns how many.
 pub(crate) fn delete_execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
     tx.execute(
         "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2",
-        (instance, execution_id),
+        (instance, Unsigned(execution_id)),
     )
 }
 

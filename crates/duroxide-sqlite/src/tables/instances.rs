@@ -5,8 +5,9 @@ use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
+use crate::lane;
 use crate::tables::executions;
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub(crate) struct Handler {
     pub(crate) execution_id: u64,
     pub(crate) pinned: Option<Version>,
     pub(crate) incarnation: Option<Incarnation>,
+    /// The code it needs next.
+    pub(crate) lane: String,
 }
 
 /// What a waiting client needs to know.
@@ -50,36 +53,44 @@ pub(crate) fn name(
     instance: &str,
     named: &Named,
     execution_id: u64,
+    lane: &str,
     birth: Birth,
 ) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
-             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)
+             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9)
          ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
              orchestration_version = excluded.orchestration_version,
              current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
-             updated_at = excluded.updated_at",
+             updated_at = excluded.updated_at, lane = excluded.lane",
         (
             instance,
             &named.name,
             &named.version,
-            execution_id,
+            Unsigned(execution_id),
             &named.parent,
             tx.now,
             birth.incarnation.to_stored(),
             birth.parent_incarnation.map(Incarnation::to_stored),
+            lane,
         ),
     )?;
     Ok(())
 }
 
-/// Moves the pointer to the current execution, upwards only.
-pub(crate) fn advance(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<()> {
+/// Moves the pointer to the current execution, upwards only, and the instance to another lane if it needs other code.
+pub(crate) fn advance(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    lane: Option<&str>,
+) -> Result<()> {
     tx.execute(
-        "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3
+        "UPDATE instances SET current_execution_id = MAX(current_execution_id, ?2), updated_at = ?3,
+             lane = COALESCE(?4, lane)
          WHERE instance_id = ?1",
-        (instance, execution_id, tx.now),
+        (instance, Unsigned(execution_id), tx.now, lane),
     )?;
     Ok(())
 }
@@ -104,7 +115,7 @@ pub(crate) fn custom_status(
         "SELECT custom_status, custom_status_version FROM instances
          WHERE instance_id = ?1 AND custom_status_version > ?2",
         (instance, last_seen),
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
     )
 }
 
@@ -112,18 +123,28 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
     tx.first(
         "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id,
              e.duroxide_version_major, e.duroxide_version_minor, e.duroxide_version_patch, e.duroxide_version_pre,
-             i.incarnation
+             i.incarnation, i.lane, e.status
          FROM instances AS i LEFT JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
          WHERE i.instance_id = ?1",
         [instance],
         |row| {
+            let (name, version): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+            let pinned = executions::pinned(row, 3)?;
+            let stored: Option<String> = row.get(8)?;
+            let status: Option<String> = row.get(9)?;
+            let lane = stored.unwrap_or_else(|| match status.as_deref() {
+                Some("Completed" | "Failed") => lane::ANYBODY.to_owned(),
+                Some("ContinuedAsNew") => lane::BETWEEN.to_owned(),
+                _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
+            });
             Ok(Handler {
-                name: row.get(0)?,
-                version: row.get(1)?,
-                execution_id: row.get(2)?,
-                pinned: executions::pinned(row, 3)?,
+                name,
+                version,
+                execution_id: unsigned(row, 2)?,
+                pinned,
                 incarnation: life(row, 7)?,
+                lane,
             })
         },
     )
@@ -164,11 +185,11 @@ pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> 
         [instance],
         |row| {
             Ok(Standing {
-                execution_id: row.get(0)?,
+                execution_id: unsigned(row, 0)?,
                 status: row.get(1)?,
                 output: row.get(2)?,
                 custom_status: row.get(3)?,
-                custom_status_version: row.get(4)?,
+                custom_status_version: unsigned(row, 4)?,
             })
         },
     )
@@ -178,7 +199,7 @@ pub(crate) fn current_execution(tx: &Tx<'_>, instance: &str) -> Result<Option<u6
     tx.first(
         "SELECT current_execution_id FROM instances WHERE instance_id = ?1",
         [instance],
-        |row| row.get(0),
+        |row| unsigned(row, 0),
     )
 }
 
@@ -215,7 +236,7 @@ pub(crate) fn info(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceInfo>> 
                 instance_id: row.get(0)?,
                 orchestration_name: row.get(1)?,
                 orchestration_version: or_unknown(row.get(2)?, "unknown"),
-                current_execution_id: row.get(3)?,
+                current_execution_id: unsigned(row, 3)?,
                 status: or_unknown(row.get(4)?, "Unknown"),
                 output: row.get(5)?,
                 created_at: shown_ms(row.get(6)?),
@@ -230,19 +251,24 @@ fn or_unknown(value: Option<String>, unknown: &str) -> String {
     value.unwrap_or_else(|| unknown.to_owned())
 }
 
-/// The parent, if the instance exists.
+/// The parent, if the instance exists. One whose parent was deleted has none.
 pub(crate) fn parent(tx: &Tx<'_>, instance: &str) -> Result<Option<Option<String>>> {
     tx.first(
-        "SELECT parent_instance_id FROM instances WHERE instance_id = ?1",
+        "SELECT p.instance_id FROM instances AS i LEFT JOIN instances AS p ON p.instance_id = i.parent_instance_id
+             AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)
+         WHERE i.instance_id = ?1",
         [instance],
         |row| row.get(0),
     )
 }
 
-/// Direct children, oldest first.
+/// Direct children, oldest first; not those of an earlier life.
 pub(crate) fn children(tx: &Tx<'_>, instance: &str) -> Result<Vec<String>> {
     tx.all(
-        "SELECT instance_id FROM instances WHERE parent_instance_id = ?1 ORDER BY rowid",
+        "SELECT c.instance_id FROM instances AS c LEFT JOIN instances AS p ON p.instance_id = c.parent_instance_id
+         WHERE c.parent_instance_id = ?1
+           AND (c.parent_incarnation IS NULL OR p.incarnation IS NULL OR c.parent_incarnation = p.incarnation)
+         ORDER BY c.rowid",
         [instance],
         |row| row.get(0),
     )
@@ -265,8 +291,10 @@ pub(crate) fn finished_roots(tx: &Tx<'_>, completed_before: Option<i64>) -> Resu
     tx.all(
         "SELECT i.instance_id FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
-         WHERE i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
-           AND (?1 IS NULL OR e.completed_at < ?1)
+         WHERE (i.parent_instance_id IS NULL OR NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
+           AND e.status IN ('Completed', 'Failed') AND (?1 IS NULL OR e.completed_at < ?1)
          ORDER BY i.rowid",
         [completed_before],
         |row| row.get(0),
@@ -282,8 +310,10 @@ pub(crate) fn is_finished_root(
     let found = tx.first(
         "SELECT 1 FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
-         WHERE i.instance_id = ?2 AND i.parent_instance_id IS NULL AND e.status IN ('Completed', 'Failed')
-           AND (?1 IS NULL OR e.completed_at < ?1)",
+         WHERE i.instance_id = ?2 AND (i.parent_instance_id IS NULL OR NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
+           AND e.status IN ('Completed', 'Failed') AND (?1 IS NULL OR e.completed_at < ?1)",
         (completed_before, instance),
         |_| Ok(()),
     )?;
@@ -332,10 +362,10 @@ pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
         [],
         |row| {
             Ok(SystemMetrics {
-                total_instances: row.get(0)?,
-                running_instances: row.get(1)?,
-                completed_instances: row.get(2)?,
-                failed_instances: row.get(3)?,
+                total_instances: unsigned(row, 0)?,
+                running_instances: unsigned(row, 1)?,
+                completed_instances: unsigned(row, 2)?,
+                failed_instances: unsigned(row, 3)?,
                 ..SystemMetrics::default()
             })
         },

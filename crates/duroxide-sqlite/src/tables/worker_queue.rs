@@ -1,10 +1,10 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
-//! tag and session to the oldest one, so that items nobody here may take are never walked over.
+//! tag, session and name to the oldest one, so that items nobody here may take are never walked over.
 
 use duroxide_core::provider::Incarnation;
 
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, payload, payload_text};
+use crate::tx::{Result, Tx, Unsigned, count, payload, payload_text, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]
@@ -12,6 +12,7 @@ pub(crate) struct NewWork {
     pub(crate) instance: String,
     pub(crate) execution_id: u64,
     pub(crate) activity_id: u64,
+    pub(crate) name: String,
     pub(crate) session: Option<String>,
     pub(crate) tag: Option<String>,
     pub(crate) json: String,
@@ -32,17 +33,18 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
     tx.execute(
         "INSERT INTO worker_queue
              (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at,
-              incarnation)
+              incarnation, name)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7,
-              (SELECT incarnation FROM instances WHERE instance_id = ?1))",
+              (SELECT incarnation FROM instances WHERE instance_id = ?1), ?8)",
         (
             &work.instance,
-            work.execution_id,
-            work.activity_id,
+            Unsigned(work.execution_id),
+            Unsigned(work.activity_id),
             &work.json,
             &work.session,
             &work.tag,
             tx.now,
+            &work.name,
         ),
     )?;
     tx.effects.work_claimable_at(tx.now);
@@ -108,6 +110,32 @@ pub(crate) fn free_sessions(tx: &Tx<'_>, tag: Option<&str>) -> Result<Vec<String
     )
 }
 
+/// Names of the activities among free items with this tag and session; those that cannot be read have none.
+pub(crate) fn free_names(
+    tx: &Tx<'_>,
+    tag: Option<&str>,
+    session: Option<&str>,
+) -> Result<Vec<String>> {
+    distinct(
+        |after| {
+            tx.one(
+                "SELECT MIN(name) FROM worker_queue INDEXED BY idx_worker_available
+                 WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name > ?3",
+                (tag, session, after),
+                |row| row.get(0),
+            )
+        },
+        || {
+            tx.one(
+                "SELECT MIN(name) FROM worker_queue INDEXED BY idx_worker_available
+                 WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name IS NOT NULL",
+                (tag, session),
+                |row| row.get(0),
+            )
+        },
+    )
+}
+
 /// Walks from value to value by index seeks: the cost follows the number of different values, not of rows.
 fn distinct(
     next: impl Fn(&str) -> Result<Option<String>>,
@@ -122,17 +150,19 @@ fn distinct(
     Ok(found)
 }
 
-/// Free and visible items with exactly this tag and session, oldest first.
+/// Free and visible items with exactly this tag, session and name, oldest first.
 pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
     session: Option<&str>,
+    name: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Free>> {
     tx.all(
         "SELECT id, work_item, attempt_count + 1, incarnation FROM worker_queue INDEXED BY idx_worker_available
-         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND visible_at <= ?3 ORDER BY id LIMIT ?4",
-        (tag, session, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
+         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name IS ?3 AND visible_at <= ?4
+         ORDER BY id LIMIT ?5",
+        (tag, session, name, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
         |row| {
             Ok(Free {
                 id: row.get(0)?,
@@ -207,24 +237,42 @@ pub(crate) fn release(
     tx: &Tx<'_>,
     id: i64,
     token: &str,
-    visible_at: i64,
+    visible_at: Option<i64>,
     ignore_attempt: bool,
 ) -> Result<bool> {
     let released = tx.execute(
         "UPDATE worker_queue
-         SET lock_token = NULL, locked_until = NULL, visible_at = ?3, attempt_count = MAX(0, attempt_count - ?4)
+         SET lock_token = NULL, locked_until = NULL, visible_at = COALESCE(?3, visible_at), attempt_count = MAX(0, attempt_count - ?4)
          WHERE id = ?1 AND lock_token = ?2",
         (id, token, visible_at, i64::from(ignore_attempt)),
     )?;
     Ok(released == 1)
 }
 
-/// Removes an item under its token; returns the instance and what it said.
-pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<(String, String)>> {
+/// An item that was removed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) instance: String,
+    pub(crate) execution_id: u64,
+    pub(crate) activity_id: u64,
+    /// What it said.
+    pub(crate) payload: String,
+}
+
+/// Removes an item under its token.
+pub(crate) fn take(tx: &Tx<'_>, id: i64, token: &str) -> Result<Option<Taken>> {
     tx.first(
-        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2 RETURNING instance_id, work_item",
+        "DELETE FROM worker_queue WHERE id = ?1 AND lock_token = ?2
+         RETURNING instance_id, execution_id, activity_id, work_item",
         (id, token),
-        |row| Ok((row.get(0)?, payload_text(row, 1)?)),
+        |row| {
+            Ok(Taken {
+                instance: row.get(0)?,
+                execution_id: unsigned(row, 1)?,
+                activity_id: unsigned(row, 2)?,
+                payload: payload_text(row, 3)?,
+            })
+        },
     )
 }
 
@@ -237,7 +285,7 @@ pub(crate) fn cancel(
 ) -> Result<()> {
     tx.execute(
         "DELETE FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
-        (instance, execution_id, activity_id),
+        (instance, Unsigned(execution_id), Unsigned(activity_id)),
     )?;
     Ok(())
 }
@@ -251,7 +299,7 @@ pub(crate) fn attempts(
 ) -> Result<Option<i64>> {
     tx.first(
         "SELECT attempt_count FROM worker_queue WHERE instance_id = ?1 AND execution_id = ?2 AND activity_id = ?3",
-        (instance, execution_id, activity_id),
+        (instance, Unsigned(execution_id), Unsigned(activity_id)),
         |row| row.get(0),
     )
 }
@@ -273,6 +321,41 @@ pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
     Ok(delayed.into_iter().chain(expiring).min())
 }
 
+/// How many free items of this tag, session and name are ready, counted up to `limit`, and since when the first is.
+pub(crate) fn ready(
+    tx: &Tx<'_>,
+    tag: Option<&str>,
+    session: Option<&str>,
+    name: &str,
+    limit: u32,
+) -> Result<(u64, Option<i64>)> {
+    tx.one(
+        "SELECT COUNT(*), MIN(visible_at) FROM
+             (SELECT visible_at FROM worker_queue INDEXED BY idx_worker_available
+              WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name IS ?3 AND visible_at <= ?4
+              LIMIT ?5)",
+        (tag, session, name, tx.now, limit),
+        |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?)),
+    )
+}
+
+/// Items whose lease ran out, by name, counted up to `limit` altogether, and since when the first is free again.
+pub(crate) fn expired(tx: &Tx<'_>, limit: u32) -> Result<Vec<(String, u64, i64)>> {
+    tx.all(
+        "SELECT name, COUNT(*), MIN(locked_until) FROM
+             (SELECT name, locked_until FROM worker_queue
+              WHERE locked_until <= ?1 AND name IS NOT NULL LIMIT ?2) GROUP BY name",
+        (tx.now, limit),
+        |row| {
+            Ok((
+                row.get(0)?,
+                row.get::<_, i64>(1)?.unsigned_abs(),
+                row.get(2)?,
+            ))
+        },
+    )
+}
+
 /// Deletes all activities of an instance; returns how many.
 pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     tx.execute(
@@ -286,7 +369,7 @@ pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
     tx.one(
         "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",
         [tx.now],
-        |row| row.get(0),
+        |row| count(row, 0),
     )
 }
 

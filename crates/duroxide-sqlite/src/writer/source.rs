@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 
 use crate::error::SqliteError;
-use crate::open::{Database, FileIdentity};
+use crate::open::Database;
+use crate::statements::Statements;
+use crate::store_clock;
 use crate::tx::Result;
 
 /// The connection made at the start, then others to the same file.
@@ -14,7 +16,7 @@ pub(crate) struct Source {
     /// The connection made at the start, until it is used.
     first: Option<Connection>,
     /// `None` for a database in memory.
-    file: Option<(Database, FileIdentity)>,
+    file: Option<Database>,
 }
 
 impl Source {
@@ -28,9 +30,11 @@ impl Source {
     pub(crate) fn file(database: Database) -> Result<Self> {
         let conn = database.open_writer()?;
         let identity = database.identity()?;
+        // Set once, here.
+        let _ = database.opened.set(identity);
         Ok(Self {
             first: Some(conn),
-            file: Some((database, identity)),
+            file: Some(database),
         })
     }
 
@@ -41,8 +45,16 @@ impl Source {
         }
         self.check()?;
         match &self.file {
-            Some((database, _)) => database.open_writer(),
+            Some(database) => database.open_writer(),
             None => Err(SqliteError::Closed),
+        }
+    }
+
+    /// The latest time that was stored.
+    pub(crate) fn latest_stored(&self) -> Result<Option<i64>> {
+        match &self.first {
+            Some(conn) => store_clock::latest_stored(&Statements::new(conn)),
+            None => Ok(None),
         }
     }
 
@@ -53,28 +65,21 @@ impl Source {
         }
     }
 
-    /// Whether the path still names the file that was opened.
-    ///
-    /// SQLite would go on writing to a file that has no name any more, and every acknowledged commit would be lost
-    /// with the process. One stat per group is the price of saying so instead.
+    /// Whether the path still names the file that was opened. One stat per group is the price of knowing.
     pub(super) fn check(&self) -> Result<()> {
         match &self.file {
-            Some((database, identity)) if database.identity()? != *identity => {
-                Err(SqliteError::FileGone {
-                    path: database.path.clone(),
-                })
-            }
-            Some(_) | None => Ok(()),
+            Some(database) => database.check_identity(),
+            None => Ok(()),
         }
     }
 
     /// The write-ahead log, which every commit of any process touches.
     pub(super) fn log(&self) -> Option<PathBuf> {
-        self.database().map(Database::log)
+        self.database().map(Database::log_path)
     }
 
     pub(super) fn database(&self) -> Option<&Database> {
-        self.file.as_ref().map(|(database, _)| database)
+        self.file.as_ref()
     }
 
     pub(super) fn is_shared(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The conformance kit, against a file and against memory.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,19 +17,27 @@ use crate::support::{shell, url};
 /// The system's clock, moved forward as far as a case wants.
 #[derive(Debug, Default)]
 struct MovableClock {
-    ahead_ms: AtomicU64,
+    ahead_ms: AtomicI64,
 }
 
 impl Clock for MovableClock {
     fn now_ms(&self) -> u64 {
-        SystemClock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
+        SystemClock
+            .now_ms()
+            .saturating_add_signed(self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
 impl TestClock for MovableClock {
     fn advance(&self, by: Duration) {
-        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        let by_ms = i64::try_from(by.as_millis()).unwrap();
         self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    fn set_back(&self, by: Duration) -> bool {
+        let by_ms = i64::try_from(by.as_millis()).unwrap();
+        self.ahead_ms.fetch_sub(by_ms, Ordering::SeqCst);
+        true
     }
 
     fn now_ms(&self) -> u64 {
@@ -50,11 +58,18 @@ struct Files {
     folder: TempDir,
     clock: Arc<MovableClock>,
     made: Mutex<u32>,
+    /// As with a SQLite that only the writer may checkpoint.
+    alone: bool,
 }
 
 impl Files {
     fn new() -> Self {
+        Self::checkpointed(false)
+    }
+
+    fn checkpointed(alone: bool) -> Self {
         Self {
+            alone,
             folder: tempfile::tempdir().unwrap(),
             clock: Arc::default(),
             made: Mutex::new(0),
@@ -68,7 +83,9 @@ impl Files {
 
     async fn open(&self) -> Arc<dyn Provider> {
         let url = url(&self.path());
-        let store = SqliteProvider::new(&url, Some(options(&self.clock))).await;
+        let mut options = options(&self.clock);
+        options.tuning.writer_checkpoints_alone = self.alone;
+        let store = SqliteProvider::new(&url, Some(options)).await;
         Arc::new(store.unwrap())
     }
 
@@ -121,12 +138,16 @@ impl ProviderFactory for Files {
     }
 
     fn supports(&self, capability: Capability) -> bool {
+        if self.alone && capability == Capability::SecondHandle {
+            return false;
+        }
         matches!(
             capability,
             Capability::CorruptHistory
                 | Capability::AttemptCounts
                 | Capability::CorruptMessages
                 | Capability::SecondHandle
+                | Capability::ClockSetBack
         )
     }
 
@@ -158,6 +179,10 @@ impl Memory {
 
 #[async_trait]
 impl ProviderFactory for Memory {
+    fn supports(&self, capability: Capability) -> bool {
+        capability == Capability::ClockSetBack
+    }
+
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let store = SqliteProvider::new_in_memory_with_options(Some(options(&self.clock)));
         Arc::new(store.await.unwrap())
@@ -184,4 +209,9 @@ mod files {
 mod memory {
     use super::Memory;
     duroxide_validation::conformance!(Memory::new());
+}
+
+mod alone {
+    use super::Files;
+    duroxide_validation::conformance!(Files::checkpointed(true));
 }

@@ -30,7 +30,8 @@ async fn a_burst_of_requests_shares_commits() {
     assert!(done.iter().all(Result::is_ok));
     let count: usize = shell(&path)
         .query_row("SELECT COUNT(*) FROM orchestrator_queue", [], |row| {
-            row.get(0)
+            row.get::<_, i64>(0)
+                .map(|count| usize::try_from(count).unwrap())
         })
         .unwrap();
     assert_eq!(count, REQUESTS);

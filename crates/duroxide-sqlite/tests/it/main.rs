@@ -9,9 +9,12 @@ mod support;
 
 mod admin;
 mod bad_days;
+mod checkpoints;
+mod clocks;
 mod conformance;
 mod group;
 mod io_faults;
+mod lanes;
 mod lives;
 mod opening;
 mod orphans;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use duroxide_core::provider::{Provider, WorkItem};
+use duroxide_sqlite::{SqliteOptions, SqliteProvider};
 
 use crate::support::*;
 
@@ -62,20 +63,40 @@ async fn a_message_whose_instance_never_starts_is_set_aside_after_the_grace_peri
 }
 
 #[tokio::test]
-async fn queue_messages_for_an_unknown_instance_are_dropped() {
-    let (store, _clock) = store_with_clock().await;
+async fn a_queue_message_waits_for_its_start_as_a_signal_does() {
+    let (store, clock) = store_with_clock().await;
+    send(&store, queued("late")).await;
     send(&store, queued("ghost")).await;
     assert!(fetch(&store).await.is_none());
-    assert_eq!(
-        admin(&store)
-            .get_queue_depths()
-            .await
-            .unwrap()
-            .orchestrator_queue,
-        0
-    );
-    create(&store, "ghost").await;
-    assert!(fetch(&store).await.is_none(), "nothing was kept");
+    clock.advance(Duration::from_secs(59));
+    send(&store, start("late")).await;
+    let (item, token, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![queued("late"), start("late")]);
+    ack(&store, &token, 1, vec![started("late")], named()).await;
+    clock.advance(Duration::from_secs(1));
+    assert!(fetch(&store).await.is_none());
+    let letters = admin(&store).list_dead_letters(9).await.unwrap();
+    assert_eq!(letters[0].instance_id.as_deref(), Some("ghost"));
+}
+
+#[tokio::test]
+async fn a_grace_period_without_end_is_one() {
+    let clock = HandClock::new();
+    let options = SqliteOptions {
+        clock: clock.clone(),
+        unknown_instance_grace: Duration::MAX,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteProvider::new_in_memory_with_options(Some(options))
+        .await
+        .unwrap();
+    send(&store, raised("a", "1")).await;
+    assert!(fetch(&store).await.is_none());
+    clock.advance(Duration::from_secs(60 * 60 * 24 * 365));
+    assert!(fetch(&store).await.is_none());
+    send(&store, start("a")).await;
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", "1"), start("a")]);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use duroxide::{
     PruneOptions,
 };
 
-use crate::faulty::Faulty;
+use crate::faulty;
 use crate::support::{World, activities, in_memory, orchestrations, output, quick, until};
 
 fn registry() -> OrchestrationRegistry {
@@ -50,7 +50,7 @@ async fn a_wait_of_any_length_is_a_wait() {
 
 #[tokio::test]
 async fn waiting_reads_no_history_and_does_not_ask_again_and_again() {
-    let store = Faulty::over(in_memory().await);
+    let store = faulty::over(in_memory().await);
     let world = World::on(store.clone(), activities().build(), registry(), quick()).await;
     world
         .client
@@ -58,30 +58,33 @@ async fn waiting_reads_no_history_and_does_not_ask_again_and_again() {
         .await
         .unwrap();
     world.waits_for("i", "go").await;
-    let reads = store.calls("read") + store.calls("read_with_execution");
-    let asked = store.calls("read_outcome");
+    let reads = store.layer().calls("read") + store.layer().calls("read_with_execution");
+    let asked = store.layer().calls("read_outcome");
     let client = world.client.clone();
     let waiting = tokio::spawn(async move {
         client
             .wait_for_orchestration("i", Duration::from_secs(20))
             .await
     });
-    until("it waits", async || store.calls("read_outcome") > asked).await;
+    until("it waits", async || {
+        store.layer().calls("read_outcome") > asked
+    })
+    .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     world.client.raise_event("i", "go", "done").await.unwrap();
     assert_eq!(output(&waiting.await.unwrap().unwrap()), "done");
     assert_eq!(
-        store.calls("read") + store.calls("read_with_execution"),
+        store.layer().calls("read") + store.layer().calls("read_with_execution"),
         reads
     );
-    let asked = store.calls("read_outcome") - asked;
+    let asked = store.layer().calls("read_outcome") - asked;
     assert!(asked <= 6, "asked {asked} times");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn an_activity_costs_no_read_of_its_orchestrations_history() {
-    let store = Faulty::over(in_memory().await);
+    let store = faulty::over(in_memory().await);
     let world = World::on(
         store.clone(),
         activities()
@@ -102,36 +105,37 @@ async fn an_activity_costs_no_read_of_its_orchestrations_history() {
     )
     .await;
     assert_eq!(output(&world.run("i", "o", "").await), "o o o o o");
-    let reads =
-        store.calls("read") + store.calls("read_with_execution") + store.calls("execution_handler");
+    let reads = store.layer().calls("read")
+        + store.layer().calls("read_with_execution")
+        + store.layer().calls("execution_handler");
     assert_eq!(reads, 0);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_wait_outlives_an_outage_of_the_store() {
-    let store = Faulty::over(in_memory().await);
+    let store = faulty::over(in_memory().await);
     let world = World::on(store.clone(), activities().build(), registry(), quick()).await;
     world
         .client
         .start_orchestration("i", "echo", "fine")
         .await
         .unwrap();
-    store.unavailable("read_outcome", 4);
+    store.layer().unavailable("read_outcome", 4);
     assert_eq!(output(&world.outcome("i").await), "fine");
     // Asked directly, the client says what the store says.
-    store.unavailable("read_outcome", 1);
+    store.layer().unavailable("read_outcome", 1);
     let error = world
         .client
         .get_orchestration_status("i")
         .await
         .unwrap_err();
     assert!(error.is_retryable(), "{error}");
-    store.unavailable("read_outcome", usize::MAX);
+    store.layer().unavailable("read_outcome", usize::MAX);
     let patience = Duration::from_millis(50);
     let waited = world.client.wait_for_orchestration("i", patience).await;
     assert!(matches!(waited, Err(ClientError::Timeout)), "{waited:?}");
-    store.heal("read_outcome");
+    store.layer().heal("read_outcome");
     world.stop().await;
 }
 

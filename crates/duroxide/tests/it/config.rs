@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use duroxide::providers::WorkItem;
 use duroxide::runtime::{BuildError, VersionPolicy};
 use duroxide::{
     ActivityContext, ActivityRegistry, DuroxideRuntime, OrchestrationContext,
@@ -10,7 +11,7 @@ use duroxide::{
 use semver::Version;
 
 use crate::support::{
-    PATIENCE, World, activities, in_memory, orchestrations, output, quick, until,
+    PATIENCE, World, activities, failure, in_memory, orchestrations, output, quick, until,
 };
 
 async fn echo(_ctx: OrchestrationContext, input: String) -> Result<String, String> {
@@ -312,6 +313,69 @@ async fn a_blocked_instance_goes_on_with_code_that_fits() {
     assert_eq!(output(&right.outcome("i").await), "done");
     assert!(right.runtime.blocked_instances().is_empty());
     right.stop().await;
+}
+
+#[tokio::test]
+async fn blocking_is_for_code_that_does_not_fit_and_for_nothing_else() {
+    let store = in_memory().await;
+    let options = RuntimeOptions {
+        on_divergence: duroxide::OnDivergence::Block,
+        ..quick()
+    };
+    let registry = orchestrations()
+        .register("waits", |ctx: OrchestrationContext, _| async move {
+            Ok(ctx.schedule_wait("go").await)
+        })
+        .register("parent", |ctx: OrchestrationContext, _| async move {
+            let child = ctx.schedule_sub_orchestration_with_id("waits", "child", "");
+            child.await
+        })
+        .build();
+    let world = World::on(store.clone(), activities().build(), registry, options).await;
+    for (id, name) in [("i", "waits"), ("p", "parent")] {
+        world
+            .client
+            .start_orchestration(id, name, "")
+            .await
+            .unwrap();
+    }
+    world.waits_for("i", "go").await;
+    world.waits_for("child", "go").await;
+
+    // A completion of nobody is left out.
+    let stray = WorkItem::ActivityCompleted {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        id: 77,
+        result: String::new(),
+    };
+    store.enqueue_for_orchestrator(stray, None).await.unwrap();
+    world
+        .client
+        .raise_event("i", "go", "went on")
+        .await
+        .unwrap();
+    assert_eq!(output(&world.outcome("i").await), "went on");
+
+    // The divergence of a child ends its parent, whose own code fits.
+    let diverged = WorkItem::SubOrchFailed {
+        parent_instance: "p".to_owned(),
+        parent_execution_id: 1,
+        parent_id: 2,
+        details: duroxide::ErrorDetails::Configuration {
+            kind: duroxide::ConfigErrorKind::Nondeterminism,
+            resource: String::new(),
+            message: Some("the child's".to_owned()),
+        },
+    };
+    store
+        .enqueue_for_orchestrator(diverged, None)
+        .await
+        .unwrap();
+    let failed = failure(&world.outcome("p").await);
+    assert_eq!(failed, "nondeterministic: the child's");
+    assert!(world.runtime.blocked_instances().is_empty());
+    world.stop().await;
 }
 
 #[tokio::test]

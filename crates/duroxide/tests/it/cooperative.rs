@@ -7,7 +7,7 @@ use duroxide::{
 };
 
 use crate::support::{
-    Notes, World, activities, failure, in_memory, kinds, orchestrations, output, quick,
+    Notes, World, activities, failure, in_memory, kinds, orchestrations, output, quick, until,
 };
 
 fn undoing(notes: &Notes) -> duroxide::ActivityRegistry {
@@ -136,7 +136,7 @@ async fn without_a_request_the_future_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn a_second_request_ends_code_that_does_not_come_to_an_end() {
+async fn terminating_ends_code_that_does_not_come_to_an_end_and_asking_again_does_not() {
     let world = World::start(activities().build(), registry()).await;
     world
         .client
@@ -146,15 +146,23 @@ async fn a_second_request_ends_code_that_does_not_come_to_an_end() {
     world.waits_for("child", "go").await;
     world.client.cancel_instance("i", "please").await.unwrap();
     world.waits_for("i", "never").await;
+    world.client.cancel_instance("i", "again").await.unwrap();
+    // Answered after the second request, so that one has had its turn.
+    world.client.raise_event("i", "unheard", "").await.unwrap();
+    let unheard = |e: &duroxide::Event| e.kind.wire_name() == "ExternalEvent";
+    until("the signal is recorded", async || {
+        world.history("i").await.iter().any(unheard)
+    })
+    .await;
     assert!(matches!(
         world.client.get_orchestration_status("i").await.unwrap(),
         duroxide::OrchestrationStatus::Running { .. }
     ));
-    world.client.cancel_instance("i", "now").await.unwrap();
-    assert_eq!(failure(&world.outcome("i").await), "canceled: please");
+    world.client.terminate_instance("i", "now").await.unwrap();
+    assert_eq!(failure(&world.outcome("i").await), "canceled: now");
     assert_eq!(
         failure(&world.outcome("child").await),
-        "canceled: parent canceled"
+        "canceled: parent terminated"
     );
     world.stop().await;
 }
@@ -227,4 +235,14 @@ async fn a_request_in_the_very_first_turn_reaches_code_that_watches_for_it() {
     assert_eq!(failure(&world.outcome("i").await), "canceled: early");
     assert_eq!(notes.all(), ["undone early"]);
     world.stop().await;
+}
+
+#[tokio::test]
+async fn a_reason_to_cancel_cannot_pass_for_a_reason_to_terminate() {
+    let client = duroxide::Client::new(in_memory().await);
+    let refused = client.cancel_instance("i", "duroxide:terminate:now").await;
+    assert!(
+        matches!(&refused, Err(duroxide::ClientError::InvalidInput { message }) if message.contains("terminate_instance")),
+        "{refused:?}"
+    );
 }

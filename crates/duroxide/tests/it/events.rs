@@ -43,17 +43,48 @@ async fn a_signal_before_its_wait_is_kept_in_the_history_and_delivered_to_nobody
         activities().build(),
         orchestrations()
             .register("o", |ctx: OrchestrationContext, _| async move {
+                ctx.schedule_wait("first").await;
                 Ok(ctx.schedule_wait("go").await)
             })
             .build(),
         quick(),
     )
     .await;
+    world.waits_for("i", "first").await;
+    world.client.raise_event("i", "first", "").await.unwrap();
     world.waits_for("i", "go").await;
     world.client.raise_event("i", "go", "late").await.unwrap();
     assert_eq!(output(&world.outcome("i").await), "late");
     let early = |e: &duroxide::Event| matches!(&e.kind, EventKind::ExternalEvent { data, .. } if data == "early");
     assert!(world.history("i").await.iter().any(early));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn signals_that_are_claimed_together_arrive_like_signals_that_are_claimed_one_by_one() {
+    let store = in_memory().await;
+    let client = duroxide::Client::new(store.clone());
+    client.start_orchestration("i", "o", "").await.unwrap();
+    for (name, data) in [("a", "1"), ("b", "2"), ("b", "3"), ("a", "4")] {
+        client.raise_event("i", name, data).await.unwrap();
+    }
+    let world = World::on(
+        store,
+        activities().build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                let mut got = String::new();
+                for _ in 0..4 {
+                    let either = [ctx.schedule_wait("a"), ctx.schedule_wait("b")];
+                    got += &ctx.select(either.into()).await.1;
+                }
+                Ok(got)
+            })
+            .build(),
+        quick(),
+    )
+    .await;
+    assert_eq!(output(&world.outcome("i").await), "1234");
     world.stop().await;
 }
 

@@ -339,3 +339,43 @@ async fn the_gauge_of_active_orchestrations_rises_and_falls_with_them() {
     .await;
     world.stop().await;
 }
+
+#[test]
+fn a_recorder_that_belongs_to_the_starting_thread_hears_what_other_threads_count() {
+    let samples = Samples::default();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let counted = metrics::with_local_recorder(&samples.clone(), || {
+        tokio.block_on(async {
+            let world = world().await;
+            world.run("i", "works", "").await;
+            world.run("again", "again", "1").await;
+            world.stopped().await
+        })
+    });
+    assert_eq!((counted.orch_completions, counted.activity_success), (2, 1));
+    let ends = "duroxide_orchestration_completions_total";
+    for (name, status) in [
+        ("works", "success"),
+        ("fails", "failed"),
+        ("again", "success"),
+    ] {
+        let labels = [("orchestration_name", name), ("status", status)];
+        assert_eq!(samples.total(ends, &labels), 1.0, "{name}");
+    }
+    let runs = "duroxide_activity_executions_total";
+    assert_eq!(samples.total(runs, &[("activity_name", "good")]), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_is_counted_before_whoever_waits_for_it_hears_of_it() {
+    let world = world().await;
+    for n in 0..200 {
+        world.run(&format!("i{n}"), "again", "2").await;
+        let snapshot = world.runtime.metrics_snapshot().unwrap();
+        assert_eq!(snapshot.orch_completions, n + 1);
+    }
+    world.stop().await;
+}

@@ -9,7 +9,7 @@ use duroxide::{
     RetryPolicy,
 };
 
-use crate::support::{World, activities, failure, kinds, orchestrations, output};
+use crate::support::{Notes, World, activities, failure, kinds, orchestrations, output};
 
 /// Fails until it was called this often.
 fn flaky(succeeds_at: u32) -> (ActivityRegistry, Arc<AtomicU32>) {
@@ -161,5 +161,42 @@ async fn retries_carry_a_tag_and_a_session() {
         output(&world.run("i", "o", "").await),
         "Some(\"gpu\") Some(\"s\")"
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_idempotency_key_is_the_same_in_every_attempt_of_one_call_and_in_no_other() {
+    let notes = Notes::default();
+    let noted = notes.clone();
+    let charge = move |ctx: ActivityContext, input: String| {
+        let noted = noted.clone();
+        async move {
+            let key = format!("{input} {}", ctx.idempotency_key());
+            noted.add(key.as_str());
+            let attempts = noted.count(&key);
+            if attempts < 3 {
+                return Err("later".to_owned());
+            }
+            Ok(ctx.idempotency_key())
+        }
+    };
+    let world = World::start(
+        activities().register("charge", charge).build(),
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                // The second input looks like what the engine puts in front of one.
+                let inputs = ["5 cents", "duroxide:attempt-of:9:5 cents"];
+                let calls =
+                    inputs.map(|i| ctx.schedule_activity_with_retry("charge", i, quickly(3)));
+                let keys: Result<Vec<_>, _> = ctx.join(calls.into()).await.into_iter().collect();
+                Ok(keys?.join(" "))
+            })
+            .build(),
+    )
+    .await;
+    let status = world.run("order", "o", "").await;
+    assert_eq!(output(&status), "order/1/2 order/1/3");
+    assert_eq!(notes.count("5 cents order/1/2"), 3);
+    assert_eq!(notes.count("duroxide:attempt-of:9:5 cents order/1/3"), 3);
     world.stop().await;
 }

@@ -10,7 +10,7 @@ use duroxide::{
 };
 use tokio::sync::Semaphore;
 
-use crate::faulty::Faulty;
+use crate::faulty;
 use crate::support::{
     Notes, World, activities, failure, in_memory, orchestrations, output, quick, until,
 };
@@ -139,7 +139,7 @@ async fn the_memory_store_also_knows_whether_a_worker_took_an_activity() {
 
 #[tokio::test]
 async fn a_runtime_that_can_get_no_activity_does_not_ask_for_any() {
-    let store = Faulty::over(in_memory().await);
+    let store = faulty::over(in_memory().await);
     let echo = |_: OrchestrationContext, input: String| async move { Ok(input) };
     let registry = || orchestrations().register("o", echo).build();
     for options in [
@@ -154,7 +154,7 @@ async fn a_runtime_that_can_get_no_activity_does_not_ask_for_any() {
         world.stop().await;
     }
     assert_eq!(
-        store.calls("claim_work") + store.calls("fetch_work_item"),
+        store.layer().calls("claim_work") + store.layer().calls("fetch_work_item"),
         0
     );
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use duroxide::{Either2, ErrorDetails, EventKind, OrchestrationContext};
+use futures::future::BoxFuture;
 
 use crate::support::{World, activities, details, failure, orchestrations, output};
 
@@ -104,4 +105,38 @@ async fn an_orchestration_that_waits_for_something_not_durable_is_told_so() {
         );
     }
     world.stop().await;
+}
+
+#[tokio::test]
+async fn something_not_durable_beside_a_durable_wait_is_reported_when_it_wakes() {
+    type Code = fn(OrchestrationContext) -> BoxFuture<'static, String>;
+    let foreign: [(&str, Code); 2] = [
+        ("sleep", |_| {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                "slept".to_owned()
+            })
+        }),
+        ("task", |ctx| {
+            let task = tokio::spawn(async move { ctx.schedule_activity("a", "").await });
+            Box::pin(async { format!("{:?}", task.await.map_err(|e| e.to_string())) })
+        }),
+    ];
+    for (name, code) in foreign {
+        let world = World::start(
+            activities().build(),
+            orchestrations()
+                .register("o", move |ctx: OrchestrationContext, _| async move {
+                    let durable = ctx.schedule_wait("never");
+                    Ok(ctx.select2(durable, code(ctx.clone())).await.into_tuple().1)
+                })
+                .build(),
+        )
+        .await;
+        let text = failure(&world.run("i", "o", "").await);
+        assert!(text.starts_with("nondeterministic: "), "{name}: {text}");
+        assert!(text.contains("last durable call: "), "{name}: {text}");
+        assert!(text.contains("it/timers.rs:"), "{name}: {text}");
+        world.stop().await;
+    }
 }

@@ -2,7 +2,7 @@
 
 use duroxide::{Either2, OrchestrationContext, OrchestrationRegistryBuilder};
 
-use super::Step::{Cancel, Pass, Post};
+use super::Step::{Cancel, Pass, Post, Terminate};
 use super::{Case, HOUR, Outcome, SECOND, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -22,7 +22,9 @@ pub(super) const CASES: &[Case] = &[
         Pass(SECOND),
         Cancel("enough"),
         Pass(SECOND),
-        Cancel("at once"),
+        Cancel("enough, I said"),
+        Pass(SECOND),
+        Terminate("at once"),
     ]),
     case("failed_by_error", "bad input"),
     case("failed_by_panic", "bad input"),

@@ -32,6 +32,7 @@ enum Step {
     Raise(&'static str, &'static str),
     Post(&'static str, &'static str),
     Cancel(&'static str),
+    Terminate(&'static str),
 }
 
 /// One recorded history: which orchestration, with which input, and what happens to it.

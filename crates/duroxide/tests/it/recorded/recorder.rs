@@ -119,6 +119,10 @@ async fn send(store: &dyn Provider, case: &Case) -> Duration {
                 instance,
                 reason: reason.to_owned(),
             },
+            Step::Terminate(reason) => WorkItem::CancelInstance {
+                instance,
+                reason: format!("{}{reason}", duroxide_core::TERMINATE_PREFIX),
+            },
         };
         let sent = store.enqueue_for_orchestrator(message, Some(due)).await;
         sent.unwrap();

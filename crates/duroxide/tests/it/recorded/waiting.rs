@@ -18,11 +18,12 @@ pub(super) const CASES: &[Case] = &[
         Raise("typed", "[3,4]"),
     ]),
     case("signal_nobody_waits", "").steps(&[
-        Raise("go", "too early"),
+        Raise("late", "too early"),
         Pass(SECOND),
         Raise("other", "nobody waits"),
         Pass(SECOND),
         Raise("go", "in time"),
+        Raise("late", "found its wait"),
     ]),
     case("signal_malformed", "").steps(&[Pass(SECOND), Raise("typed", "no pair")]),
     case("queue_in_order", "").steps(&[
@@ -84,7 +85,8 @@ async fn signals(ctx: OrchestrationContext, _: String) -> Outcome {
 }
 
 async fn nobody_waits(ctx: OrchestrationContext, _: String) -> Outcome {
-    Ok(ctx.schedule_wait("go").await)
+    let go = ctx.schedule_wait("go").await;
+    Ok(format!("{go}, {}", ctx.schedule_wait("late").await))
 }
 
 async fn malformed(ctx: OrchestrationContext, _: String) -> Outcome {

@@ -7,8 +7,7 @@ use duroxide_core::provider::ProviderError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::engine::{Engine, fetch_backoff};
-use crate::slots::{Slot, Slots};
+use super::{Engine, Slot, Slots, fetch_backoff};
 
 /// Pause after an error that waiting does not cure.
 const PERMANENT_ERROR_PAUSE: Duration = Duration::from_millis(100);

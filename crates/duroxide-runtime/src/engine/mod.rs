@@ -1,4 +1,24 @@
-//! What all parts of one runtime share.
+//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here claims,
+//! runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know them.
+
+mod blocked;
+mod claiming;
+mod code;
+mod excuses;
+mod handler_names;
+mod running;
+mod slots;
+mod sticky;
+
+pub use blocked::BlockedInstance;
+pub(crate) use blocked::BlockedInstances;
+pub(crate) use claiming::{Claiming, until_stopped};
+pub(crate) use code::{CodeHere, CodeWanted};
+pub(crate) use excuses::Excuses;
+pub(crate) use handler_names::HandlerNames;
+pub(crate) use running::{Registered, RunningActivities};
+pub(crate) use slots::{Slot, Slots};
+pub(crate) use sticky::{Kept, OpenTurn, StickyCache, StickyLimits};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,21 +26,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use duroxide_core::clock::ClockRef;
-use duroxide_core::provider::{
-    DispatcherCapabilityFilter, HandlerKind, OrchestrationHandlers, Provider, ReadyWork,
-};
+use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::instrument::WithSubscriber;
 
 use crate::executor::Executor;
 use crate::leases::Leases;
 use crate::observability::{Layered, MetricsProvider, OnHost};
 use crate::options::{OnUnregistered, RuntimeOptions};
-use crate::orchestration::{BlockedInstances, CodeWanted, StickyCache};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
-use crate::worker::{HandlerNames, RunningActivities};
 
 /// What all parts of one runtime share.
 pub(crate) struct Engine {
@@ -55,45 +72,12 @@ pub(crate) struct Engine {
     pub(crate) names: HandlerNames,
     pub(crate) blocked: BlockedInstances,
     pub(crate) code_wanted: CodeWanted,
+    pub(crate) excuses: Excuses,
     /// What this node has code for, as claims say it.
     pub(crate) code_here: CodeHere,
     /// Wakes a dispatcher that pauses because its store cannot wait.
     pub(crate) turns_ready: Notify,
     pub(crate) work_ready: Notify,
-}
-
-/// What a node has code for.
-pub(crate) struct CodeHere {
-    orchestrations: Arc<OrchestrationHandlers>,
-    activities: Arc<BTreeSet<String>>,
-}
-
-impl CodeHere {
-    pub(crate) fn of(
-        orchestrations: &OrchestrationRegistry,
-        activities: &ActivityRegistry,
-    ) -> Self {
-        let mut handlers = OrchestrationHandlers::default();
-        for name in orchestrations.list_names() {
-            for version in orchestrations.list_versions(&name) {
-                handlers = handlers.with(name.clone(), version.to_string());
-            }
-        }
-        Self {
-            orchestrations: Arc::new(handlers),
-            activities: Arc::new(activities.list_names().into_iter().collect()),
-        }
-    }
-
-    /// Whether this node can run the handler of some ready work.
-    pub(crate) fn can_run(&self, work: &ReadyWork) -> bool {
-        match work.kind {
-            HandlerKind::Orchestration => self
-                .orchestrations
-                .starts(&work.name, work.version.as_deref()),
-            HandlerKind::Activity => self.activities.contains(&work.name),
-        }
-    }
 }
 
 impl Engine {
@@ -111,6 +95,7 @@ impl Engine {
 
     /// Runs what must go on whatever the program does with its async threads.
     pub(crate) fn spawn_keeper(&self, keeper: impl Future<Output = ()> + Send + 'static) {
+        let keeper = keeper.with_current_subscriber();
         self.keepers.spawn_on(keeper, self.executor.timekeeper());
     }
 

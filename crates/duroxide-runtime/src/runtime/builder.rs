@@ -6,9 +6,9 @@ use std::sync::Arc;
 use duroxide_core::clock::ClockRef;
 use duroxide_core::provider::Provider;
 
+use super::Runtime;
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
-use crate::runtime::Runtime;
 
 /// Why a runtime could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

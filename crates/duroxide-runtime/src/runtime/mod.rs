@@ -1,5 +1,8 @@
 //! A runtime: started, running, shut down. In: a store, handlers, options. Out: work that goes on.
 
+mod builder;
+mod gauges;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,41 +12,29 @@ use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::instrument::WithSubscriber;
 
-use crate::builder::RuntimeBuilder;
 use crate::client::Client;
-use crate::engine::{CodeHere, Engine};
+use crate::engine::{
+    BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
+    RunningActivities, StickyCache, StickyLimits,
+};
 use crate::executor::{Executor, Lane};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
-use crate::orchestration::{BlockedInstances, CodeWanted, StickyCache, StickyLimits};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::status::OrchestrationDescriptor;
-use crate::worker::{HandlerNames, RunningActivities};
-use crate::{gauges, orchestration, worker};
+use crate::{orchestration, worker};
+
+pub use builder::{BuildError, RuntimeBuilder};
 
 /// Grace period of [`Runtime::shutdown`] if none is given.
 const DEFAULT_GRACE: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for aborted work to be dropped, and for its leases to be given back.
 const ABORT_GRACE: Duration = Duration::from_millis(500);
-
-/// An instance that cannot go on for now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockedInstance {
-    /// The instance.
-    pub instance_id: String,
-    /// Its current execution.
-    pub execution_id: u64,
-    /// The name of its handler.
-    pub orchestration_name: String,
-    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
-    pub report: String,
-    /// The number of tries so far.
-    pub attempts: u32,
-}
 
 /// Runs orchestrations and activities on a store.
 ///
@@ -152,6 +143,7 @@ impl Runtime {
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
         let activities = worker::with_built_ins(activities, &clock);
+        metrics.prepare(&orchestrations, &activities, &options.worker_tag_filter);
         let (leases, returns) = Leases::new();
         let engine = Arc::new(Engine {
             code_here: CodeHere::of(&orchestrations, &activities),
@@ -182,6 +174,7 @@ impl Runtime {
             names: HandlerNames::new(),
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
+            excuses: Excuses::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,
@@ -322,7 +315,8 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     engine.spawn_keeper(async move { returns.give_back(store.as_ref(), last).await });
     let leases = Arc::clone(&engine.leases);
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
-    engine.tasks.spawn(gauges::poll(Arc::clone(engine)));
+    let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
+    engine.tasks.spawn(gauges);
     if engine.options.orchestration_concurrency > 0 {
         let dispatcher = orchestration::dispatch(Arc::clone(engine));
         engine

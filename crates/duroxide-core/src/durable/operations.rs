@@ -223,6 +223,11 @@ impl Operations {
         }
     }
 
+    /// Whether a recorded wait would get the next signal of this name.
+    pub(crate) fn is_awaited(&self, signal: &str) -> bool {
+        self.signals.is_awaited(signal)
+    }
+
     /// A queue message arrived.
     pub(crate) fn deliver(&mut self, queue: &str, data: &str) {
         let letter = Letter {

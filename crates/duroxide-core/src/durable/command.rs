@@ -3,6 +3,8 @@
 use std::panic::Location;
 
 use crate::action::Action;
+use crate::attempt;
+use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
 
@@ -14,6 +16,9 @@ pub(crate) struct Command {
     pub(crate) kind: CommandKind,
     /// Where the code asked.
     pub(crate) location: &'static Location<'static>,
+    /// Asked for by a call whose future was not polled yet. Earlier engines asked only then, so a history may have it
+    /// later than where the code called.
+    pub(crate) may_come_later: bool,
 }
 
 /// The closed set of requests.
@@ -24,6 +29,8 @@ pub(crate) enum CommandKind {
         input: String,
         session_id: Option<String>,
         tag: Option<String>,
+        /// The scheduling event of the first attempt, if this is a further one.
+        attempt_of: Option<u64>,
     },
     Timer {
         fire_at_ms: u64,
@@ -91,6 +98,7 @@ impl CommandKind {
                 input,
                 session_id,
                 tag,
+                attempt_of: _,
             } => EventKind::ActivityScheduled {
                 name,
                 input,
@@ -142,12 +150,13 @@ impl CommandKind {
                     input,
                     session_id,
                     tag,
+                    attempt_of,
                 },
                 _,
             ) => Some(Action::CallActivity {
                 scheduling_event_id: event_id,
                 name,
-                input,
+                input: attempt::wrapped(attempt_of, event_id, input),
                 session_id,
                 tag,
             }),
@@ -183,7 +192,8 @@ impl CommandKind {
         }
     }
 
-    /// Whether a recorded event is this request. Deadlines and time stamps are not compared: what is recorded governs.
+    /// Whether a recorded event is this request. Inputs and values are compared by meaning, because the same value can be
+    /// written in more than one way. Deadlines and time stamps are not compared: what is recorded governs.
     pub(crate) fn reproduces(&self, event: &EventKind) -> bool {
         match (self, event) {
             (
@@ -192,6 +202,7 @@ impl CommandKind {
                     input,
                     session_id,
                     tag,
+                    attempt_of: _,
                 },
                 EventKind::ActivityScheduled {
                     name: n,
@@ -199,7 +210,7 @@ impl CommandKind {
                     session_id: s,
                     tag: t,
                 },
-            ) => (name, input, session_id, tag) == (n, i, s, t),
+            ) => (name, session_id, tag) == (n, s, t) && same_meaning(input, i),
             (Self::Timer { .. }, EventKind::TimerCreated { .. })
             | (Self::SetStatus { .. }, EventKind::CustomStatusUpdated { .. })
             | (Self::ClearAllKv, EventKind::KeyValuesCleared) => true,
@@ -211,7 +222,7 @@ impl CommandKind {
                 EventKind::KeyValueSet {
                     key: k, value: v, ..
                 },
-            ) => (key, value) == (k, v),
+            ) => key == k && same_meaning(value, v),
             (
                 Self::Child {
                     target,
@@ -228,7 +239,7 @@ impl CommandKind {
                     Some(chosen) => chosen == recorded,
                     None => is_auto_generated_sub_orch_id(recorded),
                 };
-                target.matches(name) && same_id && input == i
+                target.matches(name) && same_id && same_meaning(input, i)
             }
             (
                 Self::Detached {
@@ -241,7 +252,7 @@ impl CommandKind {
                     instance: i,
                     input: n,
                 },
-            ) => target.matches(name) && (instance, input) == (i, n),
+            ) => target.matches(name) && instance == i && same_meaning(input, n),
             _ => false,
         }
     }

@@ -26,15 +26,15 @@ pub(crate) struct StickyLimits {
 }
 
 /// A suspended orchestration, and which life of its instance it belongs to.
-pub(super) struct Kept {
-    pub(super) execution: Execution,
-    pub(super) incarnation: Incarnation,
+pub(crate) struct Kept {
+    pub(crate) execution: Execution,
+    pub(crate) incarnation: Incarnation,
     /// Bytes of the payloads it has seen: about what it may hold.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Kept {
-    pub(super) fn position(&self) -> CachedHistory {
+    pub(crate) fn position(&self) -> CachedHistory {
         CachedHistory {
             incarnation: self.incarnation,
             execution_id: self.execution.execution_id(),
@@ -78,7 +78,7 @@ pub(crate) struct StickyCache {
 }
 
 /// A claimed turn of an instance, as this cache knows it.
-pub(super) struct OpenTurn {
+pub(crate) struct OpenTurn {
     cache: Arc<StickyCache>,
     instance: String,
     number: u64,
@@ -107,7 +107,7 @@ impl StickyCache {
     }
 
     /// Opens a claimed turn, and takes out what is kept of its instance, whatever that is worth.
-    pub(super) fn open(self: &Arc<Self>, instance: &str) -> (OpenTurn, Option<Kept>) {
+    pub(crate) fn open(self: &Arc<Self>, instance: &str) -> (OpenTurn, Option<Kept>) {
         let (mut number, mut kept) = (0, None);
         if let Some(mut shelf) = self.shelf() {
             number = shelf.next;
@@ -149,9 +149,10 @@ impl StickyCache {
         }
     }
 
-    /// Drops an orchestration. Called without the lock: this runs the author's destructors.
-    fn evict(&self, evicted: Option<Kept>) {
-        if evicted.is_some() {
+    /// Drops orchestrations. Called without the lock: this runs the authors' destructors.
+    fn evict(&self, evicted: impl IntoIterator<Item = Kept>) {
+        for kept in evicted {
+            drop(kept);
             self.metrics.record_sticky_eviction();
         }
     }
@@ -181,15 +182,13 @@ impl StickyCache {
             evicted.extend(shelf.pop_oldest());
         }
         drop(shelf);
-        for kept in evicted {
-            self.evict(Some(kept));
-        }
+        self.evict(evicted);
     }
 }
 
 impl OpenTurn {
     /// Keeps the orchestration of this turn, which was committed; unless another turn was claimed meanwhile.
-    pub(super) fn keep(self, kept: Kept) {
+    pub(crate) fn keep(self, kept: Kept) {
         self.cache.keep(&self, kept);
     }
 }
@@ -209,5 +208,90 @@ impl CachedHistories for StickyCache {
         let shelf = self.shelf()?;
         let resting = shelf.resting.peek(instance)?;
         Some(resting.kept.position())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use duroxide_core::replay::{ExecutionStart, TurnLimits};
+    use duroxide_core::{FnOrchestration, OrchestrationContext};
+
+    use super::*;
+    use crate::observability::ObservabilityConfig;
+
+    fn cache(instances_max: usize, bytes_max: usize) -> Arc<StickyCache> {
+        let limits = StickyLimits {
+            instances_max,
+            bytes_max,
+            idle_max: Duration::from_secs(60),
+        };
+        let metrics = MetricsProvider::new(&ObservabilityConfig::default());
+        Arc::new(StickyCache::new(limits, Arc::new(metrics.unwrap())))
+    }
+
+    /// A suspended orchestration of an instance.
+    fn kept(instance: &str, bytes: usize) -> Kept {
+        let waits = |ctx: OrchestrationContext, _: String| async move {
+            Ok::<_, String>(ctx.schedule_wait("go").await)
+        };
+        let start = ExecutionStart {
+            instance: instance.to_owned(),
+            execution_id: 1,
+            ..ExecutionStart::default()
+        };
+        let handler = Arc::new(FnOrchestration(waits));
+        let mut execution = Execution::begin(start, handler, HashMap::new(), 0);
+        execution.start_turn(0, Vec::new());
+        let limits = TurnLimits {
+            payload_bytes_max: 1_000,
+            history_events_max: None,
+        };
+        execution.advance(&limits, true);
+        Kept {
+            execution,
+            incarnation: Incarnation::from_random(42),
+            bytes,
+        }
+    }
+
+    #[test]
+    fn a_turn_keeps_nothing_once_another_one_was_claimed() {
+        let cache = cache(10, 1_000);
+        let (late, _) = cache.open("i");
+        let (newer, found) = cache.open("i");
+        assert!(found.is_none());
+        late.keep(kept("i", 1));
+        assert!(cache.cached("i").is_none());
+        newer.keep(kept("i", 1));
+        assert!(cache.cached("i").is_some());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_by_its_bytes() {
+        let cache = cache(10, 100);
+        for instance in ["a", "b", "c"] {
+            let (turn, _) = cache.open(instance);
+            turn.keep(kept(instance, 40));
+        }
+        assert!(cache.cached("a").is_none());
+        assert!(cache.cached("b").is_some() && cache.cached("c").is_some());
+        let (turn, _) = cache.open("huge");
+        turn.keep(kept("huge", 101));
+        assert!(cache.cached("huge").is_none() && cache.cached("c").is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_rests_for_too_long_leaves_memory() {
+        let cache = cache(10, 1_000);
+        for instance in ["old", "young"] {
+            let (turn, _) = cache.open(instance);
+            turn.keep(kept(instance, 1));
+            tokio::time::advance(Duration::from_secs(40)).await;
+            cache.sweep();
+        }
+        assert!(cache.cached("old").is_none());
+        assert!(cache.cached("young").is_some());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::engine::Engine;
+use super::Engine;
 
 /// Places for turns, each with a number that is named in logs.
 pub(crate) struct Slots {

@@ -1,0 +1,90 @@
+//! Code: what this node has, and what it was asked for and does not have. In: registries, and instances that came here
+//! without their code being here. Out: what claims say, and whether a missing handler is news.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duroxide_core::provider::{HandlerKind, OrchestrationHandlers, ReadyWork};
+use lru::LruCache;
+use tokio::time::Instant;
+
+use crate::registry::{ActivityRegistry, OrchestrationRegistry};
+
+/// What a node has code for.
+pub(crate) struct CodeHere {
+    pub(super) orchestrations: Arc<OrchestrationHandlers>,
+    pub(super) activities: Arc<BTreeSet<String>>,
+}
+
+impl CodeHere {
+    pub(crate) fn of(
+        orchestrations: &OrchestrationRegistry,
+        activities: &ActivityRegistry,
+    ) -> Self {
+        let mut handlers = OrchestrationHandlers::default();
+        for name in orchestrations.list_names() {
+            for version in orchestrations.list_versions(&name) {
+                handlers = handlers.with(name.clone(), version.to_string());
+            }
+        }
+        Self {
+            orchestrations: Arc::new(handlers),
+            activities: Arc::new(activities.list_names().into_iter().collect()),
+        }
+    }
+
+    /// Whether this node can run the handler of some ready work.
+    pub(crate) fn can_run(&self, work: &ReadyWork) -> bool {
+        match work.kind {
+            HandlerKind::Orchestration => self
+                .orchestrations
+                .starts(&work.name, work.version.as_deref()),
+            HandlerKind::Activity => self.activities.contains(&work.name),
+        }
+    }
+}
+
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
+
+/// How often an instance came here without its code being here, and since when.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) first: Instant,
+    pub(crate) times: u32,
+}
+
+/// Instances that were claimed here though their code is not.
+pub(crate) struct CodeWanted {
+    instances: Mutex<LruCache<String, Seen>>,
+    /// Handlers that were named in a warning already.
+    warned: Mutex<LruCache<String, ()>>,
+}
+
+impl CodeWanted {
+    pub(crate) fn new() -> Self {
+        Self {
+            instances: Mutex::new(LruCache::new(REMEMBERED)),
+            warned: Mutex::new(LruCache::new(REMEMBERED)),
+        }
+    }
+
+    pub(crate) fn see(&self, instance: &str) -> Seen {
+        let mut instances = lock(&self.instances);
+        let seen = instances.get_or_insert_mut(instance.to_owned(), || Seen {
+            first: Instant::now(),
+            times: 0,
+        });
+        seen.times = seen.times.saturating_add(1);
+        *seen
+    }
+
+    /// Whether this handler is missed for the first time here.
+    pub(crate) fn is_news(&self, handler: &str) -> bool {
+        lock(&self.warned).push(handler.to_owned(), ()).is_none()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,112 @@
+//! Activities that this node has claimed. In: each with its lease. Out: a notice to those whose result is no longer
+//! wanted.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use duroxide_core::provider::ScheduledActivityIdentifier;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+type Key = (String, u64, u64);
+
+struct Running {
+    lock_token: String,
+    cancelled: CancellationToken,
+}
+
+/// Activities that run in this process.
+#[derive(Default)]
+pub(crate) struct RunningActivities {
+    running: Mutex<HashMap<Key, Running>>,
+    pub(crate) first: Notify,
+}
+
+/// Removes an activity from the running ones when it ends.
+pub(crate) struct Registered {
+    activities: Arc<RunningActivities>,
+    key: Key,
+    lock_token: String,
+}
+
+impl RunningActivities {
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        activity: ScheduledActivityIdentifier,
+        lock_token: &str,
+        cancelled: CancellationToken,
+    ) -> Registered {
+        let key = (
+            activity.instance,
+            activity.execution_id,
+            activity.activity_id,
+        );
+        let mut running = self.running();
+        if running.is_empty() {
+            self.first.notify_one();
+        }
+        running.insert(
+            key.clone(),
+            Running {
+                lock_token: lock_token.to_owned(),
+                cancelled,
+            },
+        );
+        Registered {
+            activities: Arc::clone(self),
+            key,
+            lock_token: lock_token.to_owned(),
+        }
+    }
+
+    /// Tells an activity, if it runs here, that its result is no longer wanted.
+    pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier) {
+        let key = (
+            activity.instance.clone(),
+            activity.execution_id,
+            activity.activity_id,
+        );
+        let cancelled = self.running().get(&key).map(|r| r.cancelled.clone());
+        // Whoever is told may end at once and want the lock.
+        if let Some(cancelled) = cancelled {
+            cancelled.cancel();
+        }
+    }
+
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        self.running()
+            .values()
+            .filter(|running| !running.cancelled.is_cancelled())
+            .map(|running| running.lock_token.clone())
+            .collect()
+    }
+
+    pub(crate) fn cancel_lost(&self, lost: &[String]) {
+        let cancelled: Vec<_> = self
+            .running()
+            .values()
+            .filter(|running| lost.contains(&running.lock_token))
+            .map(|running| running.cancelled.clone())
+            .collect();
+        for cancelled in cancelled {
+            cancelled.cancel();
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut running = self.activities.running();
+        // A redelivery of the same activity may have taken the place.
+        if running
+            .get(&self.key)
+            .is_some_and(|r| r.lock_token == self.lock_token)
+        {
+            running.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Orchestrations that are reached from outside their history. They get a turn, which fails with the report.
+
+use std::sync::{Arc, Weak};
+
+use duroxide_core::replay::Execution;
+
+use crate::engine::Engine;
+use crate::executor::Lane;
+
+/// Gives an execution a turn as soon as something foreign reaches it: nothing that is recorded would.
+pub(super) fn watch(engine: &Arc<Engine>, execution: &Execution) {
+    let engine: Weak<Engine> = Arc::downgrade(engine);
+    let nudge = execution.nudge();
+    execution.on_foreign(Arc::new(move || {
+        let Some(engine) = engine.upgrade() else {
+            return;
+        };
+        let (store, nudge) = (Arc::clone(&engine.store), nudge.clone());
+        let label = "a notice of something foreign";
+        engine.executor.spawn(Lane::Engine, label, async move {
+            if let Err(error) = store.enqueue_for_orchestrator(nudge, None).await {
+                tracing::warn!(target: "duroxide::runtime", %error, "an orchestration that waits for something not durable gets no turn now; its next one will fail");
+            }
+        });
+    }));
+}

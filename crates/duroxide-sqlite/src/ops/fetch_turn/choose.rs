@@ -1,0 +1,300 @@
+//! Chooses which instances a claim takes. In: what the caller can run. Out: instances with visible messages and no valid
+//! lease, the one that waited longest first. Only reads: rows must not move under the walk.
+//!
+//! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane is
+//! a hint: what the rows of the instance say decides, and a message in the wrong lane is moved.
+
+use std::collections::{HashSet, VecDeque};
+
+use semver::Version;
+
+use super::Ask;
+use crate::claim::Handover;
+use crate::lane;
+use crate::ops::orphans::{self, Orphan, Unnamed};
+use crate::tables::instances::Handler;
+use crate::tables::orchestrator_queue::{Batch, Head};
+use crate::tables::{executions, instances, orchestrator_queue};
+use crate::tx::{Result, Tx};
+
+/// How many instances one claim looks at in vain at most; the next one goes on where it is put right.
+const LOOKS_MAX: usize = 1_000;
+
+/// An instance chosen to be claimed.
+pub(super) struct Candidate {
+    pub(super) instance: String,
+    /// `None`: no row yet; the name is found in the history or in the batch.
+    pub(super) handler: Option<Handler>,
+    pub(super) execution_id: u64,
+    /// Whether anything was ever committed for it.
+    pub(super) has_execution: bool,
+    /// Messages that came before the start wait to be claimed with it.
+    pub(super) somebody_awaits: bool,
+    /// Its last event, if this process wrote it.
+    pub(super) last_event_id: Option<u64>,
+    /// Its messages, if it may be handed out before the claim is committed.
+    pub(super) ahead: Option<Batch>,
+}
+
+/// What a walk over the queue found.
+pub(super) struct Chosen {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) strays: Vec<Orphan>,
+    /// Messages in a wrong lane, and the right one.
+    pub(super) misplaced: Vec<(i64, String)>,
+    /// The lanes the caller can claim from.
+    pub(super) lanes: Vec<String>,
+    /// Whether they are all to be handed out ahead, or all after the commit.
+    pub(super) handover: Handover,
+    /// Whether an instance was passed over that the next claim may take.
+    pub(super) leaves_some: bool,
+    left: usize,
+}
+
+/// Where instances come from.
+enum Source {
+    Lane(String),
+    /// Requests to cancel that have waited so long that any node may carry them out.
+    OldCancels {
+        enqueued_by: i64,
+    },
+}
+
+/// A walk over one source, a few instances at a time.
+struct Walk {
+    source: Source,
+    ahead: VecDeque<Head>,
+    last: Head,
+    is_over: bool,
+}
+
+impl Walk {
+    fn over(source: Source) -> Self {
+        Self {
+            source,
+            ahead: VecDeque::new(),
+            last: Head {
+                id: i64::MIN,
+                instance: String::new(),
+                since: i64::MIN,
+            },
+            is_over: false,
+        }
+    }
+
+    /// Since when the next one waits, and its number.
+    fn next_since(&mut self, tx: &Tx<'_>, step: usize) -> Result<Option<(i64, i64)>> {
+        if self.ahead.is_empty() && !self.is_over {
+            let found = match &self.source {
+                Source::Lane(lane) => orchestrator_queue::heads(tx, lane, &self.last, step)?,
+                Source::OldCancels { enqueued_by } => {
+                    orchestrator_queue::old_cancels(tx, *enqueued_by, &self.last, step)?
+                }
+            };
+            self.is_over = found.len() < step;
+            if let Some(last) = found.last() {
+                self.last = last.clone();
+            }
+            self.ahead = found.into();
+        }
+        Ok(self.ahead.front().map(|head| (head.since, head.id)))
+    }
+}
+
+/// Walks over instances until enough are found. The first one decides whether the claim is handed out ahead; others that
+/// cannot go with it are left to the next claim.
+pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
+    let mut lanes = orchestrator_queue::lanes(tx)?;
+    lanes.retain(|lane| ask.abilities.fit(lane));
+    let mut walks: Vec<Walk> = lanes
+        .iter()
+        .cloned()
+        .map(Source::Lane)
+        .map(Walk::over)
+        .collect();
+    if ask.abilities.handlers.is_some() {
+        let enqueued_by = tx.earlier(ask.cancel_without_code_after);
+        walks.push(Walk::over(Source::OldCancels { enqueued_by }));
+    }
+    let mut seen = HashSet::new();
+    let mut chosen = Chosen {
+        candidates: Vec::new(),
+        strays: Vec::new(),
+        misplaced: Vec::new(),
+        lanes,
+        handover: ask.handover,
+        leaves_some: false,
+        left: 0,
+    };
+    // One more than is asked for: whether there is another is part of the answer.
+    let step = ask.max.saturating_add(1).min(LOOKS_MAX);
+    for _ in 0..LOOKS_MAX.max(ask.max) {
+        let Some((head, source)) = next(tx, &mut walks, step)? else {
+            return Ok(chosen);
+        };
+        if seen.insert(head.instance.clone()) {
+            chosen.look_at(tx, ask, &head, source)?;
+        }
+        // Those that are left are the first of the next claim.
+        if chosen.candidates.len() >= ask.max || chosen.left >= ask.max {
+            return Ok(chosen);
+        }
+    }
+    // What was put right is not looked at again, so the next claim comes further.
+    chosen.leaves_some |= !chosen.misplaced.is_empty() || !chosen.strays.is_empty();
+    Ok(chosen)
+}
+
+/// The instance that waited longest in any of the walks.
+fn next<'w>(tx: &Tx<'_>, walks: &'w mut [Walk], step: usize) -> Result<Option<(Head, &'w Source)>> {
+    let mut first: Option<(usize, (i64, i64))> = None;
+    for (place, walk) in walks.iter_mut().enumerate() {
+        if let Some(since) = walk.next_since(tx, step)?
+            && first.is_none_or(|(_, earliest)| since < earliest)
+        {
+            first = Some((place, since));
+        }
+    }
+    let Some((place, _)) = first else {
+        return Ok(None);
+    };
+    let walk = &mut walks[place];
+    let head = walk.ahead.pop_front();
+    Ok(head.map(|head| (head, &walk.source)))
+}
+
+impl Chosen {
+    fn look_at(&mut self, tx: &Tx<'_>, ask: &Ask, head: &Head, source: &Source) -> Result<()> {
+        let instance = &head.instance;
+        if let Some(aware) = tx.aware() {
+            let is_resting = aware.ahead.is_resting(instance);
+            self.leaves_some |= is_resting;
+            if is_resting || aware.ahead.is_out(instance) {
+                return Ok(());
+            }
+        }
+        let (candidate, pinned, right) = match examine(tx, ask, instance)? {
+            Examined::Stray(stray) => {
+                self.strays.push(stray);
+                return Ok(());
+            }
+            Examined::Candidate {
+                candidate,
+                pinned,
+                lane,
+            } => (candidate, pinned, lane),
+        };
+        let mut fits = ask.abilities.can_replay(pinned.as_ref());
+        if let Source::Lane(lane) = source
+            && *lane != right
+        {
+            fits &= ask.abilities.fit(&right);
+            self.misplaced.push((head.id, right));
+        }
+        if fits && !self.consider(candidate) {
+            self.left += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the candidate, or leaves it to the next claim (`false`).
+    fn consider(&mut self, candidate: Candidate) -> bool {
+        if self.candidates.is_empty() && candidate.ahead.is_none() {
+            self.handover = Handover::Committed;
+        }
+        if self.handover == Handover::Ahead && candidate.ahead.is_none() {
+            self.leaves_some = true;
+            return false;
+        }
+        self.candidates.push(candidate);
+        true
+    }
+}
+
+/// An instance that came up in the queue.
+enum Examined {
+    /// It can be claimed by whoever has the code of this lane and can replay executions of this engine version.
+    Candidate {
+        candidate: Candidate,
+        pinned: Option<Version>,
+        lane: String,
+    },
+    Stray(Orphan),
+}
+
+fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
+    let known = tx.aware().and_then(|aware| aware.known.of(instance));
+    let is_known = known.is_some();
+    let last_event_id = known.as_ref().and_then(|known| known.last_event_id);
+    let handler = match known {
+        Some(known) => Some(known.handler),
+        None => instances::handler(tx, instance)?,
+    };
+    if let Some(handler) = handler {
+        let mut lane = handler.lane.clone();
+        if lane == lane::BETWEEN
+            && let Some((named, at)) = orchestrator_queue::beginning_lane(tx, instance)?
+            && at <= tx.now
+        {
+            lane = named;
+        }
+        return Ok(Examined::Candidate {
+            pinned: handler.pinned.clone(),
+            lane,
+            candidate: Candidate {
+                instance: instance.to_owned(),
+                execution_id: handler.execution_id,
+                handler: Some(handler),
+                has_execution: true,
+                somebody_awaits: false,
+                last_event_id,
+                ahead: match is_known {
+                    true => harmless(tx, ask, instance)?,
+                    false => None,
+                },
+            },
+        });
+    }
+    let latest = executions::latest(tx, instance)?;
+    let has_execution = latest.is_some();
+    let (execution_id, pinned) = latest.unwrap_or((1, None));
+    Ok(match orphans::examine(tx, instance, execution_id)? {
+        Unnamed::Unknown(stray) => Examined::Stray(stray),
+        Unnamed::Known {
+            somebody_awaits,
+            lane,
+        } => Examined::Candidate {
+            pinned,
+            lane: lane.unwrap_or_else(|| lane::ANYBODY.to_owned()),
+            candidate: Candidate {
+                instance: instance.to_owned(),
+                handler: None,
+                execution_id,
+                has_execution,
+                somebody_awaits,
+                last_event_id: None,
+                ahead: match !has_execution && !somebody_awaits {
+                    true => harmless(tx, ask, instance)?,
+                    false => None,
+                },
+            },
+        },
+    })
+}
+
+/// The messages of an instance, if none of them can have brought a process down before: they came in the life of this
+/// one and were never tried. A turn that is handed out ahead and does that again would never be counted.
+fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
+    let (Handover::Ahead, Some(aware)) = (ask.handover, tx.aware()) else {
+        return Ok(None);
+    };
+    if !aware.known.trusts(instance) {
+        return Ok(None);
+    }
+    let batch = orchestrator_queue::visible(tx, instance, ask.messages_max)?;
+    let are_new = batch
+        .messages
+        .iter()
+        .all(|message| message.attempts == 1 && aware.known.is_of_this_life(message.created_at));
+    Ok(are_new.then_some(batch))
+}

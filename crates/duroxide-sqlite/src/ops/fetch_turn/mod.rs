@@ -1,0 +1,274 @@
+//! Claims turns. In: how many, for how long, for which code. Out: instances with their visible messages, leased to the
+//! caller; or, if there are none, when to look again.
+//!
+//! The transaction chooses (`choose.rs`) and leases; decoding (`decode.rs`) happens afterwards in the caller's task. A
+//! message that does not decode is then set aside under the same lease.
+
+mod choose;
+mod decode;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::provider::{
+    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, Incarnation, KvEntry,
+    TurnClaim,
+};
+use tokio::time::Instant;
+
+use self::choose::{Candidate, Chosen};
+use crate::ahead::Lease;
+use crate::claim::{Handover, Tried};
+use crate::lane::Abilities;
+use crate::lobby::Queue;
+use crate::ops::{abandon_turn, orphans, set_aside};
+use crate::store::Store;
+use crate::tables::instances::Handler;
+use crate::tables::orchestrator_queue::Message;
+use crate::tables::{history, instance_locks, kv, orchestrator_queue};
+use crate::token;
+use crate::tx::{Result, Tx};
+
+/// What the caller asks for.
+pub(crate) struct Ask {
+    max: usize,
+    messages_max: usize,
+    lock_timeout: Duration,
+    abilities: Abilities,
+    cancel_without_code_after: Duration,
+    cached: Option<Arc<dyn CachedHistories>>,
+    handover: Handover,
+    grace: Duration,
+}
+
+impl Ask {
+    pub(crate) fn new(claim: &TurnClaim, grace: Duration) -> Self {
+        Self {
+            max: claim.max.max(1),
+            messages_max: claim.messages_max.clamp(1, CLAIM_MESSAGES_MAX),
+            lock_timeout: claim.lock_timeout,
+            abilities: Abilities {
+                filter: claim.filter.clone(),
+                handlers: claim.handlers.clone(),
+            },
+            cancel_without_code_after: claim.cancel_without_code_after,
+            cached: claim.cached.clone(),
+            handover: match claim.ahead {
+                true => Handover::Ahead,
+                false => Handover::Committed,
+            },
+            grace,
+        }
+    }
+}
+
+/// A claimed turn as the transaction left it.
+pub(crate) struct RawTurn {
+    instance: String,
+    token: String,
+    handler: Option<Handler>,
+    execution_id: u64,
+    messages: Vec<Message>,
+    incarnation: Option<Incarnation>,
+    history: RawHistory,
+}
+
+enum RawHistory {
+    Unchanged(CachedHistory),
+    Loaded {
+        events: Vec<Vec<u8>>,
+        kv: HashMap<String, KvEntry>,
+    },
+}
+
+/// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
+pub(crate) async fn run(
+    store: &Store,
+    ask: &Arc<Ask>,
+    deadline: Option<Instant>,
+) -> Result<Vec<ClaimedTurn>> {
+    loop {
+        let step = Arc::clone(ask);
+        let step = move |tx: &mut Tx<'_>| claim(tx, &step);
+        let undo = |tx: &mut Tx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
+        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
+        let nothing_there = raw.is_empty();
+        let mut found = Vec::with_capacity(raw.len());
+        for raw in raw {
+            let (turn, broken) = decode::decode(raw);
+            if !broken.is_empty() && !set_aside(store, &turn, broken).await {
+                continue;
+            }
+            if !turn.item.messages.is_empty() {
+                found.push(turn);
+            }
+        }
+        // A claim of which nothing was left says nothing about the instances behind it.
+        if !found.is_empty() || nothing_there {
+            return Ok(found);
+        }
+    }
+}
+
+/// Sets aside the messages of a turn that did not decode; whether the turn can go on. If the store fails here, the others
+/// that were claimed are still handed out, and this one is claimed again when its lease has run out.
+async fn set_aside(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
+    let token = turn.lock_token.clone();
+    let step = move |tx: &mut Tx<'_>| set_aside::undecodable(tx, &token, &broken);
+    match store.write_step(step).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %turn.item.instance, %error, "messages that do not decode could not be set aside, they are claimed again");
+            false
+        }
+    }
+}
+
+/// One claim without the way to the caller.
+#[cfg(test)]
+pub(crate) fn tokens(tx: &mut Tx<'_>, ask: &Ask) -> Result<Vec<String>> {
+    let tried = claim(tx, ask)?;
+    Ok(tried.found.into_iter().map(|turn| turn.token).collect())
+}
+
+fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
+    if ask.abilities.are_none() {
+        return Ok(Tried::nothing());
+    }
+    let Chosen {
+        candidates,
+        strays,
+        misplaced,
+        lanes,
+        handover,
+        mut leaves_some,
+        ..
+    } = choose::choose(tx, ask)?;
+    for stray in strays {
+        leaves_some |= orphans::settle(tx, &stray, ask.grace)?;
+    }
+    for (id, lane) in misplaced {
+        orchestrator_queue::move_to(tx, id, &lane)?;
+    }
+    let mut found = Vec::with_capacity(candidates.len());
+    let mut leases = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let (turn, lease) = take(tx, ask, candidate, handover)?;
+        found.push(turn);
+        leases.push(lease);
+    }
+    let due = match found.is_empty() {
+        true => next_due(tx, ask, &lanes)?,
+        false => None,
+    };
+    if let (Handover::Ahead, Some(aware)) = (handover, tx.aware()) {
+        for (turn, lease) in found.iter().zip(leases) {
+            aware.ahead.hand_out(&turn.instance, lease);
+        }
+    }
+    Ok(Tried {
+        leaves_more: leaves_some || found.len() >= ask.max,
+        handover,
+        found,
+        due,
+    })
+}
+
+/// When something becomes claimable for this caller unless somebody writes.
+fn next_due(tx: &Tx<'_>, ask: &Ask, lanes: &[String]) -> Result<Option<i64>> {
+    let mut due = instance_locks::next_expiry(tx)?
+        .into_iter()
+        .chain(tx.aware().and_then(|aware| aware.ahead.next_expiry()))
+        .min();
+    for lane in lanes {
+        due = earlier(due, orchestrator_queue::next_due(tx, lane)?);
+    }
+    if ask.abilities.handlers.is_some() {
+        let after = ask.cancel_without_code_after;
+        let next = orchestrator_queue::next_cancel(tx, tx.earlier(after))?;
+        due = earlier(
+            due,
+            next.map(|at| at.saturating_add(crate::tx::duration_ms(after))),
+        );
+    }
+    Ok(due)
+}
+
+fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
+}
+
+/// Takes one candidate. Its lease is written at once, unless it is to be handed out ahead.
+fn take(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    mut candidate: Candidate,
+    handover: Handover,
+) -> Result<(RawTurn, Lease)> {
+    if candidate.somebody_awaits {
+        orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
+    }
+    let batch = match candidate.ahead.take() {
+        Some(batch) => batch,
+        None => orchestrator_queue::visible(tx, &candidate.instance, ask.messages_max)?,
+    };
+    let token = token::for_turn(&candidate.instance, batch.bounds);
+    let lease = Lease {
+        token: token.clone(),
+        until: tx.later(ask.lock_timeout),
+        messages: batch.ids(),
+    };
+    if handover == Handover::Committed {
+        instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
+        orchestrator_queue::tag(tx, &lease.messages, &token)?;
+    }
+    let incarnation = match &candidate.handler {
+        Some(handler) => handler.incarnation,
+        None => Some(token::turn(&token)?.next_life),
+    };
+    let turn = RawTurn {
+        incarnation,
+        history: load_history(tx, ask, &candidate)?,
+        instance: candidate.instance,
+        token,
+        handler: candidate.handler,
+        execution_id: candidate.execution_id,
+        messages: batch.messages,
+    };
+    Ok((turn, lease))
+}
+
+fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
+    if let Some(held) = confirmed(tx, ask, candidate)? {
+        return Ok(RawHistory::Unchanged(held));
+    }
+    let instance = &candidate.instance;
+    Ok(RawHistory::Loaded {
+        events: history::load(tx, instance, candidate.execution_id)?,
+        kv: match candidate.has_execution {
+            true => kv::base(tx, instance)?,
+            false => HashMap::new(),
+        },
+    })
+}
+
+/// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
+fn confirmed(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<Option<CachedHistory>> {
+    let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
+    let life = candidate.handler.as_ref().and_then(|it| it.incarnation);
+    let held = ask.cached.as_ref().and_then(|held| held.cached(instance));
+    let (Some(incarnation), Some(held)) = (life, held) else {
+        return Ok(None);
+    };
+    let stored = match candidate.last_event_id {
+        Some(known) => Some(known),
+        None => history::last_event_id(tx, instance, execution_id)?,
+    };
+    let current = stored.map(|last_event_id| CachedHistory {
+        incarnation,
+        execution_id,
+        last_event_id,
+    });
+    Ok(current.filter(|current| *current == held))
+}

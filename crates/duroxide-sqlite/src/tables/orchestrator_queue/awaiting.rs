@@ -1,0 +1,77 @@
+//! Messages for instances nobody has started yet: hidden until the start comes, or set aside.
+
+use crate::tx::{Result, Tx};
+
+/// Stands in `lock_token` for a message whose instance nobody has started yet.
+pub(super) const AWAITING_START: &str = "awaiting-start";
+
+/// How many messages one step hides or brings back; the next claim goes on with the rest.
+const STEP: usize = 1_000;
+
+/// The instance is known now: what waited for its start can be claimed with it.
+pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    let waiting: Vec<i64> = tx.all(
+        "SELECT id FROM orchestrator_queue INDEXED BY idx_orch_awaiting
+         WHERE instance_id = ?1 AND lock_token = 'awaiting-start' ORDER BY id LIMIT ?2",
+        (instance, STEP as i64),
+        |row| row.get(0),
+    )?;
+    for id in waiting {
+        tx.execute(
+            "UPDATE orchestrator_queue SET visible_at = created_at, lock_token = NULL WHERE id = ?1",
+            [id],
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether messages wait for the start of the instance.
+pub(crate) fn anybody_awaits(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    let found = tx.first(
+        "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_awaiting
+         WHERE instance_id = ?1 AND lock_token = 'awaiting-start' LIMIT 1",
+        [instance],
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// A visible message of an instance nobody knows.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    pub(crate) id: i64,
+    pub(crate) created_at: i64,
+}
+
+/// The first visible messages of an instance nobody knows.
+pub(crate) fn strays(tx: &Tx<'_>, instance: &str) -> Result<Vec<Stray>> {
+    tx.all(
+        "SELECT id, created_at FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at <= ?2 ORDER BY visible_at, id LIMIT ?3",
+        (instance, tx.now, STEP as i64),
+        |row| {
+            Ok(Stray {
+                id: row.get(0)?,
+                created_at: row.get(1)?,
+            })
+        },
+    )
+}
+
+/// Hides a message until its instance is started, at most until a time.
+pub(crate) fn await_start(tx: &Tx<'_>, id: i64, until: i64) -> Result<()> {
+    tx.execute(
+        "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = ?3 WHERE id = ?1",
+        (id, until, AWAITING_START),
+    )?;
+    Ok(())
+}
+
+/// Hides a message until the start of its instance, which is delayed, becomes visible.
+pub(crate) fn hide_until(tx: &Tx<'_>, id: i64, at: i64) -> Result<()> {
+    tx.execute(
+        "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = NULL WHERE id = ?1",
+        (id, at),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Which instances have something to do, by the code they need.
+//!
+//! A message that has a lane stands for its instance: the earliest one always does. Lanes follow the instance at each
+//! commit; one that is outdated all the same is put right by the claim that finds it.
+
+use crate::tx::{Result, Tx};
+
+/// A message that stands for its instance.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) id: i64,
+    pub(crate) instance: String,
+    /// Since when it is visible.
+    pub(crate) since: i64,
+}
+
+/// The lanes in which anything is queued, due or not. Walks from lane to lane by index seeks.
+pub(crate) fn lanes(tx: &Tx<'_>) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut lane: Option<String> = tx.one(
+        "SELECT MIN(lane) FROM orchestrator_queue INDEXED BY idx_orch_lane WHERE lane >= ''",
+        [],
+        |row| row.get(0),
+    )?;
+    while let Some(current) = lane {
+        lane = tx.one(
+            "SELECT MIN(lane) FROM orchestrator_queue INDEXED BY idx_orch_lane WHERE lane > ?1",
+            [&current],
+            |row| row.get(0),
+        )?;
+        found.push(current);
+    }
+    Ok(found)
+}
+
+/// Visible heads of a lane whose instances nobody holds, the one that waited longest first, after a given one.
+pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Result<Vec<Head>> {
+    tx.all(
+        "SELECT q.id, q.instance_id, q.visible_at FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
+         WHERE q.lane = ?1 AND (q.visible_at, q.id) > (?2, ?3) AND q.visible_at <= ?4 AND NOT EXISTS
+             (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
+         ORDER BY q.visible_at, q.id LIMIT ?5",
+        (
+            lane,
+            after.since,
+            after.id,
+            tx.now,
+            i64::try_from(limit).unwrap_or(i64::MAX),
+        ),
+        head,
+    )
+}
+
+/// Requests to cancel that were enqueued by a time, of instances nobody holds, oldest first, after a given one. The time
+/// they were enqueued stands in `since`.
+pub(crate) fn old_cancels(
+    tx: &Tx<'_>,
+    enqueued_by: i64,
+    after: &Head,
+    limit: usize,
+) -> Result<Vec<Head>> {
+    tx.all(
+        "SELECT q.id, q.instance_id, q.created_at FROM orchestrator_queue AS q INDEXED BY idx_orch_cancel
+         WHERE q.kind = 'CancelInstance' AND (q.created_at, q.id) > (?1, ?2) AND q.created_at <= ?3
+           AND q.visible_at <= ?4 AND NOT EXISTS
+             (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
+         ORDER BY q.created_at, q.id LIMIT ?5",
+        (
+            after.since,
+            after.id,
+            enqueued_by,
+            tx.now,
+            i64::try_from(limit).unwrap_or(i64::MAX),
+        ),
+        head,
+    )
+}
+
+fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
+    Ok(Head {
+        id: row.get(0)?,
+        instance: row.get(1)?,
+        since: row.get(2)?,
+    })
+}
+
+/// When the first request to cancel after a time was enqueued.
+pub(crate) fn next_cancel(tx: &Tx<'_>, enqueued_after: i64) -> Result<Option<i64>> {
+    tx.one(
+        "SELECT MIN(created_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel
+         WHERE kind = 'CancelInstance' AND created_at > ?1",
+        [enqueued_after],
+        |row| row.get(0),
+    )
+}
+
+/// When the next message of a lane becomes visible.
+pub(crate) fn next_due(tx: &Tx<'_>, lane: &str) -> Result<Option<i64>> {
+    tx.one(
+        "SELECT MIN(visible_at) FROM orchestrator_queue INDEXED BY idx_orch_lane WHERE lane = ?1 AND visible_at > ?2",
+        (lane, tx.now),
+        |row| row.get(0),
+    )
+}
+
+/// How many instances wait in a lane, counted up to `limit`, and since when the first does.
+pub(crate) fn ready(tx: &Tx<'_>, lane: &str, limit: u32) -> Result<(u64, Option<i64>)> {
+    tx.one(
+        "SELECT COUNT(*), MIN(since) FROM
+             (SELECT MIN(q.visible_at) AS since FROM
+                  (SELECT instance_id, visible_at FROM orchestrator_queue INDEXED BY idx_orch_lane
+                   WHERE lane = ?1 AND visible_at <= ?2 ORDER BY visible_at LIMIT ?3) AS q
+              WHERE NOT EXISTS
+                  (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?2)
+              GROUP BY q.instance_id)",
+        (lane, tx.now, limit),
+        |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?)),
+    )
+}
+
+/// Moves a message to another lane.
+pub(crate) fn move_to(tx: &Tx<'_>, id: i64, lane: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE orchestrator_queue SET lane = ?2 WHERE id = ?1",
+        (id, lane),
+    )?;
+    Ok(())
+}
+
+/// Messages of the instance went or moved: the earliest one that is left stands for it, in the lane of the instance.
+/// Returns whether it can be claimed now.
+pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    let first = tx.first(
+        "SELECT q.id, q.visible_at, COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, ''),
+             q.lane IS COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, '')
+         FROM orchestrator_queue AS q LEFT JOIN instances AS i ON i.instance_id = q.instance_id
+         WHERE q.instance_id = ?1 ORDER BY q.visible_at, q.id LIMIT 1",
+        [instance],
+        |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, bool>(3)?,
+            ))
+        },
+    )?;
+    let Some((id, visible_at, lane, is_right)) = first else {
+        return Ok(false);
+    };
+    if !is_right {
+        move_to(tx, id, &lane)?;
+    }
+    Ok(visible_at <= tx.now)
+}
+
+/// The lane named by the message that begins the next execution, and when that message becomes visible. One that continues
+/// the instance goes before a start.
+pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(String, i64)>> {
+    tx.first(
+        "SELECT COALESCE(lane, ''), visible_at FROM orchestrator_queue INDEXED BY idx_orch_begin
+         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew')
+         ORDER BY visible_at > ?2, kind, visible_at, id LIMIT 1",
+        (instance, tx.now),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}

@@ -1,0 +1,384 @@
+//! Messages for instances, timers included. `visible_at` says from when on a message can be claimed.
+//!
+//! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the messages
+//! of one of them; both skip what is not due, so that parked timers cost nothing.
+
+mod awaiting;
+mod heads;
+
+pub(crate) use awaiting::*;
+pub(crate) use heads::*;
+
+use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
+use rusqlite::Row;
+
+use crate::tables::instances::life;
+use crate::tx::{Result, Tx, count, payload, payload_text};
+
+/// A message ready to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct NewMessage {
+    pub(crate) instance: String,
+    pub(crate) kind: &'static str,
+    pub(crate) json: String,
+    pub(crate) due: Due,
+    /// Of a message that begins an execution: the code it names.
+    pub(crate) begins: Option<String>,
+    /// Of a result or a timer: execution and scheduling event of the operation that waits for it.
+    pub(crate) answers: Option<(i64, i64)>,
+    /// Of the start of a child: its parent.
+    pub(crate) starts_child_of: Option<String>,
+}
+
+impl NewMessage {
+    /// Whether it begins an instance.
+    pub(crate) fn is_start(&self) -> bool {
+        self.kind == "StartOrchestration"
+    }
+
+    /// Whether a child tells its parent how it ended.
+    pub(crate) fn is_notice(&self) -> bool {
+        matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
+    }
+}
+
+/// When a message becomes visible.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Due {
+    /// After this much time from the moment it is written.
+    After(Option<std::time::Duration>),
+    /// At this time.
+    At(i64),
+}
+
+/// A claimed message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) id: i64,
+    pub(crate) json: Vec<u8>,
+    /// This attempt included.
+    pub(crate) attempts: u32,
+    pub(crate) created_at: i64,
+    visible_at: i64,
+}
+
+/// What one claim takes of the messages of an instance.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// In the order they were enqueued.
+    pub(crate) messages: Vec<Message>,
+    pub(crate) bounds: Bounds,
+}
+
+impl Batch {
+    pub(crate) fn ids(&self) -> Vec<i64> {
+        self.messages.iter().map(|message| message.id).collect()
+    }
+}
+
+/// Where the messages of a claim are found again: all were visible by a time, but perhaps one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) visible_by: i64,
+    /// The message that begins the next execution, if it came later than the others.
+    pub(crate) beginning: Option<i64>,
+}
+
+pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
+    push_from(tx, message, None)
+}
+
+/// As [`push`], stamped with the life of the instance that sent it.
+pub(crate) fn push_from(
+    tx: &mut Tx<'_>,
+    message: &NewMessage,
+    sender: Option<Incarnation>,
+) -> Result<()> {
+    let visible_at = match message.due {
+        Due::After(delay) => tx.after(delay),
+        Due::At(at) => at,
+    };
+    // It needs a lane if it begins something, or if no message before it has one.
+    tx.execute(
+        "INSERT INTO orchestrator_queue
+             (instance_id, kind, work_item, visible_at, created_at, sender_incarnation, execution_id, operation_id, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9,
+             CASE WHEN ?7 IS NOT NULL THEN COALESCE(
+                      NULLIF((SELECT lane FROM instances WHERE instance_id = ?1), 'between'), ?7)
+                  WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
+                        WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
+                  ELSE COALESCE((SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+        (
+            &message.instance,
+            message.kind,
+            &message.json,
+            visible_at,
+            tx.now,
+            sender.map(Incarnation::to_stored),
+            &message.begins,
+            message.answers.map(|(execution_id, _)| execution_id),
+            message.answers.map(|(_, operation_id)| operation_id),
+        ),
+    )?;
+    tx.effects.turn_claimable_at(visible_at);
+    Ok(())
+}
+
+/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
+/// have. The message that begins the next execution comes with them in any case.
+pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> {
+    let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
+    let mut messages: Vec<Message> = Vec::new();
+    let mut bytes = 0_usize;
+    let mut is_cut = false;
+    // One more than wanted, to know whether some are left.
+    tx.walk(
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at <= ?2 ORDER BY visible_at, id LIMIT ?3",
+        (instance, tx.now, limit.saturating_add(1)),
+        |row| {
+            let message = message(row)?;
+            bytes = bytes.saturating_add(message.json.len());
+            is_cut = !messages.is_empty() && (messages.len() >= max || bytes > CLAIM_BYTES_MAX);
+            if !is_cut {
+                messages.push(message);
+            }
+            Ok(!is_cut)
+        },
+    )?;
+    let mut bounds = Bounds {
+        visible_by: tx.now,
+        beginning: None,
+    };
+    if is_cut {
+        bounds.visible_by = messages.last().map_or(tx.now, |last| last.visible_at);
+        if let Some(beginning) = beginning(tx, instance)?
+            && messages.iter().all(|message| message.id != beginning.id)
+        {
+            bounds.beginning = Some(beginning.id);
+            messages.push(beginning);
+        }
+    }
+    messages.sort_unstable_by_key(|message| message.id);
+    Ok(Batch { messages, bounds })
+}
+
+/// The visible message that begins the next execution; one that continues the instance goes before a start.
+fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+    tx.first(
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at
+         FROM orchestrator_queue INDEXED BY idx_orch_begin
+         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND visible_at <= ?2
+         ORDER BY kind, id LIMIT 1",
+        (instance, tx.now),
+        message,
+    )
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    Ok(Message {
+        id: row.get(0)?,
+        json: payload(row, 1)?,
+        attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
+        created_at: row.get(3)?,
+        visible_at: row.get(4)?,
+    })
+}
+
+/// Marks messages as claimed and counts the attempt. One by one: an update of many sets up a temporary table.
+pub(crate) fn tag(tx: &Tx<'_>, ids: &[i64], token: &str) -> Result<()> {
+    for id in ids {
+        tx.execute(
+            "UPDATE orchestrator_queue SET lock_token = ?2, attempt_count = attempt_count + 1 WHERE id = ?1",
+            (id, token),
+        )?;
+    }
+    Ok(())
+}
+
+/// Deletes messages.
+pub(crate) fn delete(tx: &Tx<'_>, ids: &[i64]) -> Result<()> {
+    for id in ids {
+        tx.execute("DELETE FROM orchestrator_queue WHERE id = ?1", [id])?;
+    }
+    Ok(())
+}
+
+/// Deletes exactly the messages of this claim.
+pub(crate) fn delete_claimed(
+    tx: &Tx<'_>,
+    instance: &str,
+    token: &str,
+    bounds: Bounds,
+) -> Result<()> {
+    tx.execute(
+        "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token = ?3",
+        (instance, bounds.visible_by, token),
+    )?;
+    if let Some(id) = bounds.beginning {
+        tx.execute(
+            "DELETE FROM orchestrator_queue WHERE id = ?1 AND lock_token = ?2",
+            (id, token),
+        )?;
+    }
+    Ok(())
+}
+
+/// Gives the messages of this claim back.
+pub(crate) fn release_claimed(
+    tx: &Tx<'_>,
+    instance: &str,
+    token: &str,
+    bounds: Bounds,
+    visible_at: Option<i64>,
+    ignore_attempt: bool,
+) -> Result<()> {
+    for id in claimed_ids(tx, instance, token, bounds)? {
+        tx.execute(
+            "UPDATE orchestrator_queue
+             SET lock_token = NULL, visible_at = COALESCE(?2, visible_at), attempt_count = MAX(0, attempt_count - ?3)
+             WHERE id = ?1",
+            (id, visible_at, i64::from(ignore_attempt)),
+        )?;
+    }
+    Ok(())
+}
+
+/// Numbers of the messages of this claim, in the order they were enqueued.
+pub(crate) fn claimed_ids(
+    tx: &Tx<'_>,
+    instance: &str,
+    token: &str,
+    bounds: Bounds,
+) -> Result<Vec<i64>> {
+    let mut ids: Vec<i64> = tx.all(
+        "SELECT id FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token = ?3",
+        (instance, bounds.visible_by, token),
+        |row| row.get(0),
+    )?;
+    if let Some(id) = bounds.beginning {
+        let is_there = tx.first(
+            "SELECT 1 FROM orchestrator_queue WHERE id = ?1 AND lock_token = ?2",
+            (id, token),
+            |_| Ok(()),
+        )?;
+        ids.extend(is_there.map(|()| id));
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// A message that was removed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// What it said.
+    pub(crate) payload: String,
+    pub(crate) kind: String,
+    /// When it was due.
+    pub(crate) visible_at: i64,
+    /// Execution and scheduling event of the operation that waits for it, if the row says so.
+    pub(crate) answers: Option<(i64, i64)>,
+}
+
+/// Removes one message.
+pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<Taken>> {
+    tx.first(
+        "DELETE FROM orchestrator_queue WHERE id = ?1
+         RETURNING work_item, kind, visible_at, execution_id, operation_id",
+        [id],
+        |row| {
+            let execution_id: Option<i64> = row.get(3)?;
+            Ok(Taken {
+                payload: payload_text(row, 0)?,
+                kind: payload_text(row, 1)?,
+                visible_at: row.get(2)?,
+                answers: execution_id.zip(row.get(4)?),
+            })
+        },
+    )
+}
+
+/// Children that a life of an instance started and that have not begun yet.
+pub(crate) fn unborn_children(tx: &Tx<'_>, parent: Incarnation) -> Result<Vec<String>> {
+    tx.all(
+        "SELECT DISTINCT instance_id FROM orchestrator_queue WHERE sender_incarnation = ?1",
+        [parent.to_stored()],
+        |row| row.get(0),
+    )
+}
+
+/// Deletes the starts that a life of an instance sent to its children; returns how many.
+pub(crate) fn delete_sent_by(tx: &Tx<'_>, parent: Incarnation) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM orchestrator_queue WHERE sender_incarnation = ?1",
+        [parent.to_stored()],
+    )
+}
+
+/// The lives of the parents that sent the visible starts of this instance, oldest start first.
+pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
+    let found = tx.all(
+        "SELECT sender_incarnation FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at <= ?2 AND sender_incarnation IS NOT NULL ORDER BY id",
+        (instance, tx.now),
+        |row| life(row, 0),
+    )?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The execution has ended: its timers would fire for nobody.
+pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute(
+        "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at > ?2 AND kind = 'TimerFired'",
+        (instance, tx.now),
+    )?;
+    Ok(())
+}
+
+/// Deletes all messages of an instance; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM orchestrator_queue WHERE instance_id = ?1",
+        [instance],
+    )
+}
+
+/// Messages nobody has claimed, and timers that are not due yet.
+pub(crate) fn depths(tx: &Tx<'_>) -> Result<(usize, usize)> {
+    tx.one(
+        "SELECT
+             COUNT(*) FILTER (WHERE NOT (q.kind = 'TimerFired' AND q.visible_at > ?1)
+                 AND (q.lock_token IS NULL OR q.lock_token = ?2 OR NOT EXISTS
+                     (SELECT 1 FROM instance_locks AS l
+                      WHERE l.instance_id = q.instance_id AND l.lock_token = q.lock_token AND l.locked_until > ?1))),
+             COUNT(*) FILTER (WHERE q.kind = 'TimerFired' AND q.visible_at > ?1)
+         FROM orchestrator_queue AS q",
+        (tx.now, awaiting::AWAITING_START),
+        |row| Ok((count(row, 0)?, count(row, 1)?)),
+    )
+}
+
+/// The first rows as text, for a person.
+pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
+    let count = tx.one("SELECT COUNT(*) FROM orchestrator_queue", [], |row| {
+        row.get(0)
+    })?;
+    let rows = tx.all(
+        "SELECT id, instance_id, kind, visible_at, lock_token, attempt_count, work_item
+         FROM orchestrator_queue ORDER BY id LIMIT 10",
+        [],
+        |row| {
+            Ok(format!(
+                "#{} {} {} visible_at={} lock={:?} attempts={} {}",
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get::<_, i64>(3)?,
+                row.get::<_, Option<String>>(4)?,
+                row.get::<_, i64>(5)?,
+                payload_text(row, 6)?,
+            ))
+        },
+    )?;
+    Ok((count, rows))
+}

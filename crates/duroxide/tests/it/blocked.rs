@@ -1,0 +1,273 @@
+//! Instances that cannot go on for now: they are blocked with a report, and can be cancelled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::Provider;
+use duroxide::{
+    EventKind, OnDivergence, OrchestrationContext, OrchestrationRegistry, RuntimeOptions,
+};
+
+use crate::faulty;
+use crate::support::{World, activities, details, in_memory, orchestrations, output, quick, until};
+
+fn blocking() -> RuntimeOptions {
+    RuntimeOptions {
+        on_divergence: OnDivergence::Block,
+        ..quick()
+    }
+}
+
+/// Waits, then answers; `first` names what it waits for.
+fn waits_for(first: &'static str) -> OrchestrationRegistry {
+    orchestrations()
+        .register(
+            "waits",
+            move |ctx: OrchestrationContext, _: String| async move {
+                ctx.schedule_wait(first).await;
+                Ok(ctx.schedule_wait("go").await)
+            },
+        )
+        .build()
+}
+
+async fn is_blocked(world: &World, instance: &str) {
+    until("it is blocked", async || {
+        let blocked = world.runtime.blocked_instances();
+        blocked.iter().any(|entry| entry.instance_id == instance)
+    })
+    .await;
+}
+
+/// An instance whose code was changed under it, on a runtime that blocks it.
+async fn diverged() -> World {
+    let store = in_memory().await;
+    let before = World::on(
+        Arc::clone(&store),
+        activities().build(),
+        waits_for("first"),
+        blocking(),
+    )
+    .await;
+    before
+        .client
+        .start_orchestration("i", "waits", "")
+        .await
+        .unwrap();
+    before.waits_for("i", "first").await;
+    before.stop().await;
+    let after = World::on(store, activities().build(), waits_for("other"), blocking()).await;
+    after.client.raise_event("i", "first", "").await.unwrap();
+    is_blocked(&after, "i").await;
+    after
+}
+
+#[tokio::test]
+async fn a_blocked_instance_can_be_cancelled() {
+    let world = diverged().await;
+    world
+        .client
+        .cancel_instance("i", "no longer needed")
+        .await
+        .unwrap();
+    let ended = details(world.outcome("i").await);
+    assert!(ended.is_cancelled(), "{ended:?}");
+    let history = world.history("i").await;
+    let ends = |e: &&duroxide::Event| matches!(e.kind, EventKind::OrchestrationFailed { .. });
+    assert_eq!(history.iter().filter(ends).count(), 1);
+    assert!(history.last().unwrap().is_terminal());
+    assert!(world.runtime.blocked_instances().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_instance_does_not_stay_in_the_list_of_blocked_ones() {
+    let world = diverged().await;
+    world.client.delete_instance("i", true).await.unwrap();
+    until("the list forgets it", async || {
+        world.runtime.blocked_instances().is_empty()
+    })
+    .await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_parent_is_not_blocked_by_the_configuration_failure_of_its_child() {
+    let registry = |childs_first: &'static str| {
+        orchestrations()
+            .register(
+                "parent",
+                |ctx: OrchestrationContext, _: String| async move {
+                    let child = ctx.schedule_sub_orchestration_with_id("child", "c", "");
+                    child.surface_system_failures().await
+                },
+            )
+            .register(
+                "child",
+                move |ctx: OrchestrationContext, _: String| async move {
+                    Ok(ctx.schedule_wait(childs_first).await)
+                },
+            )
+            .build()
+    };
+    let store = in_memory().await;
+    let before = World::on(
+        Arc::clone(&store),
+        activities().build(),
+        registry("go"),
+        quick(),
+    )
+    .await;
+    before
+        .client
+        .start_orchestration("p", "parent", "")
+        .await
+        .unwrap();
+    before.waits_for("c", "go").await;
+    before.stop().await;
+    // The child runs where divergence fails, and its failure reaches a parent whose node blocks what diverges.
+    let after = World::on(
+        Arc::clone(&store),
+        activities().build(),
+        registry("other"),
+        quick(),
+    )
+    .await;
+    after.client.raise_event("c", "go", "").await.unwrap();
+    details(after.outcome("c").await);
+    let parent = details(after.outcome("p").await);
+    assert!(!parent.is_cancelled(), "{parent:?}");
+    after.stop().await;
+}
+
+fn registry() -> OrchestrationRegistry {
+    orchestrations()
+        .register(
+            "child",
+            |ctx: OrchestrationContext, input: String| async move {
+                match input.as_str() {
+                    "waits" => Ok(ctx.schedule_wait("go").await),
+                    "continues" => ctx.continue_as_new("refuse me").await,
+                    _ => Ok(input),
+                }
+            },
+        )
+        .register(
+            "parent",
+            |ctx: OrchestrationContext, input: String| async move {
+                let child =
+                    ctx.schedule_sub_orchestration_with_id("child", format!("c {input}"), input);
+                match child.surface_system_failures().await {
+                    Ok(output) | Err(output) => Ok(output),
+                }
+            },
+        )
+        .build()
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_store_blocks_an_instance_and_is_never_its_outcome() {
+    let store = faulty::over(in_memory().await);
+    store.layer().refuse_output("refuse me");
+    let world = World::on(store.clone(), activities().build(), registry(), quick()).await;
+    // In the first turn, in the first turn after continue-as-new, and in a later one that was kept in memory.
+    let inputs = ["refuse me", "continues", "waits"];
+    for input in inputs {
+        world
+            .client
+            .start_orchestration(input, "parent", input)
+            .await
+            .unwrap();
+        let child = format!("c {input}");
+        if input == "waits" {
+            world.waits_for(&child, "go").await;
+            world
+                .client
+                .raise_event(&child, "go", "refuse me")
+                .await
+                .unwrap();
+        }
+        is_blocked(&world, &child).await;
+        let blocked = world.runtime.blocked_instances();
+        let entry = blocked.iter().find(|entry| entry.instance_id == child);
+        let report = &entry.unwrap().report;
+        assert!(report.contains("the store does not take this"), "{report}");
+    }
+    // What the store refused for a while it takes in the end.
+    store.layer().refuse_nothing();
+    for input in inputs {
+        assert_eq!(output(&world.outcome(input).await), "refuse me");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_whose_turns_the_store_refuses_can_be_cancelled() {
+    let store = faulty::over(in_memory().await);
+    store.layer().refuse_output("refuse me");
+    let world = World::on(store, activities().build(), registry(), quick()).await;
+    world
+        .client
+        .start_orchestration("p", "parent", "refuse me")
+        .await
+        .unwrap();
+    is_blocked(&world, "c refuse me").await;
+    world
+        .client
+        .cancel_instance("c refuse me", "enough")
+        .await
+        .unwrap();
+    assert!(details(world.outcome("c refuse me").await).is_cancelled());
+    assert_eq!(output(&world.outcome("p").await), "canceled: enough");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let url = format!("sqlite:{}", file.display());
+    let open = async || {
+        let store = duroxide::providers::sqlite::SqliteProvider::new(&url, None).await;
+        Arc::new(store.unwrap()) as Arc<dyn Provider>
+    };
+    let before = World::on(
+        open().await,
+        activities().build(),
+        waits_for("go"),
+        blocking(),
+    )
+    .await;
+    before
+        .client
+        .start_orchestration("i", "waits", "")
+        .await
+        .unwrap();
+    before.waits_for("i", "go").await;
+    before.stop().await;
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database.busy_timeout(Duration::from_secs(10)).unwrap();
+    database
+        .execute("UPDATE history SET event_data = '{' WHERE event_id = 2", [])
+        .unwrap();
+    let after = World::on(
+        open().await,
+        activities().build(),
+        waits_for("go"),
+        blocking(),
+    )
+    .await;
+    after.client.raise_event("i", "go", "").await.unwrap();
+    is_blocked(&after, "i").await;
+    after
+        .client
+        .cancel_instance("i", "beyond repair")
+        .await
+        .unwrap();
+    until("it has ended", async || {
+        let info = after.client.get_instance_info("i").await.unwrap();
+        info.status == "Failed"
+    })
+    .await;
+    after.stop().await;
+}

@@ -1,0 +1,141 @@
+//! Code that does not return: it is named, its lease is not renewed for ever, and nobody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use duroxide::{ActivityContext, ErrorDetails, OrchestrationContext, RuntimeOptions};
+
+use crate::support::{Notes, World, activities, details, orchestrations, quick};
+
+/// Ends the loops of a test with the test.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn spin(end: &AtomicBool) {
+    while !end.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_with_a_limit_returns_though_code_does_not() {
+    for in_activity in [false, true] {
+        let (end, notes) = (Ends(Arc::default()), Notes::default());
+        let (flag, seen) = (Arc::clone(&end.0), notes.clone());
+        let activities = activities()
+            .register("loops", move |_: ActivityContext, _: String| {
+                let (flag, seen) = (Arc::clone(&flag), seen.clone());
+                async move {
+                    seen.add("loops");
+                    spin(&flag);
+                    Ok(String::new())
+                }
+            })
+            .build();
+        let (flag, seen) = (Arc::clone(&end.0), notes.clone());
+        let orchestrations = orchestrations()
+            .register("loops", move |ctx: OrchestrationContext, _: String| {
+                let (flag, seen) = (Arc::clone(&flag), seen.clone());
+                async move {
+                    if in_activity {
+                        return ctx.schedule_activity("loops", "").await;
+                    }
+                    seen.add("loops");
+                    spin(&flag);
+                    Ok(String::new())
+                }
+            })
+            .build();
+        let world = World::start(activities, orchestrations).await;
+        world
+            .client
+            .start_orchestration("i", "loops", "")
+            .await
+            .unwrap();
+        notes.wait_for("loops").await;
+        let begun = Instant::now();
+        world.runtime.clone().shutdown(Some(300)).await;
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_never_ends_becomes_poison() {
+    let end = Ends(Arc::default());
+    let flag = Arc::clone(&end.0);
+    let orchestrations = orchestrations()
+        .register("loops", move |_: OrchestrationContext, _: String| {
+            let flag = Arc::clone(&flag);
+            async move {
+                spin(&flag);
+                Ok(String::new())
+            }
+        })
+        .build();
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: Duration::from_millis(200),
+        turn_duration_max: Duration::from_millis(300),
+        max_attempts: 2,
+        ..quick()
+    };
+    let world = World::with_options(activities().build(), orchestrations, options).await;
+    let ended = details(world.run("i", "loops", "").await);
+    assert!(matches!(ended, ErrorDetails::Poison { .. }), "{ended:?}");
+    world.runtime.clone().shutdown(Some(0)).await;
+}
+
+#[test]
+fn a_program_that_blocks_its_only_async_thread_loses_no_lease() {
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let notes = Notes::default();
+    let seen = notes.clone();
+    tokio.block_on(async {
+        let activities = activities()
+            .register("work", move |_: ActivityContext, input: String| {
+                let seen = seen.clone();
+                async move {
+                    seen.add("begun");
+                    std::thread::sleep(Duration::from_millis(1_500));
+                    Ok(input)
+                }
+            })
+            .build();
+        let orchestrations = orchestrations()
+            .register(
+                "works",
+                |ctx: OrchestrationContext, input: String| async move {
+                    ctx.schedule_activity("work", input).await
+                },
+            )
+            .build();
+        let options = RuntimeOptions {
+            worker_lock_timeout: Duration::from_millis(400),
+            ..quick()
+        };
+        let world = World::with_options(activities, orchestrations, options).await;
+        world
+            .client
+            .start_orchestration("i", "works", "x")
+            .await
+            .unwrap();
+        notes.wait_for("begun").await;
+        // The only async thread is busy for longer than three leases.
+        std::thread::sleep(Duration::from_millis(1_300));
+        crate::support::output(&world.outcome("i").await);
+        assert_eq!(notes.all(), ["begun"]);
+        world.stop().await;
+    });
+}
