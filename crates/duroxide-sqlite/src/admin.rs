@@ -197,7 +197,7 @@ impl SqliteProvider {
             .await?
             .is_some()
         {
-            let swept = self.store.write(operation, |tx| delete::sweep(tx)).await?;
+            let swept = self.store.write(operation, delete::sweep).await?;
             events += swept.unwrap_or(0);
         }
         Ok(events)

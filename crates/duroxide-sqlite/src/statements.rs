@@ -35,9 +35,12 @@ impl dyn Prepared + '_ {
     }
 }
 
+/// Address and length of a literal.
+type Literal = (usize, usize);
+
 pub(crate) struct Statements<'c> {
     conn: &'c Connection,
-    prepared: RefCell<HashMap<(usize, usize), Rc<RefCell<Statement<'c>>>>>,
+    prepared: RefCell<HashMap<Literal, Rc<RefCell<Statement<'c>>>>>,
 }
 
 impl<'c> Statements<'c> {

@@ -169,7 +169,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
         }
     }
     free.sort_unstable_by_key(|item| item.id);
-    keep_to_sessions(&mut free, new_sessions, ask.new_sessions_max);
+    keep_to_sessions(&mut free, &new_sessions, ask.new_sessions_max);
     free.truncate(ask.max);
     Ok((free, sessions_free_at))
 }
@@ -197,7 +197,7 @@ fn collect(
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.
-fn keep_to_sessions(free: &mut Vec<Free>, new: HashSet<String>, max: usize) {
+fn keep_to_sessions(free: &mut Vec<Free>, new: &HashSet<String>, max: usize) {
     let mut taken = HashSet::new();
     free.retain(|item| match &item.session {
         Some(session) if new.contains(session) => {

@@ -218,6 +218,10 @@ impl Chosen {
 }
 
 /// An instance that came up in the queue.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly always the large one, and never kept"
+)]
 enum Examined {
     /// It can be claimed by whoever has the code of this lane and can replay executions of this engine version.
     Candidate {
