@@ -97,7 +97,8 @@ pub struct RuntimeOptions {
     pub max_attempts: u32,
     /// How long a cancelled activity may take to end by itself.
     pub activity_cancellation_grace_period: Duration,
-    /// Engine versions whose histories this runtime replays; `None` for everything up to this build.
+    /// Engine versions whose histories this runtime replays; `None` for everything up to the last patch release of this
+    /// build's minor version.
     pub supported_replay_versions: Option<SemverRange>,
     /// Lease of a session.
     pub session_lock_timeout: Duration,

@@ -24,9 +24,22 @@ pub struct BlockedInstance {
 }
 
 /// A report is dropped this long after its instance was due to be tried again: another node has it, or it is gone.
-const OVERDUE: Duration = Duration::from_secs(2);
+const OVERDUE: Duration = Duration::from_secs(5);
+/// And forgotten after this time, so that reports nobody asks for do not pile up.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// Why an instance is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockCause {
+    /// What comes next may be another story: other code, a store that takes it.
+    MayPass,
+    /// The code waits for something that is not durable. A replay by the same code looks healthy until that happens
+    /// again; so it is not tried again in this process.
+    ThisCode,
+}
 
 struct Entry {
+    cause: BlockCause,
     instance: BlockedInstance,
     retry_at: Instant,
 }
@@ -45,11 +58,22 @@ impl BlockedInstances {
     /// All of them, by id. Those that another node took over, or that are gone, are left out.
     pub(crate) fn list(&self) -> Vec<BlockedInstance> {
         let now = Instant::now();
-        let mut entries = self.entries();
-        entries.retain(|_, entry| now < entry.retry_at + OVERDUE);
-        let mut all: Vec<_> = entries.values().map(|e| e.instance.clone()).collect();
+        let entries = self.entries();
+        let listed = entries
+            .values()
+            .filter(|entry| now < entry.retry_at + OVERDUE);
+        let mut all: Vec<_> = listed.map(|entry| entry.instance.clone()).collect();
         all.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
         all
+    }
+
+    /// The report of an execution that this code cannot run.
+    pub(crate) fn by_this_code(&self, instance: &str, execution_id: u64) -> Option<String> {
+        let entries = self.entries();
+        let entry = entries.get(instance)?;
+        let is_it =
+            entry.cause == BlockCause::ThisCode && entry.instance.execution_id == execution_id;
+        is_it.then(|| entry.instance.report.clone())
     }
 
     /// Forgets an instance that went on.
@@ -61,13 +85,16 @@ impl BlockedInstances {
     pub(crate) fn insert(
         &self,
         mut blocked: BlockedInstance,
+        cause: BlockCause,
         backoff: &UnregisteredBackoffConfig,
     ) -> Duration {
         let mut entries = self.entries();
         let before = entries.get(&blocked.instance_id);
         blocked.attempts = before.map_or(1, |entry| entry.instance.attempts.saturating_add(1));
         let delay = backoff.delay(blocked.attempts);
+        entries.retain(|_, entry| Instant::now() < entry.retry_at + FORGOTTEN);
         let entry = Entry {
+            cause,
             instance: blocked.clone(),
             retry_at: Instant::now() + delay,
         };

@@ -81,7 +81,7 @@ impl CodeWanted {
 
     /// Whether this handler is missed for the first time here.
     pub(crate) fn is_news(&self, handler: &str) -> bool {
-        lock(&self.warned).push(handler.to_owned(), ()).is_none()
+        lock(&self.warned).put(handler.to_owned(), ()).is_none()
     }
 }
 

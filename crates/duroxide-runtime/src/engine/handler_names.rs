@@ -2,11 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use duroxide_core::provider::{Incarnation, Provider};
 use lru::LruCache;
+use tokio::time::Instant;
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
+
+/// How long an answer is good that names no life.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// A life of an instance, and its execution: another instance under the same id has another life.
 type Key = (Incarnation, u64);
@@ -15,12 +20,15 @@ type NameAndVersion = (String, String);
 /// Names and versions of handlers by life of an instance and execution.
 pub(crate) struct HandlerNames {
     known: Mutex<LruCache<Key, NameAndVersion>>,
+    /// What stores said that draw no lives: good for a moment only, because the id may begin another life.
+    recent: Mutex<LruCache<(String, u64), (NameAndVersion, Instant)>>,
 }
 
 impl HandlerNames {
     pub(crate) fn new() -> Self {
         Self {
             known: Mutex::new(LruCache::new(REMEMBERED)),
+            recent: Mutex::new(LruCache::new(REMEMBERED)),
         }
     }
 
@@ -32,7 +40,8 @@ impl HandlerNames {
         }
     }
 
-    /// Name and version; `"unknown"` if the store does not know either. Without a life nothing is remembered.
+    /// Name and version; `"unknown"` if the store does not know either. Without a life the answer is remembered for a
+    /// moment.
     pub(crate) async fn of(
         &self,
         store: &dyn Provider,
@@ -40,13 +49,18 @@ impl HandlerNames {
         life: Option<Incarnation>,
         execution_id: u64,
     ) -> NameAndVersion {
-        if let Some(found) = life.and_then(|life| self.remembered(life, execution_id)) {
+        let found = match life {
+            Some(life) => self.remembered(life, execution_id),
+            None => self.heard(instance, execution_id),
+        };
+        if let Some(found) = found {
             return found;
         }
         match store.execution_handler(instance, execution_id).await {
             Ok(Some((name, version))) => {
-                if let Some(life) = life {
-                    self.remember(life, execution_id, &name, &version);
+                match life {
+                    Some(life) => self.remember(life, execution_id, &name, &version),
+                    None => self.hear(instance, execution_id, &name, &version),
                 }
                 (name, version)
             }
@@ -57,5 +71,17 @@ impl HandlerNames {
     fn remembered(&self, life: Incarnation, execution_id: u64) -> Option<NameAndVersion> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(life, execution_id)).cloned()
+    }
+
+    fn heard(&self, instance: &str, execution_id: u64) -> Option<NameAndVersion> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let (found, since) = recent.get(&(instance.to_owned(), execution_id))?;
+        (since.elapsed() < MOMENT).then(|| found.clone())
+    }
+
+    fn hear(&self, instance: &str, execution_id: u64, name: &str, version: &str) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = (name.to_owned(), version.to_owned());
+        recent.push((instance.to_owned(), execution_id), (found, Instant::now()));
     }
 }

@@ -11,7 +11,7 @@ mod slots;
 mod sticky;
 
 pub use blocked::BlockedInstance;
-pub(crate) use blocked::BlockedInstances;
+pub(crate) use blocked::{BlockCause, BlockedInstances};
 pub(crate) use claiming::{Claiming, until_stopped};
 pub(crate) use code::{CodeHere, CodeWanted};
 pub(crate) use excuses::Excuses;

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duroxide_core::provider::ScheduledActivityIdentifier;
+use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-type Key = (String, u64, u64);
+/// An activity of one life of an instance: a later life numbers its activities alike.
+type Key = (String, Option<Incarnation>, u64, u64);
 
 struct Running {
     lock_token: String,
@@ -37,11 +38,13 @@ impl RunningActivities {
     pub(crate) fn register(
         self: &Arc<Self>,
         activity: ScheduledActivityIdentifier,
+        life: Option<Incarnation>,
         lock_token: &str,
         cancelled: CancellationToken,
     ) -> Registered {
         let key = (
             activity.instance,
+            life,
             activity.execution_id,
             activity.activity_id,
         );
@@ -64,9 +67,10 @@ impl RunningActivities {
     }
 
     /// Tells an activity, if it runs here, that its result is no longer wanted.
-    pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier) {
+    pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier, life: Option<Incarnation>) {
         let key = (
             activity.instance.clone(),
+            life,
             activity.execution_id,
             activity.activity_id,
         );
@@ -77,6 +81,11 @@ impl RunningActivities {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running().is_empty()
+    }
+
+    /// The leases of those that are not cancelled yet.
     pub(crate) fn tokens(&self) -> Vec<String> {
         self.running()
             .values()

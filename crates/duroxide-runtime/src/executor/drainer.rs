@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_task::Runnable;
 
 use super::queue::Drainer;
-use super::{Label, Lane, Shared};
+use super::{Lane, Shared, Task};
 
 /// How long a drainer looks out for more before it goes home: about as long as a store takes for one step. Waking a
 /// thread that sleeps costs as much, on virtual machines more.
@@ -18,14 +18,14 @@ const SLOW: Duration = Duration::from_micros(200);
 pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
     while let Some(task) = next(shared, me) {
         let began = Instant::now();
-        let label = task.metadata().clone();
-        me.begin(label.clone(), began);
+        let about = task.metadata().clone();
+        me.begin(about.clone(), began);
         // The author's panics end in the turn or activity they belong to. One that comes up here is a mistake of ours, or
         // the end of the async runtime, without which nothing can wait.
         if catch_unwind(AssertUnwindSafe(|| poll(shared, task))).is_err()
             && !shared.abort.is_cancelled()
         {
-            tracing::error!(target: "duroxide::runtime", "a task of the runtime panicked: {}", label.what);
+            tracing::error!(target: "duroxide::runtime", "a task of the runtime panicked: {about}");
         }
         me.end();
         if began.elapsed() > SLOW {
@@ -35,7 +35,7 @@ pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
 }
 
 /// Polls a task once.
-fn poll(shared: &Shared, task: Runnable<Label>) {
+fn poll(shared: &Shared, task: Runnable<Task>) {
     match task.metadata().lane {
         Lane::Engine => {
             task.run();
@@ -48,7 +48,7 @@ fn poll(shared: &Shared, task: Runnable<Label>) {
 }
 
 /// The next task, or `None` when the drainer is off duty.
-fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Label>> {
+fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Task>> {
     let mut queue = shared.queue();
     if let Some(task) = queue.pop(Instant::now()) {
         shared.waiting.set(queue.len());

@@ -14,6 +14,7 @@ mod contained;
 mod drainer;
 mod queue;
 mod supervisor;
+mod task;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -21,7 +22,7 @@ mod timekeeper;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_task::Runnable;
 use tokio::runtime::Handle;
@@ -33,24 +34,9 @@ use tracing::subscriber::NoSubscriber;
 use contained::Contained;
 use queue::Queue;
 use supervisor::Supervisor;
+pub(crate) use task::{Forfeit, Lane, Task};
 use threads::Threads;
 use timekeeper::Timekeeper;
-
-/// Kinds of tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// Dispatchers and turns, which others wait for.
-    Engine,
-    /// Activities, which may take their time.
-    Work,
-}
-
-/// What is known of a task while it is polled.
-#[derive(Debug, Clone)]
-pub(crate) struct Label {
-    lane: Lane,
-    what: Arc<str>,
-}
 
 /// Polls futures off the async threads.
 #[derive(Clone)]
@@ -112,6 +98,20 @@ impl Executor {
         self.shared.queue().stuck()
     }
 
+    /// Whether a poll of such a task has been going on for this long.
+    pub(crate) fn is_stuck_at(&self, kind: &str, subject: &str, limit: Duration) -> bool {
+        self.shared.queue().is_stuck_at(kind, subject, limit)
+    }
+
+    /// Runs something on a thread that may block, in time or not: destructors of authors' values.
+    pub(crate) fn run_aside(&self, what: impl FnOnce() + Send + 'static) {
+        let counted = self.shared.tasks.token();
+        self.shared.threads.run(&self.shared.host, move || {
+            what();
+            drop(counted);
+        });
+    }
+
     /// Where what must keep time runs, whatever becomes of the program's async threads.
     pub(crate) fn timekeeper(&self) -> &Handle {
         self.shared.timekeeper.handle()
@@ -124,25 +124,16 @@ impl Executor {
 
     /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
     /// only this thread has.
-    pub(crate) fn spawn(
-        &self,
-        lane: Lane,
-        what: impl Into<Arc<str>>,
-        future: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let label = Label {
-            lane,
-            what: what.into(),
-        };
+    pub(crate) fn spawn(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         if subscriber.is::<NoSubscriber>() {
-            self.spawn_tracked(label, future);
+            self.spawn_tracked(task, future);
         } else {
-            self.spawn_tracked(label, future.with_subscriber(subscriber));
+            self.spawn_tracked(task, future.with_subscriber(subscriber));
         }
     }
 
-    fn spawn_tracked(&self, label: Label, future: impl Future<Output = ()> + Send + 'static) {
+    fn spawn_tracked(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
         let abort = self.shared.abort.clone();
         let future = Contained::new(future);
         let future = self.shared.tasks.track_future(async move {
@@ -153,10 +144,10 @@ impl Executor {
             }
         });
         let shared = Arc::clone(&self.shared);
-        let (runnable, task) = async_task::Builder::new()
-            .metadata(label)
+        let (runnable, handle) = async_task::Builder::new()
+            .metadata(task)
             .spawn(move |_| future, move |runnable| shared.push(runnable));
-        task.detach();
+        handle.detach();
         runnable.schedule();
     }
 }
@@ -175,7 +166,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(self: &Arc<Self>, runnable: Runnable<Label>) {
+    fn push(self: &Arc<Self>, runnable: Runnable<Task>) {
         let mut queue = self.queue();
         if queue.is_sealed() {
             drop(queue);
@@ -210,7 +201,7 @@ impl Shared {
 
     /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They
     /// are not dropped by what wakes them: whoever calls a waker may hold a lock that their destructors want.
-    fn close(&self) {
+    fn close(self: &Arc<Self>) {
         // Two may want to: the end of the engine and the end of the async runtime. A future that one of them drops may
         // wake another, which must still find a queue.
         if self.is_closing.swap(true, Ordering::SeqCst) {
@@ -218,6 +209,15 @@ impl Shared {
         }
         self.queue().close();
         self.abort.cancel();
+        // Destructors of authors may block, and the thread that keeps time must not.
+        let shared = Arc::clone(self);
+        match &self.threads {
+            Threads::Own(_) => self.threads.run(&self.host, move || shared.drop_left()),
+            Threads::Host(_) => shared.drop_left(),
+        }
+    }
+
+    fn drop_left(&self) {
         loop {
             let left = self.queue().take_left();
             if left.is_empty() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_task::Runnable;
 
-use super::{Label, Lane};
+use super::{Lane, Task};
 
 /// A task that is polled longer than this has its drainer to itself.
 pub(super) const STUCK: Duration = Duration::from_millis(10);
@@ -27,16 +27,16 @@ pub(super) struct Drainer(Mutex<Option<Polling>>);
 /// What a drainer is at.
 #[derive(Debug, Clone)]
 struct Polling {
-    label: Label,
+    task: Task,
     since: Instant,
     /// Somebody complained about it.
     reported: bool,
 }
 
 impl Drainer {
-    pub(super) fn begin(&self, label: Label, since: Instant) {
+    pub(super) fn begin(&self, task: Task, since: Instant) {
         let polling = Polling {
-            label,
+            task,
             since,
             reported: false,
         };
@@ -48,19 +48,39 @@ impl Drainer {
     }
 
     /// What it has been at for this long, told once.
-    pub(super) fn overdue(&self, limit: Duration) -> Option<Label> {
+    pub(super) fn overdue(&self, limit: Duration) -> Option<Task> {
         let mut polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let polling = polling.as_mut()?;
         if polling.reported || polling.since.elapsed() < limit {
             return None;
         }
         polling.reported = true;
-        Some(polling.label.clone())
+        Some(polling.task.clone())
     }
 
-    fn label(&self) -> Option<Label> {
+    /// Lets others have what the task at hand forfeits, once it has taken too long.
+    pub(super) fn enforce_forfeit(&self) {
         let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        polling.as_ref().map(|polling| polling.label.clone())
+        let overdue = polling.as_ref().and_then(|polling| {
+            let forfeit = polling.task.forfeit.as_ref()?;
+            (polling.since.elapsed() >= forfeit.after).then(|| Arc::clone(forfeit))
+        });
+        drop(polling);
+        if let Some(forfeit) = overdue {
+            forfeit.release();
+        }
+    }
+
+    fn has_polled(&self, kind: &str, subject: &str, limit: Duration) -> bool {
+        let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        polling.as_ref().is_some_and(|polling| {
+            polling.since.elapsed() >= limit && polling.task.is(kind, subject)
+        })
+    }
+
+    fn task(&self) -> Option<Task> {
+        let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        polling.as_ref().map(|polling| polling.task.clone())
     }
 
     fn is_stuck(&self, now: Instant) -> bool {
@@ -87,7 +107,7 @@ impl Waiting {
 
 /// A task that waits.
 struct Waiter {
-    task: Runnable<Label>,
+    task: Runnable<Task>,
     number: u64,
     since: Instant,
 }
@@ -148,7 +168,7 @@ impl Queue {
         &self.drainers
     }
 
-    pub(super) fn push(&mut self, task: Runnable<Label>, now: Instant) {
+    pub(super) fn push(&mut self, task: Runnable<Task>, now: Instant) {
         let lane = match task.metadata().lane {
             Lane::Engine => &mut self.engine,
             Lane::Work => &mut self.work,
@@ -163,7 +183,7 @@ impl Queue {
 
     /// The task that came first; but turns that have waited for long go before activities, unless these have waited
     /// much longer: turns that never end must not starve them.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Label>> {
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Task>> {
         if self.closed {
             return None;
         }
@@ -209,8 +229,13 @@ impl Queue {
     pub(super) fn stuck(&self) -> Vec<String> {
         let now = Instant::now();
         let stuck = self.drainers.iter().filter(|drainer| drainer.is_stuck(now));
-        let labels = stuck.filter_map(|drainer| drainer.label());
-        labels.map(|label| label.what.to_string()).collect()
+        let tasks = stuck.filter_map(|drainer| drainer.task());
+        tasks.map(|task| task.to_string()).collect()
+    }
+
+    pub(super) fn is_stuck_at(&self, kind: &str, subject: &str, limit: Duration) -> bool {
+        let is_it = |drainer: &Arc<Drainer>| drainer.has_polled(kind, subject, limit);
+        self.drainers.iter().any(is_it)
     }
 
     pub(super) fn enlist(&mut self) -> Arc<Drainer> {
@@ -238,7 +263,7 @@ impl Queue {
     }
 
     /// What waits in a closed queue, to be dropped; once nothing does, the queue is sealed.
-    pub(super) fn take_left(&mut self) -> Vec<Runnable<Label>> {
+    pub(super) fn take_left(&mut self) -> Vec<Runnable<Task>> {
         let left: Vec<_> = self.engine.drain(..).chain(self.work.drain(..)).collect();
         self.sealed = left.is_empty();
         left.into_iter().map(|waiter| waiter.task).collect()
@@ -250,10 +275,10 @@ mod tests {
     use super::*;
 
     /// A task that says which one it is.
-    fn task(lane: Lane) -> Runnable<Label> {
-        let what = "a task".into();
+    fn task(lane: Lane) -> Runnable<Task> {
+        let metadata = Task::of(lane, "a task", "of a test".into());
         let (task, handle) = async_task::Builder::new()
-            .metadata(Label { lane, what })
+            .metadata(metadata)
             .spawn(|_| std::future::pending::<()>(), |_| {});
         handle.detach();
         task

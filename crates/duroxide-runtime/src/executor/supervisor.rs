@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::queue::STUCK;
-use super::{Label, Lane, Shared};
+use super::{Lane, Shared, Task};
 
 /// A task that is polled longer than this is named in a warning.
 const SLOW: Duration = Duration::from_secs(1);
@@ -76,23 +76,25 @@ impl Supervisor {
     fn nobody_works(&self) -> bool {
         self.shared.call_help();
         let drainers = self.shared.queue().drainers().to_vec();
-        for label in drainers.iter().filter_map(|drainer| drainer.overdue(SLOW)) {
-            complain(&label);
+        for drainer in &drainers {
+            if let Some(task) = drainer.overdue(SLOW) {
+                complain(&task);
+            }
+            drainer.enforce_forfeit();
         }
         drainers.is_empty()
     }
 }
 
-fn complain(label: &Label) {
-    let what = &label.what;
-    match label.lane {
+fn complain(task: &Task) {
+    match task.lane {
         Lane::Engine => tracing::warn!(
             target: "duroxide::runtime",
-            "{what}: a turn has been running for long: orchestration code must not block; do slow work in activities"
+            "{task} has been running for long: orchestration code must not block; do slow work in activities"
         ),
         Lane::Work => tracing::warn!(
             target: "duroxide::runtime",
-            "{what} has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
+            "{task} has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
         ),
     }
 }

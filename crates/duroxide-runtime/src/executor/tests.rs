@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Executor, Lane};
+use super::{Executor, Lane, Task};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -78,15 +78,19 @@ fn a_future_that_blocks_its_thread_holds_up_no_other_of_any_kind() {
             let (begun, has_begun) = tokio::sync::oneshot::channel();
             let (free, freed) = mpsc::channel();
             let (ended, end) = tokio::sync::oneshot::channel();
-            world.executor.spawn(blocks, "a task", async move {
-                let _ = begun.send(());
-                let _ = ended.send(freed.recv_timeout(PATIENCE).is_ok());
-            });
+            world
+                .executor
+                .spawn(Task::of(blocks, "a task", "".into()), async move {
+                    let _ = begun.send(());
+                    let _ = ended.send(freed.recv_timeout(PATIENCE).is_ok());
+                });
             runtime.block_on(async {
                 has_begun.await.unwrap();
-                world.executor.spawn(frees, "a task", async move {
-                    let _ = free.send(());
-                });
+                world
+                    .executor
+                    .spawn(Task::of(frees, "a task", "".into()), async move {
+                        let _ = free.send(());
+                    });
                 assert!(end.await.unwrap(), "{frees:?} ran while {blocks:?} blocked");
                 world.shut_down().await;
             });
@@ -102,9 +106,11 @@ fn more_blocking_futures_than_processors_hold_up_nobody() {
     for _ in 0..24 {
         let all = Arc::clone(&all);
         // Each blocks until every other one runs.
-        world.executor.spawn(Lane::Work, "a task", async move {
-            all.wait();
-        });
+        world
+            .executor
+            .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                all.wait();
+            });
     }
     world.tasks.close();
     let ended = async { tokio::time::timeout(PATIENCE, world.tasks.wait()).await };
@@ -120,14 +126,16 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             let (begun, has_begun) = mpsc::channel();
             for n in 0..8 {
                 let (held, begun) = (Arc::clone(&store), begun.clone());
-                world.executor.spawn(Lane::Work, "a task", async move {
-                    let _held = held;
-                    let _ = begun.send(());
-                    match n % 2 {
-                        0 => pending::<()>().await,
-                        _ => tokio::time::sleep(PATIENCE).await,
-                    }
-                });
+                world
+                    .executor
+                    .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                        let _held = held;
+                        let _ = begun.send(());
+                        match n % 2 {
+                            0 => pending::<()>().await,
+                            _ => tokio::time::sleep(PATIENCE).await,
+                        }
+                    });
             }
             for _ in 0..8 {
                 has_begun.recv_timeout(PATIENCE).unwrap();
@@ -137,9 +145,11 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             assert!(world.tasks.is_empty() && world.keepers.is_empty());
             // Whoever still has the executor may use it; nothing comes of it.
             let held = Arc::clone(&store);
-            world.executor.spawn(Lane::Engine, "a task", async move {
-                drop(held);
-            });
+            world
+                .executor
+                .spawn(Task::of(Lane::Engine, "a task", "".into()), async move {
+                    drop(held);
+                });
             assert_eq!(Arc::strong_count(&store), 1);
         }
     });
@@ -176,16 +186,17 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
             let registry = Registry::default();
             let (begun, has_begun) = mpsc::channel();
             let (ringer, rings) = (Ringer(Arc::clone(&registry)), begun.clone());
-            world.executor.spawn(Lane::Work, "a task", async move {
-                let _ringer = ringer;
-                let _ = rings.send(());
-                pending::<()>().await;
-            });
+            world
+                .executor
+                .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                    let _ringer = ringer;
+                    let _ = rings.send(());
+                    pending::<()>().await;
+                });
             has_begun.recv_timeout(PATIENCE).unwrap();
             let registered = Registered(registry);
             world.executor.spawn(
-                Lane::Work,
-                "a task",
+                Task::of(Lane::Work, "a task", "".into()),
                 poll_fn(move |cx| {
                     *registered.0.lock().unwrap() = Some(cx.waker().clone());
                     let _ = begun.send(());
@@ -207,8 +218,7 @@ fn a_waker_called_after_the_end_does_nothing() {
         let kept = Arc::new(Mutex::new(None::<Waker>));
         let (keep, (begun, has_begun)) = (Arc::clone(&kept), mpsc::channel());
         world.executor.spawn(
-            Lane::Work,
-            "a task",
+            Task::of(Lane::Work, "a task", "".into()),
             poll_fn(move |cx| {
                 *keep.lock().unwrap() = Some(cx.waker().clone());
                 let _ = begun.send(());
@@ -239,12 +249,14 @@ fn a_destructor_that_panics_reaches_neither_the_others_nor_whoever_drops_the_asy
         let (begun, has_begun) = mpsc::channel();
         for n in 0..4 {
             let (held, begun) = (Arc::clone(&store), begun.clone());
-            world.executor.spawn(Lane::Work, "a task", async move {
-                let _held = held;
-                let _bad = (n == 1).then(|| Bad);
-                let _ = begun.send(());
-                pending::<()>().await;
-            });
+            world
+                .executor
+                .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                    let _held = held;
+                    let _bad = (n == 1).then(|| Bad);
+                    let _ = begun.send(());
+                    pending::<()>().await;
+                });
         }
         for _ in 0..4 {
             has_begun.recv_timeout(PATIENCE).unwrap();
@@ -260,12 +272,14 @@ fn a_shutdown_leaves_no_task_and_no_drainer() {
         let world = World::on(&runtime);
         for n in 0..32 {
             let lane = if n % 2 == 0 { Lane::Engine } else { Lane::Work };
-            world.executor.spawn(lane, "a task", async move {
-                tokio::task::yield_now().await;
-                if n % 3 == 0 {
-                    pending::<()>().await;
-                }
-            });
+            world
+                .executor
+                .spawn(Task::of(lane, "a task", "".into()), async move {
+                    tokio::task::yield_now().await;
+                    if n % 3 == 0 {
+                        pending::<()>().await;
+                    }
+                });
         }
         runtime.block_on(world.shut_down());
         let shared = &world.executor.shared;

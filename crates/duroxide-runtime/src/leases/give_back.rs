@@ -1,16 +1,22 @@
 //! Giving back the leases of work that nobody finished. In: leases dropped at shutdown or by a panic. Out: claims that
 //! another node can take at once, without an attempt counted against them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::Provider;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Leased;
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// A call that takes longer than this is given up; the lease then runs out by itself.
+const LONGEST_CALL: Duration = Duration::from_secs(5);
 
 /// A lease whose work was dropped.
 #[derive(Debug)]
@@ -31,18 +37,25 @@ impl Returns {
         Self { unfinished }
     }
 
-    /// Gives back what is dropped; once `last` has fired, what was dropped before it, and ends.
-    pub(crate) async fn give_back(mut self, store: &dyn Provider, last: CancellationToken) {
+    /// Gives back what is dropped, side by side; once `last` has fired, what was dropped before it, and ends.
+    pub(crate) async fn give_back(mut self, store: Arc<dyn Provider>, last: CancellationToken) {
+        let mut calls = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
                 unfinished = self.unfinished.recv() => match unfinished {
-                    Some(unfinished) => unfinished.give_back(store).await,
-                    None => return,
+                    Some(unfinished) => {
+                        let store = Arc::clone(&store);
+                        let call = async move { unfinished.give_back(store.as_ref()).await };
+                        calls.spawn(timeout(LONGEST_CALL, call));
+                    }
+                    None => break,
                 },
-                () = last.cancelled() => return,
+                Some(_done) = calls.join_next() => {}
+                () = last.cancelled() => break,
             }
         }
+        while calls.join_next().await.is_some() {}
     }
 }
 

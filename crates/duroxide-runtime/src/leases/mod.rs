@@ -79,11 +79,17 @@ pub(crate) struct Held {
     id: u64,
     leased: Leased,
     token: String,
+    subject: Arc<str>,
     lost: CancellationToken,
     has_ended: bool,
 }
 
 impl Held {
+    /// What the lease is for: an instance, or an activity of it.
+    pub(crate) fn subject(&self) -> &Arc<str> {
+        &self.subject
+    }
+
     /// The proof of the lease.
     pub(crate) fn token(&self) -> &str {
         &self.token
@@ -133,10 +139,17 @@ impl Leases {
     }
 
     /// Keeps a lease that was claimed just now.
-    pub(crate) fn hold(self: &Arc<Self>, leased: Leased, token: &str, terms: Terms) -> Held {
+    pub(crate) fn hold(
+        self: &Arc<Self>,
+        leased: Leased,
+        token: &str,
+        subject: Arc<str>,
+        terms: Terms,
+    ) -> Held {
         let now = Instant::now();
         let lost = CancellationToken::new();
-        let renew_at = now + terms.interval;
+        // The answer to the claim may have been late: the first renewal does not count on the whole lease.
+        let renew_at = now + terms.interval.min(terms.timeout / 2);
         let mut book = self.book();
         let id = book.next;
         book.next += 1;
@@ -163,6 +176,7 @@ impl Leases {
             id,
             leased,
             token: token.to_owned(),
+            subject,
             lost,
             has_ended: false,
         }

@@ -3,11 +3,17 @@
 
 use super::commit::{Attempt, give_back};
 use super::plan::ExecutionRef;
-use crate::engine::{BlockedInstance, Engine};
+use crate::engine::{BlockCause, BlockedInstance, Engine};
 use crate::leases::Held;
 
 /// Leaves an instance as it is, to be tried again later.
-pub(super) async fn block(engine: &Engine, lease: Held, of: &ExecutionRef, report: String) {
+pub(super) async fn block(
+    engine: &Engine,
+    lease: Held,
+    of: &ExecutionRef,
+    cause: BlockCause,
+    report: String,
+) {
     tracing::error!(
         target: "duroxide::runtime",
         instance_id = %of.instance,
@@ -23,6 +29,6 @@ pub(super) async fn block(engine: &Engine, lease: Held, of: &ExecutionRef, repor
         attempts: 0,
     };
     let backoff = &engine.options.unregistered_backoff;
-    let delay = engine.blocked.insert(blocked, backoff);
+    let delay = engine.blocked.insert(blocked, cause, backoff);
     give_back(engine, lease, Some(delay), Attempt::Uncounted).await;
 }

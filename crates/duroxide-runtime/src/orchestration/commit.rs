@@ -7,7 +7,7 @@ use std::time::Duration;
 use duroxide_core::provider::ProviderError;
 use tokio::time::Instant;
 
-use super::plan::TurnCommit;
+use super::plan::{TurnCommit, Whose};
 use crate::engine::Engine;
 use crate::leases::Held;
 
@@ -22,6 +22,8 @@ pub(super) enum Committed {
     Yes,
     /// Nothing was written here: the store was away, or another node took over. The turn runs again from the record.
     No,
+    /// A try may have taken effect though the store answered with an error: the lease is gone since then.
+    Unknown,
     /// The store refuses this write for good. The lease is still held.
     Refused(ProviderError, Held),
 }
@@ -29,10 +31,11 @@ pub(super) enum Committed {
 /// Writes a turn of an instance.
 pub(super) async fn commit(
     engine: &Engine,
-    instance: &str,
+    whose: Whose<'_>,
     lease: Held,
     commit: TurnCommit,
 ) -> Committed {
+    let instance = whose.instance;
     let give_up = Instant::now() + engine.options.orchestrator_lock_timeout;
     let mut pause = FIRST_PAUSE;
     let mut was_away = false;
@@ -41,7 +44,7 @@ pub(super) async fn commit(
             Ok(()) => {
                 lease.end();
                 engine.excuses.remove(instance);
-                after(engine, &commit);
+                after(engine, whose, &commit);
                 return Committed::Yes;
             }
             Err(error) => error,
@@ -51,6 +54,7 @@ pub(super) async fn commit(
             lease.end();
             if was_away {
                 engine.excuses.add(instance);
+                return Committed::Unknown;
             }
             return Committed::No;
         }
@@ -60,9 +64,7 @@ pub(super) async fn commit(
         }
         if Instant::now() + pause > give_up {
             tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-            if !give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await {
-                engine.excuses.add(instance);
-            }
+            give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await;
             return Committed::No;
         }
         tokio::time::sleep(pause).await;
@@ -86,7 +88,7 @@ async fn write(engine: &Engine, lock_token: &str, commit: TurnCommit) -> Result<
 }
 
 /// Tells this process what the commit changed: cancelled activities at once, and dispatchers that pause.
-fn after(engine: &Engine, commit: &TurnCommit) {
+fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     if let Some(activity) = commit.cancelled.first() {
         tracing::debug!(
             target: "duroxide::runtime",
@@ -97,7 +99,7 @@ fn after(engine: &Engine, commit: &TurnCommit) {
         );
     }
     for activity in &commit.cancelled {
-        engine.running.cancel(activity);
+        engine.running.cancel(activity, whose.life);
     }
     if !commit.to_workers.is_empty() {
         engine.work_ready.notify_one();
@@ -114,20 +116,22 @@ pub(super) enum Attempt {
     Uncounted,
 }
 
-/// Gives a claim back; whether the store took it. If not, the lease runs out by itself.
+/// Gives a claim back. If that fails too, the lease runs out by itself, and an attempt that was not to count is excused.
 pub(super) async fn give_back(
     engine: &Engine,
     lease: Held,
     delay: Option<Duration>,
     attempt: Attempt,
-) -> bool {
+) {
     let given_back = engine
         .store
         .abandon_orchestration_item(lease.token(), delay, attempt == Attempt::Uncounted)
         .await;
-    lease.end();
-    if let Err(error) = &given_back {
+    if let Err(error) = given_back {
         tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
+        if attempt == Attempt::Uncounted {
+            engine.excuses.add(lease.subject());
+        }
     }
-    given_back.is_ok()
+    lease.end();
 }

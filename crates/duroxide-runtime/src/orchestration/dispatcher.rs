@@ -5,10 +5,10 @@ use std::sync::Arc;
 use duroxide_core::provider::{ClaimedTurn, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
-use super::turn::{self, OpenedTurn};
+use super::turn::{self, OpenedTurn, TURN};
 use super::without_code::CANCEL_WITHOUT_CODE_AFTER;
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
-use crate::executor::Lane;
+use crate::executor::{Forfeit, Lane, Task};
 
 struct Turns {
     engine: Arc<Engine>,
@@ -76,12 +76,13 @@ impl Claiming for Turns {
 }
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, turn: OpenedTurn) {
-    let task = Arc::clone(engine);
-    let label = turn.describe();
-    let future = async move {
-        let worker_id = format!("orch-{}-{}", slot.number, task.runtime_id);
-        turn::run(&task, turn, &worker_id).await;
-        drop(slot);
-    };
-    engine.executor.spawn(Lane::Engine, label, future);
+    let shared = Arc::clone(engine);
+    let worker_id = format!("orch-{}-{}", slot.number, engine.runtime_id);
+    // Code that never returns keeps its thread, but not the slot.
+    let forfeit = Forfeit::new(engine.options.turn_duration_max, slot);
+    let task = Task::of(Lane::Engine, TURN, turn.subject()).forfeits(Arc::clone(&forfeit));
+    engine.executor.spawn(task, async move {
+        turn::run(&shared, turn, &worker_id).await;
+        forfeit.release();
+    });
 }

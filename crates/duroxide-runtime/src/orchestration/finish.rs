@@ -15,7 +15,7 @@ use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, note_asides, started_children};
 
 use super::claim::{ClaimInHand, REST};
-use crate::engine::{Engine, Kept};
+use crate::engine::{BlockCause, Engine, Kept};
 use crate::options::OnDivergence;
 
 /// Where a turn started from.
@@ -68,8 +68,8 @@ pub(super) async fn run(
     match drive(engine, seed, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
-            Decision::Block(report) => {
-                Box::pin(cannot_run(engine, claim, run, report, cancel)).await;
+            Decision::Block(cause, report) => {
+                Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
             }
             Decision::RunAgain(panic) => {
                 Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
@@ -88,7 +88,7 @@ pub(super) async fn run(
 /// What becomes of a turn that ran.
 enum Decision {
     Commit,
-    Block(String),
+    Block(BlockCause, String),
     RunAgain(ErrorDetails),
 }
 
@@ -102,7 +102,11 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
                 .is_some_and(FailedBy::is_cured_by_other_code)
                 && options.on_divergence == OnDivergence::Block =>
         {
-            Decision::Block(details.display_message())
+            let cause = match driven.turn.failed_by {
+                Some(FailedBy::NotDurable) => BlockCause::ThisCode,
+                _ => BlockCause::MayPass,
+            };
+            Decision::Block(cause, details.display_message())
         }
         Outcome::Failed { details }
             if is_panic(details) && claim.attempt <= options.orchestration_panic_retries =>
@@ -129,7 +133,7 @@ async fn finish(
     let asides = std::mem::take(&mut turn.notes);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
     let mut writes = plan(&run.of, turn);
-    writes.to_orchestrators.extend(run.refusals);
+    writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(late_answers);
     let children = started_children(&writes);
     let begun = run
@@ -144,7 +148,7 @@ async fn finish(
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
-    match commit(engine, &run.of.instance, claim.lease, writes).await {
+    match commit(engine, run.of.whose(), claim.lease, writes).await {
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
@@ -163,11 +167,14 @@ async fn finish(
             }
         }
         Committed::No => counted.take_back(engine),
+        // Its end may be recorded; the next turn of it would count it again otherwise.
+        Committed::Unknown => {}
         Committed::Refused(error, lease) => {
             counted.take_back(engine);
             let refused = Refused {
                 of: run.of,
                 source: run.source,
+                refusals: run.refusals,
                 begun,
                 cancel,
             };
@@ -181,6 +188,7 @@ async fn finish(
 struct Refused {
     of: ExecutionRef,
     source: Source,
+    refusals: Vec<WorkItem>,
     /// The start of the execution, if it begins with this turn.
     begun: Option<Event>,
     cancel: Option<CancelRequest>,
@@ -202,12 +210,13 @@ impl Refused {
                     beginning: self.begun,
                     base: source.recorded().to_vec(),
                     undecodable: false,
+                    refusals: self.refusals,
                 };
                 forced::end_at(engine, claim, point, &request.into_end()).await;
             }
             (_, None) => {
                 let report = format!("the store refuses the turn: {error}");
-                block(engine, claim.lease, &of, report).await;
+                block(engine, claim.lease, &of, BlockCause::MayPass, report).await;
             }
         }
     }
@@ -221,7 +230,8 @@ async fn diverged(
     cancel: Option<CancelRequest>,
 ) {
     if engine.options.on_divergence == OnDivergence::Block {
-        cannot_run(engine, claim, run, divergence.to_string(), cancel).await;
+        let why = (BlockCause::MayPass, divergence.to_string());
+        cannot_run(engine, claim, run, why, cancel).await;
         return;
     }
     let point = FailurePoint {
@@ -229,6 +239,7 @@ async fn diverged(
         of: run.of,
         beginning: None,
         undecodable: false,
+        refusals: run.refusals,
     };
     let how = ForcedEnd::Fail(divergence.to_details());
     forced::end_at(engine, claim, point, &how).await;
@@ -239,7 +250,7 @@ async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     run: TurnRun,
-    report: String,
+    (cause, report): (BlockCause, String),
     cancel: Option<CancelRequest>,
 ) {
     match (cancel, run.source) {
@@ -249,16 +260,17 @@ async fn cannot_run(
                 beginning: None,
                 base: history.to_vec(),
                 undecodable: false,
+                refusals: run.refusals,
             };
             forced::end_at(engine, claim, point, &request.into_end()).await;
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
-        (_, Source::Memory { .. }) => {
+        (cancel, Source::Memory { .. }) if cancel.is_some() || cause == BlockCause::MayPass => {
             give_back(engine, claim.lease, None, Attempt::Uncounted).await;
         }
-        (_, Source::Beginning | Source::Record(_)) => {
+        _ => {
             let report = format!("its code does not fit its history: {report}");
-            block(engine, claim.lease, &run.of, report).await;
+            block(engine, claim.lease, &run.of, cause, report).await;
         }
     }
 }

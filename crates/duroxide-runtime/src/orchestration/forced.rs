@@ -1,7 +1,7 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
-use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::provider::{OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
     ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
 };
@@ -13,10 +13,10 @@ use duroxide_core::{
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, Committed, commit, give_back};
-use super::plan::{ExecutionRef, TurnCommit, plan};
+use super::plan::{ExecutionRef, TurnCommit, Whose, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
-use crate::engine::Engine;
+use crate::engine::{BlockCause, Engine};
 
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
 /// be there.
@@ -78,6 +78,8 @@ pub(super) struct FailurePoint {
     pub(super) base: Vec<Event>,
     /// The history does not decode; `base` is empty.
     pub(super) undecodable: bool,
+    /// Answers to starts that came too late, which somebody waits for.
+    pub(super) refusals: Vec<WorkItem>,
 }
 
 /// Ends the claimed instance, wherever it stands.
@@ -102,21 +104,37 @@ pub(super) async fn end(
     }
     let standing = Standing::of(&item.history);
     if standing == Standing::Ended {
-        // Nothing can be ended any more; the messages are consumed.
+        // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
+        let parent = ParentLink::recorded_in(&item.history);
+        let mut writes = TurnCommit::nothing(item.execution_id);
+        writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
         let _consumed = commit(
             engine,
-            &item.instance,
+            Whose {
+                instance: &item.instance,
+                life: claim.incarnation,
+            },
             claim.lease,
-            TurnCommit::nothing(item.execution_id),
+            writes,
         )
         .await;
         return;
     }
     let parent = match &item.history_error {
-        Some(_) => parent_from_store(engine, &item.instance).await,
         None => ParentLink::recorded_in(&item.history),
+        Some(_) => match parent_from_store(engine, &item.instance).await {
+            Ok(parent) => parent,
+            Err(error) => {
+                // Ended now, it would leave its parent waiting for ever.
+                tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the parent of an instance that is to be ended could not be read");
+                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                return;
+            }
+        },
     };
-    let point = locate_failure(item, standing, parent, engine.clock.now_ms());
+    let life = claim.incarnation;
+    let mut point = locate_failure(item, standing, parent, engine.clock.now_ms());
+    point.of.life = life;
     end_at(engine, claim, point, &how).await;
 }
 
@@ -140,7 +158,9 @@ pub(super) async fn end_at(
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
-        lease = match commit(engine, &of.instance, lease, plan(of, turn)).await {
+        let mut writes = plan(of, turn);
+        writes.to_orchestrators.extend(point.refusals.clone());
+        lease = match commit(engine, of.whose(), lease, writes).await {
             Committed::Yes => {
                 report.note(engine, of, first.as_ref(), &outcome);
                 engine.blocked.remove(&of.instance);
@@ -150,6 +170,7 @@ pub(super) async fn end_at(
                 counted.take_back(engine);
                 return;
             }
+            Committed::Unknown => return,
             Committed::Refused(error, lease) => {
                 counted.take_back(engine);
                 refusal = error.to_string();
@@ -161,7 +182,7 @@ pub(super) async fn end_at(
         }
     }
     let report = format!("the store refuses to record its end: {refusal}");
-    block(engine, lease, of, report).await;
+    block(engine, lease, of, BlockCause::MayPass, report).await;
 }
 
 impl FailurePoint {
@@ -207,12 +228,15 @@ fn locate_failure(
 ) -> FailurePoint {
     let undecodable = item.history_error.is_some();
     if standing == Standing::Running || undecodable {
+        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
         return FailurePoint {
+            refusals: batch.refusals,
             of: ExecutionRef {
                 instance: item.instance,
                 execution_id: item.execution_id,
                 name: item.orchestration_name,
                 parent,
+                life: None,
             },
             beginning: None,
             base: item.history,
@@ -250,20 +274,33 @@ fn locate_failure(
             execution_id,
             name,
             parent,
+            life: None,
         },
         beginning: Some(start),
         base: Vec::new(),
         undecodable: false,
+        refusals: batch.refusals,
     }
 }
 
 /// Who awaits an instance whose own history cannot be read: the store knows the parent, and the parent's history knows
 /// where it scheduled the child.
-async fn parent_from_store(engine: &Engine, instance: &str) -> Option<ParentLink> {
-    let admin = engine.store.as_management_capability()?;
-    let parent = admin.get_parent_id(instance).await.ok()??;
-    let history = engine.store.read(&parent).await.ok()?;
-    history.iter().rev().find_map(|event| match &event.kind {
+async fn parent_from_store(
+    engine: &Engine,
+    instance: &str,
+) -> Result<Option<ParentLink>, ProviderError> {
+    let Some(admin) = engine.store.as_management_capability() else {
+        return Ok(None);
+    };
+    let parent = match admin.get_parent_id(instance).await {
+        Ok(Some(parent)) => parent,
+        Ok(None) => return Ok(None),
+        Err(error) if error.is_retryable() => return Err(error),
+        // The store has no row of it, or none that can be read: nobody is known to wait.
+        Err(_) => return Ok(None),
+    };
+    let history = engine.store.read(&parent).await?;
+    let link = history.iter().rev().find_map(|event| match &event.kind {
         EventKind::SubOrchestrationScheduled {
             instance: child, ..
         } if build_child_instance_id(&parent, child) == instance => Some(ParentLink {
@@ -272,5 +309,6 @@ async fn parent_from_store(engine: &Engine, instance: &str) -> Option<ParentLink
             execution_id: Some(event.execution_id.max(INITIAL_EXECUTION_ID)),
         }),
         _ => None,
-    })
+    });
+    Ok(link)
 }

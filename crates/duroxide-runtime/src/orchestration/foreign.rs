@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use duroxide_core::replay::Execution;
 
 use crate::engine::Engine;
-use crate::executor::Lane;
+use crate::executor::Task;
 
 /// Gives an execution a turn as soon as something foreign reaches it: nothing that is recorded would.
 pub(super) fn watch(engine: &Arc<Engine>, execution: &Execution) {
@@ -16,8 +16,8 @@ pub(super) fn watch(engine: &Arc<Engine>, execution: &Execution) {
             return;
         };
         let (store, nudge) = (Arc::clone(&engine.store), nudge.clone());
-        let label = "a notice of something foreign";
-        engine.executor.spawn(Lane::Engine, label, async move {
+        let task = Task::engine("a notice of something foreign");
+        engine.executor.spawn(task, async move {
             if let Err(error) = store.enqueue_for_orchestrator(nudge, None).await {
                 tracing::warn!(target: "duroxide::runtime", %error, "an orchestration that waits for something not durable gets no turn now; its next one will fail");
             }

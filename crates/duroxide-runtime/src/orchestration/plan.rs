@@ -1,6 +1,6 @@
 //! From what a turn decided to what is written. Pure: a turn in, one commit out.
 
-use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
+use duroxide_core::provider::{ExecutionMetadata, Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::{Outcome, ParentLink, Turn};
 use duroxide_core::{
     Action, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id,
@@ -25,6 +25,24 @@ pub(super) struct ExecutionRef {
     pub(super) execution_id: u64,
     pub(super) name: String,
     pub(super) parent: Option<ParentLink>,
+    /// The life of the instance, if the store tells lives apart.
+    pub(super) life: Option<Incarnation>,
+}
+
+/// An instance and its life.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whose<'a> {
+    pub(super) instance: &'a str,
+    pub(super) life: Option<Incarnation>,
+}
+
+impl ExecutionRef {
+    pub(super) fn whose(&self) -> Whose<'_> {
+        Whose {
+            instance: &self.instance,
+            life: self.life,
+        }
+    }
 }
 
 /// The commit of a turn.

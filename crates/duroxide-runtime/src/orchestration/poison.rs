@@ -7,23 +7,32 @@ use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 use super::sort::Standing;
 use crate::engine::Engine;
 
-/// Dead-letters the messages that were tried too often, if the instance survives their loss. True if the turn can go
-/// on without them.
+/// What became of messages that were tried too often.
+pub(super) enum Isolated {
+    /// They are dead letters, and the turn goes on without them.
+    Yes,
+    /// The instance cannot go on without them.
+    No,
+    /// The store did not say; the turn runs again.
+    StoreAway,
+}
+
+/// Dead-letters the messages that were tried too often, if the instance survives their loss.
 pub(super) async fn isolate(
     engine: &Engine,
     lock_token: &str,
     item: &mut OrchestrationItem,
     message_attempts: &[u32],
-) -> bool {
+) -> Isolated {
     let max = engine.options.max_attempts;
     if message_attempts.len() != item.messages.len() || item.history_error.is_some() {
-        return false;
+        return Isolated::No;
     }
     let over: Vec<usize> = (0..item.messages.len())
         .filter(|place| message_attempts[*place] > max)
         .collect();
     if over.is_empty() || !over.iter().all(|p| is_expendable(&item.messages[*p])) {
-        return false;
+        return Isolated::No;
     }
     let reason = format!("tried more than {max} times");
     match engine
@@ -32,10 +41,10 @@ pub(super) async fn isolate(
         .await
     {
         Ok(true) => {}
-        Ok(false) => return false,
+        Ok(false) => return Isolated::No,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime", %error, "dead-lettering a poisoned message failed");
-            return false;
+            return Isolated::StoreAway;
         }
     }
     for place in over.into_iter().rev() {
@@ -48,7 +57,7 @@ pub(super) async fn isolate(
             "a message was tried too often and became a dead letter"
         );
     }
-    true
+    Isolated::Yes
 }
 
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.

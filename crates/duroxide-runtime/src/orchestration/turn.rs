@@ -14,14 +14,18 @@ use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::Seed;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, ForcedEnd};
-use super::plan::{ExecutionRef, TurnCommit};
+use super::plan::{ExecutionRef, TurnCommit, Whose};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
 
-use super::{poison, without_code};
-use crate::engine::{Engine, Kept, OpenTurn};
+use super::poison::{self, Isolated};
+use super::without_code;
+use crate::engine::{BlockCause, Engine, Kept, OpenTurn};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::{OnDivergence, OnUnregistered, renewal_interval};
+
+/// What a turn is called in reports.
+pub(super) const TURN: &str = "a turn of";
 
 /// A claimed turn whose lease is kept from now on, with what memory holds of its instance.
 pub(super) struct OpenedTurn {
@@ -41,21 +45,20 @@ impl OpenedTurn {
             renew_for: Some(options.turn_duration_max),
         };
         let (memory, kept) = engine.sticky.open(&claimed.item.instance);
+        let subject = Arc::from(claimed.item.instance.as_str());
         Self {
-            lease: engine.leases.hold(Leased::Turn, &claimed.lock_token, terms),
+            lease: engine
+                .leases
+                .hold(Leased::Turn, &claimed.lock_token, subject, terms),
             memory,
             kept,
             claimed,
         }
     }
 
-    /// The instance and its handler, for a report about a turn that takes long.
-    pub(super) fn describe(&self) -> String {
-        let item = &self.claimed.item;
-        format!(
-            "instance {} ({}, execution {})",
-            item.instance, item.orchestration_name, item.execution_id
-        )
+    /// The instance, for a report about a turn that takes long.
+    pub(super) fn subject(&self) -> Arc<str> {
+        Arc::clone(self.lease.subject())
     }
 }
 
@@ -101,6 +104,18 @@ async fn process(
         history,
         ..
     } = claimed;
+    let options = &engine.options;
+    let limit = options
+        .orchestrator_lock_timeout
+        .min(options.turn_duration_max);
+    if claim.attempt > 1 && engine.executor.is_stuck_at(TURN, &item.instance, limit) {
+        // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
+        // code that never returns becomes poison without taking thread after thread.
+        if claim.attempt <= engine.options.max_attempts {
+            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+            return;
+        }
+    }
     if !is_replayable(engine, &item.history) {
         tracing::warn!(
             target: "duroxide::runtime",
@@ -119,12 +134,22 @@ async fn process(
         }
         // Without its code no message of it is at fault.
         let token = claim.lease.token();
-        if missing.is_some() || !poison::isolate(engine, token, &mut item, &message_attempts).await
-        {
-            let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
-            let how = ForcedEnd::Fail(details);
-            Box::pin(forced::end(engine, claim, item, how)).await;
-            return;
+        let isolated = match missing {
+            Some(_) => Isolated::No,
+            None => poison::isolate(engine, token, &mut item, &message_attempts).await,
+        };
+        match isolated {
+            Isolated::Yes => {}
+            Isolated::No => {
+                let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
+                let how = ForcedEnd::Fail(details);
+                Box::pin(forced::end(engine, claim, item, how)).await;
+                return;
+            }
+            Isolated::StoreAway => {
+                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                return;
+            }
         }
     }
     if item.history_error.is_some() {
@@ -199,8 +224,25 @@ impl ClaimInHand<'_> {
             execution_id: item.execution_id,
             name: item.orchestration_name,
             parent: None,
+            life: self.incarnation,
         };
-        block(engine, self.lease, &of, report).await;
+        block(engine, self.lease, &of, BlockCause::MayPass, report).await;
+    }
+
+    /// An execution that this code cannot run, as an earlier turn of it showed.
+    async fn still_blocked(self, engine: &Engine, item: OrchestrationItem, report: String) {
+        if let Some(request) = CancelRequest::among(&item.messages) {
+            forced::end(engine, self, item, request.into_end()).await;
+            return;
+        }
+        let of = ExecutionRef {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name: item.orchestration_name,
+            parent: None,
+            life: self.incarnation,
+        };
+        block(engine, self.lease, &of, BlockCause::ThisCode, report).await;
     }
 
     /// Goes on with an orchestration that was kept in memory.
@@ -213,6 +255,7 @@ impl ClaimInHand<'_> {
                 execution_id: kept.execution.execution_id(),
                 name: kept.execution.name().to_owned(),
                 parent,
+                life: self.incarnation,
             },
             first: None,
             source: Source::Memory { bytes: kept.bytes },
@@ -263,8 +306,12 @@ impl ClaimInHand<'_> {
         );
         let mut writes = TurnCommit::nothing(item.execution_id);
         writes.to_orchestrators = batch.refusals;
+        let whose = Whose {
+            instance: &item.instance,
+            life: self.incarnation,
+        };
         if matches!(
-            commit(engine, &item.instance, self.lease, writes).await,
+            commit(engine, whose, self.lease, writes).await,
             Committed::Yes
         ) {
             for _ in &batch.messages {
@@ -306,6 +353,7 @@ impl ClaimInHand<'_> {
                 execution_id: beginning.execution_id,
                 name: beginning.name.clone(),
                 parent: beginning.parent.clone(),
+                life: self.incarnation,
             },
             first: Some(FirstTurn::of(beginning.continues)),
             source: Source::Beginning,
@@ -340,6 +388,13 @@ impl ClaimInHand<'_> {
             Box::pin(without_code::handle(engine, self, item, &name)).await;
             return;
         };
+        if let Some(report) = engine
+            .blocked
+            .by_this_code(&item.instance, item.execution_id)
+        {
+            Box::pin(self.still_blocked(engine, item, report)).await;
+            return;
+        }
         let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
         let history: Arc<[Event]> = Arc::from(item.history);
         let run = TurnRun {
@@ -348,6 +403,7 @@ impl ClaimInHand<'_> {
                 execution_id: item.execution_id,
                 name,
                 parent,
+                life: self.incarnation,
             },
             first: None,
             source: Source::Record(Arc::clone(&history)),

@@ -22,7 +22,6 @@ pub(crate) async fn poll(engine: Arc<Engine>) {
     let mut before = Duration::ZERO;
     loop {
         let began = Instant::now();
-        engine.sticky.sweep();
         tokio::select! {
             biased;
             () = engine.stop.cancelled() => return,

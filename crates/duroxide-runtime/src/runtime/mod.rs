@@ -19,7 +19,7 @@ use crate::engine::{
     BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
     RunningActivities, StickyCache, StickyLimits,
 };
-use crate::executor::{Executor, Lane};
+use crate::executor::{Executor, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
@@ -211,7 +211,10 @@ impl Runtime {
         }
         engine.settled.cancel();
         engine.waits(engine.keepers.wait(), ABORT_GRACE).await;
-        engine.sticky.clear();
+        // This runs destructors of authors, which may block.
+        let sticky = Arc::clone(&engine.sticky);
+        engine.executor.run_aside(move || sticky.clear());
+        engine.waits(engine.tasks.wait(), ABORT_GRACE).await;
     }
 
     /// What runs under an instance id, by its current execution; `None` if it is unknown or the store cannot tell.
@@ -312,21 +315,34 @@ fn announce(engine: &Engine) {
 
 fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
-    engine.spawn_keeper(async move { returns.give_back(store.as_ref(), last).await });
+    engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
     engine.tasks.spawn(gauges);
+    let sweeper = sweep_memory(Arc::clone(engine));
+    engine
+        .executor
+        .spawn(Task::engine("the sweeper of memory"), sweeper);
     if engine.options.orchestration_concurrency > 0 {
         let dispatcher = orchestration::dispatch(Arc::clone(engine));
         engine
             .executor
-            .spawn(Lane::Engine, "the dispatcher of turns", dispatcher);
+            .spawn(Task::engine("the dispatcher of turns"), dispatcher);
     }
     if worker::can_work(engine) {
         let dispatcher = worker::dispatch(Arc::clone(engine));
         engine
             .executor
-            .spawn(Lane::Engine, "the dispatcher of activities", dispatcher);
+            .spawn(Task::engine("the dispatcher of activities"), dispatcher);
+    }
+}
+
+/// Lets orchestrations leave memory that have rested for too long. Runs where authors' destructors may block.
+async fn sweep_memory(engine: Arc<Engine>) {
+    let pause =
+        (engine.options.sticky_idle_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(60));
+    while engine.pause(pause).await {
+        engine.sticky.sweep();
     }
 }

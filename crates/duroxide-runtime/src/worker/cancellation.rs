@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::timeout;
+
 use crate::engine::Engine;
 
 /// Looks for leases that other processes took away, while anything runs.
@@ -12,16 +14,22 @@ pub(crate) async fn watch_leases(engine: Arc<Engine>) {
     let store = engine.store_of_keepers();
     loop {
         let tokens = engine.running.tokens();
-        if tokens.is_empty() {
+        if engine.running.is_empty() {
             tokio::select! {
                 () = engine.abort.cancelled() => return,
                 () = engine.running.first.notified() => {}
             }
-        } else {
-            match store.lost_work_items(&tokens).await {
-                Ok(Some(lost)) => engine.running.cancel_lost(&lost),
-                Ok(None) => return,
-                Err(error) => {
+        } else if !tokens.is_empty() {
+            let asked = timeout(
+                engine.options.worker_lock_timeout,
+                store.lost_work_items(&tokens),
+            );
+            match asked.await {
+                // No answer is no news; the next renewal tells.
+                Err(_elapsed) => {}
+                Ok(Ok(Some(lost))) => engine.running.cancel_lost(&lost),
+                Ok(Ok(None)) => return,
+                Ok(Err(error)) => {
                     tracing::debug!(target: "duroxide::runtime::worker", %error, "looking for cancelled activities failed");
                 }
             }

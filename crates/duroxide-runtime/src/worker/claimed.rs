@@ -29,11 +29,17 @@ impl ClaimedActivity {
             interval: renewal_interval(timeout, engine.options.worker_lock_renewal_buffer),
             renew_for: None,
         };
-        let lease = engine.leases.hold(Leased::Work, &work.lock_token, terms);
+        let subject = Arc::from(work.item.target_instance());
+        let lease = engine
+            .leases
+            .hold(Leased::Work, &work.lock_token, subject, terms);
         let registered = identifier(&work.item).map(|activity| {
-            engine
-                .running
-                .register(activity, &work.lock_token, lease.lost().clone())
+            engine.running.register(
+                activity,
+                work.incarnation,
+                &work.lock_token,
+                lease.lost().clone(),
+            )
         });
         Self {
             item: work.item,
@@ -52,14 +58,9 @@ impl ClaimedActivity {
         }
     }
 
-    /// The activity and its instance, for a report about one that blocks its thread.
-    pub(super) fn describe(&self) -> String {
-        match &self.item {
-            WorkItem::ActivityExecute {
-                instance, name, id, ..
-            } => format!("activity {name} (id {id} of instance {instance})"),
-            other => other.kind_name().to_owned(),
-        }
+    /// The instance that scheduled it, for a report about one that blocks its thread.
+    pub(super) fn subject(&self) -> Arc<str> {
+        Arc::clone(self.lease.subject())
     }
 
     /// Gives it back untried.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::claimed::give_back;
 use crate::engine::Engine;
-use crate::executor::Lane;
+use crate::executor::Task;
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
 
@@ -53,8 +53,8 @@ impl Completion {
             "the store does not take the result of an activity; trying until its lease is lost"
         );
         let background = Arc::clone(engine);
-        let label = format!("the acknowledgement of activity {}", completion.end.name);
-        engine.executor.spawn(Lane::Engine, label, async move {
+        let task = Task::engine("the acknowledgement of an activity");
+        engine.executor.spawn(task, async move {
             completion.try_for(&background, None).await;
         });
     }

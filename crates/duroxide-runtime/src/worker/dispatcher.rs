@@ -10,7 +10,7 @@ use super::claimed::ClaimedActivity;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
-use crate::executor::Lane;
+use crate::executor::{Lane, Task};
 
 /// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
 /// room may be made at any time.
@@ -129,10 +129,10 @@ impl Activities {
 }
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: ClaimedActivity, place: Option<Place>) {
-    let task = Arc::clone(engine);
-    let label = claimed.describe();
-    engine.executor.spawn(Lane::Work, label, async move {
-        work_through(&task, slot.number, claimed, place).await;
+    let shared = Arc::clone(engine);
+    let task = Task::of(Lane::Work, "an activity of", claimed.subject());
+    engine.executor.spawn(task, async move {
+        work_through(&shared, slot.number, claimed, place).await;
         drop(slot);
     });
 }

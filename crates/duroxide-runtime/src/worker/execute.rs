@@ -130,6 +130,11 @@ impl Work {
     ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
+        if cancelled.is_cancelled() {
+            // The store took its time to name the orchestration; meanwhile the lease went.
+            self.lease.end();
+            return;
+        }
         let worker_id = ctx.worker_id().to_owned();
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();

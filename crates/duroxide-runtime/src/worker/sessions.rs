@@ -6,9 +6,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use duroxide_core::provider::SessionFetchConfig;
+use duroxide_core::provider::{ProviderError, SessionFetchConfig};
 use lru::LruCache;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::claimed::ClaimedActivity;
@@ -186,15 +188,27 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {
                 let lease = engine.options.session_lock_timeout;
-                if let Err(error) = store.renew_session_lock(&[owner.as_str()], lease, idle).await {
+                let owners = [owner.as_str()];
+                let call = store.renew_session_lock(&owners, lease, idle);
+                if let Err(error) = in_time(lease, call).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");
                 }
             }
             _ = sweep.tick(), if !engine.stop.is_cancelled() => {
-                if let Err(error) = store.cleanup_orphaned_sessions(idle).await {
+                let call = store.cleanup_orphaned_sessions(idle);
+                if let Err(error) = in_time(engine.options.session_lock_timeout, call).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "sweeping sessions failed");
                 }
             }
         }
     }
+}
+
+/// A call that never answers must not end the keeping of sessions.
+async fn in_time<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    let no_answer = |_| Err(ProviderError::retryable("sessions", "no answer in time"));
+    timeout(limit, call).await.unwrap_or_else(no_answer)
 }

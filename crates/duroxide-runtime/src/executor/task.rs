@@ -1,0 +1,101 @@
+//! What the executor knows of a task besides its future: what it is about, and what it gives up when it takes too long.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Kinds of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Dispatchers and turns, which others wait for.
+    Engine,
+    /// Activities, which may take their time.
+    Work,
+}
+
+/// What is known of a task while it is polled.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(super) lane: Lane,
+    kind: &'static str,
+    subject: Option<Arc<str>>,
+    pub(super) forfeit: Option<Arc<Forfeit>>,
+}
+
+impl Task {
+    /// A task of the engine itself.
+    pub(crate) fn engine(kind: &'static str) -> Self {
+        Self {
+            lane: Lane::Engine,
+            kind,
+            subject: None,
+            forfeit: None,
+        }
+    }
+
+    /// A task that runs an author's code for an instance.
+    pub(crate) fn of(lane: Lane, kind: &'static str, subject: Arc<str>) -> Self {
+        Self {
+            lane,
+            kind,
+            subject: Some(subject),
+            forfeit: None,
+        }
+    }
+
+    /// The same, with something that it gives up when one poll of it takes too long.
+    pub(crate) fn forfeits(mut self, forfeit: Arc<Forfeit>) -> Self {
+        self.forfeit = Some(forfeit);
+        self
+    }
+
+    /// Whether it is of this kind and about this subject.
+    pub(super) fn is(&self, kind: &str, subject: &str) -> bool {
+        self.kind == kind && self.subject.as_deref() == Some(subject)
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind)?;
+        match &self.subject {
+            Some(subject) => write!(f, " {subject}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something that a task holds and that others get when one poll of the task takes too long: code that never returns
+/// keeps its thread, and nothing else.
+pub(crate) struct Forfeit {
+    pub(super) after: Duration,
+    what: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Forfeit {
+    pub(crate) fn new(after: Duration, what: impl Any + Send) -> Arc<Self> {
+        Arc::new(Self {
+            after,
+            what: Mutex::new(Some(Box::new(what))),
+        })
+    }
+
+    /// Gives it up, if that has not happened yet.
+    pub(crate) fn release(&self) {
+        let what = self
+            .what
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(what);
+    }
+}
+
+impl fmt::Debug for Forfeit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forfeit")
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
