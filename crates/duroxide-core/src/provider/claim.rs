@@ -46,8 +46,9 @@ pub struct TurnClaim {
     /// can be ended though no node has its code.
     pub cancel_without_code_after: Duration,
     /// How many messages of one instance at most, oldest first, at least one and never more than
-    /// [`CLAIM_MESSAGES_MAX`] or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution comes with the
-    /// claim even if older messages fill it.
+    /// [`CLAIM_MESSAGES_MAX`] or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the
+    /// oldest request to cancel come with the claim even if older messages fill it: an instance that cannot run must still
+    /// be seen to be cancelled.
     pub messages_max: usize,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,

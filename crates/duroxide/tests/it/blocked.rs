@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use duroxide::providers::Provider;
 use duroxide::{
-    EventKind, OnDivergence, OrchestrationContext, OrchestrationRegistry, RuntimeOptions,
+    EventKind, OnDivergence, OnUnregistered, OrchestrationContext, OrchestrationRegistry,
+    RuntimeOptions,
 };
 
 use crate::faulty;
@@ -141,6 +142,90 @@ async fn a_parent_is_not_blocked_by_the_configuration_failure_of_its_child() {
     let parent = details(after.outcome("p").await);
     assert!(!parent.is_cancelled(), "{parent:?}");
     after.stop().await;
+}
+
+#[tokio::test]
+async fn code_that_waits_for_something_foreign_stays_blocked_until_it_is_cancelled() {
+    let registry = orchestrations()
+        .register(
+            "sleeps",
+            |ctx: OrchestrationContext, _: String| async move {
+                let foreign = tokio::time::sleep(Duration::from_millis(5));
+                let durable = ctx.schedule_wait("never");
+                tokio::select! {
+                    () = foreign => Ok("the wrong clock".to_owned()),
+                    word = durable => Ok(word),
+                }
+            },
+        )
+        .build();
+    let world = World::with_options(activities().build(), registry, blocking()).await;
+    world
+        .client
+        .start_orchestration("i", "sleeps", "")
+        .await
+        .unwrap();
+    is_blocked(&world, "i").await;
+    // It is tried again and again, and never looks cured.
+    until("it was tried often", async || {
+        let blocked = world.runtime.blocked_instances();
+        blocked.iter().any(|entry| entry.attempts > 5)
+    })
+    .await;
+    world.client.cancel_instance("i", "enough").await.unwrap();
+    assert!(details(world.outcome("i").await).is_cancelled());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_that_is_ended_by_force_answers_the_starts_it_consumes() {
+    let parent = || {
+        orchestrations().register(
+            "parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let child = ctx.schedule_sub_orchestration_with_id("waits", "i", "");
+                Ok(child.await.unwrap_err())
+            },
+        )
+    };
+    let store = in_memory().await;
+    let on = async |registry: OrchestrationRegistry| {
+        let options = RuntimeOptions {
+            on_unregistered: Some(OnUnregistered::Wait),
+            ..quick()
+        };
+        World::on(Arc::clone(&store), activities().build(), registry, options).await
+    };
+    let first = on(waits_for("first")).await;
+    first
+        .client
+        .start_orchestration("i", "waits", "")
+        .await
+        .unwrap();
+    first.waits_for("i", "first").await;
+    first.stop().await;
+    // Another instance asks for a child of the same id, on a node that does not have the child's code.
+    let second = on(parent().build()).await;
+    second
+        .client
+        .start_orchestration("p", "parent", "")
+        .await
+        .unwrap();
+    second
+        .recorded("p", |kind| {
+            matches!(kind, EventKind::SubOrchestrationScheduled { .. })
+        })
+        .await;
+    second.stop().await;
+    // Its request is claimed together with the message that makes the changed code diverge.
+    let changed = parent().merge(waits_for("other")).build();
+    let client = duroxide::Client::new(Arc::clone(&store));
+    client.raise_event("i", "first", "").await.unwrap();
+    let third = on(changed).await;
+    details(third.outcome("i").await);
+    let told = third.outcome("p").await;
+    assert!(output(&told).contains("already exists"), "{told:?}");
+    third.stop().await;
 }
 
 fn registry() -> OrchestrationRegistry {

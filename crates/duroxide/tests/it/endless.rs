@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use duroxide::{ActivityContext, ErrorDetails, OrchestrationContext, RuntimeOptions};
 
-use crate::support::{Notes, World, activities, details, orchestrations, quick};
+use crate::support::{Notes, World, activities, details, orchestrations, output, quick};
 
 /// Ends the loops of a test with the test.
 struct Ends(Arc<AtomicBool>);
@@ -134,8 +134,43 @@ fn a_program_that_blocks_its_only_async_thread_loses_no_lease() {
         notes.wait_for("begun").await;
         // The only async thread is busy for longer than three leases.
         std::thread::sleep(Duration::from_millis(1_300));
-        crate::support::output(&world.outcome("i").await);
+        output(&world.outcome("i").await);
         assert_eq!(notes.all(), ["begun"]);
         world.stop().await;
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_that_never_returns_keeps_its_thread_and_no_slot() {
+    let end = Ends(Arc::default());
+    let flag = Arc::clone(&end.0);
+    let orchestrations = orchestrations()
+        .register("loops", move |_: OrchestrationContext, _: String| {
+            let flag = Arc::clone(&flag);
+            async move {
+                spin(&flag);
+                Ok(String::new())
+            }
+        })
+        .register(
+            "echo",
+            |_: OrchestrationContext, input: String| async move { Ok(input) },
+        )
+        .build();
+    let options = RuntimeOptions {
+        orchestration_concurrency: 1,
+        orchestrator_lock_timeout: Duration::from_millis(200),
+        turn_duration_max: Duration::from_millis(300),
+        ..quick()
+    };
+    let world = World::with_options(activities().build(), orchestrations, options).await;
+    for id in ["a", "b"] {
+        world
+            .client
+            .start_orchestration(id, "loops", "")
+            .await
+            .unwrap();
+    }
+    assert_eq!(output(&world.run("c", "echo", "hello").await), "hello");
+    world.runtime.clone().shutdown(Some(0)).await;
 }

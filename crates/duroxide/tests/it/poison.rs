@@ -11,6 +11,7 @@ use duroxide::{
     PoisonMessageType, RuntimeOptions,
 };
 
+use crate::faulty;
 use crate::support::{
     Notes, World, activities, details, failure, in_memory, orchestrations, output, quick, until,
 };
@@ -196,14 +197,19 @@ async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
     worker.stop().await;
 }
 
-#[tokio::test]
-async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
-    let store = in_memory().await;
-    let code = orchestrations()
+/// Takes one letter and answers with it.
+fn takes_a_letter() -> duroxide::OrchestrationRegistry {
+    orchestrations()
         .register("o", |ctx: OrchestrationContext, _| async move {
             Ok(ctx.dequeue_event("q").await)
         })
-        .build();
+        .build()
+}
+
+/// A store with an instance of `takes_a_letter` and a letter that was tried twice already.
+async fn with_a_bad_letter() -> Arc<dyn Provider> {
+    let store = in_memory().await;
+    let code = takes_a_letter();
     let before = World::on(store.clone(), activities().build(), code.clone(), twice()).await;
     before
         .client
@@ -231,8 +237,15 @@ async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
             .await
             .unwrap();
     }
+    store
+}
+
+#[tokio::test]
+async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
+    let store = with_a_bad_letter().await;
+    let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "good").await.unwrap();
-    let after = World::on(store, activities().build(), code, twice()).await;
+    let after = World::on(store, activities().build(), takes_a_letter(), twice()).await;
     assert_eq!(output(&after.outcome("i").await), "good");
     let letters = after.client.list_dead_letters(10).await.unwrap();
     assert_eq!(letters.len(), 1);
@@ -245,6 +258,17 @@ async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
             .unwrap()
     );
     after.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_while_a_message_is_dead_lettered_ends_no_instance() {
+    let store = faulty::over(with_a_bad_letter().await);
+    store.layer().unavailable("set_aside_messages", 2);
+    let client = duroxide::Client::new(store.clone());
+    client.enqueue_event("i", "q", "good").await.unwrap();
+    let world = World::on(store, activities().build(), takes_a_letter(), twice()).await;
+    assert_eq!(output(&world.outcome("i").await), "good");
+    world.stop().await;
 }
 
 /// A store in a file that tests can damage.
