@@ -8,9 +8,8 @@ use async_trait::async_trait;
 
 use crate::error::StoreError;
 use crate::lease::{After, Lease, LeaseToken};
-use crate::log::{PartitionInfo, Record};
-use crate::metadata::Entry;
-use crate::queue::{Backlog, Depth, Message, NewMessage, Queue};
+use crate::message::{Backlog, Depth, Message, NewMessage, Queue};
+use crate::record::{Entry, PartitionInfo, Record};
 use crate::wake::TopicWatch;
 
 /// Writes that belong together, and what must hold for them to happen.

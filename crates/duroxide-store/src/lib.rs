@@ -15,26 +15,33 @@ mod error;
 mod lease;
 mod log;
 pub mod memory;
+mod message;
 mod metadata;
+mod poll;
 mod queue;
+mod record;
 #[cfg(feature = "redb")]
 pub mod redb;
 mod wake;
 
-#[cfg(feature = "redb")]
-pub use adapter::RedbProvider;
-pub use adapter::{MemoryProvider, StoreProvider};
+pub use adapter::StoreProvider;
 pub use atomic::{Answer, AtomicOps, Batch, Guard, Operation, Query};
 pub use clock::{ManualClock, StoreClock, TokioClock};
 pub use error::StoreError;
 pub use lease::{After, Lease, LeaseToken, Owner};
-pub use log::{EventLog, PartitionInfo, Record};
-pub use metadata::{Entry, MetadataStore};
-pub use queue::{
-    Backlog, Claim, Claimed, Delivery, Depth, Labels, Message, MessageQueue, NewMessage, Queue,
-    Role, Visible, later_ms,
+pub use log::EventLog;
+pub use memory::MemoryProvider;
+pub use message::{
+    Backlog, Claim, Claimed, Delivery, Depth, Labels, Message, NewMessage, Queue, Role, Visible,
+    later_ms,
 };
-pub use wake::{Attempt, TopicWatch, Wakeups};
+pub use metadata::MetadataStore;
+pub use poll::Attempt;
+pub use queue::MessageQueue;
+pub use record::{Entry, PartitionInfo, Record};
+#[cfg(feature = "redb")]
+pub use redb::RedbProvider;
+pub use wake::{TopicWatch, Wakeups};
 
 /// A complete store: all four traits. Implemented for whatever implements [`MessageQueue`].
 ///

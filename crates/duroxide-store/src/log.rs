@@ -4,26 +4,7 @@ use async_trait::async_trait;
 
 use crate::atomic::{AtomicOps, Batch, Operation, Query};
 use crate::error::StoreError;
-
-/// One stored event: its number in the partition, and bytes the store does not look into.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// Unique within the partition; numbers may have gaps.
-    pub number: u64,
-    /// The event.
-    pub data: Vec<u8>,
-}
-
-/// Sizes of one partition.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PartitionInfo {
-    /// Events.
-    pub events: u64,
-    /// Sum of their lengths.
-    pub bytes: u64,
-    /// Highest number, 0 if empty.
-    pub last: u64,
-}
+use crate::record::{PartitionInfo, Record};
 
 /// Append-only logs, one per entity and partition. Implemented for every store.
 ///

@@ -4,15 +4,7 @@ use async_trait::async_trait;
 
 use crate::atomic::{AtomicOps, Batch, Operation, Query};
 use crate::error::StoreError;
-
-/// One value and its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Key within the scope.
-    pub key: String,
-    /// Bytes the store does not look into.
-    pub value: Vec<u8>,
-}
+use crate::record::Entry;
 
 /// Values by scope and key. Implemented for every store.
 ///

@@ -6,30 +6,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout};
-
-use crate::clock::StoreClock;
 
 /// Who waits in this process, by queue and by topic.
 #[derive(Default)]
 pub struct Wakeups {
     queues: Mutex<HashMap<String, Arc<Notify>>>,
     topics: Mutex<HashMap<String, watch::Sender<()>>>,
-}
-
-/// What one try to claim found.
-#[derive(Debug)]
-pub enum Attempt<T> {
-    /// Something.
-    Found(T),
-    /// Nothing; by the store's clock, something may become claimable at this time without a commit.
-    Nothing {
-        /// Milliseconds since the Unix epoch.
-        due_ms: Option<u64>,
-    },
 }
 
 impl Wakeups {
@@ -68,48 +52,9 @@ impl Wakeups {
         }
     }
 
-    /// Tries until something is found or `wait` has passed. Zero tries once.
-    ///
-    /// # Errors
-    ///
-    /// The first error of a try.
-    pub async fn poll<T, E, F, R>(
-        &self,
-        clock: &StoreClock,
-        queue: &str,
-        wait: Duration,
-        mut attempt: F,
-    ) -> Result<Option<T>, E>
-    where
-        F: FnMut() -> R,
-        R: Future<Output = Result<Attempt<T>, E>>,
-    {
-        if wait.is_zero() {
-            return Ok(match attempt().await? {
-                Attempt::Found(found) => Some(found),
-                Attempt::Nothing { .. } => None,
-            });
-        }
-        let notify = Arc::clone(self.queues().entry(queue.to_owned()).or_default());
-        let begun = Instant::now();
-        loop {
-            // Registered before the try, so that a commit between the try and the wait is not missed.
-            let mut notified = std::pin::pin!(notify.notified());
-            notified.as_mut().enable();
-            let due_ms = match attempt().await? {
-                Attempt::Found(found) => return Ok(Some(found)),
-                Attempt::Nothing { due_ms } => due_ms,
-            };
-            let left = wait.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let until_due = due_ms.map_or(left, |due| {
-                Duration::from_millis(due.saturating_sub(clock.now_ms()).max(1))
-            });
-            // Running out of time is not a failure: either something is due or the caller's patience is over.
-            let _ = timeout(left.min(until_due), notified).await;
-        }
+    /// Where claims on this queue wait.
+    pub(crate) fn waiting(&self, queue: &str) -> Arc<Notify> {
+        Arc::clone(self.queues().entry(queue.to_owned()).or_default())
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {

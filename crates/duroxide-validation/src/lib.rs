@@ -10,6 +10,7 @@ mod factory;
 mod fixture;
 mod list;
 mod macros;
+mod probe;
 mod published;
 mod registry;
 mod runner;

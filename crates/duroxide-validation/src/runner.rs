@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream;
 
-use crate::capability::missing;
+use crate::probe::missing;
 use crate::{Case, ProviderFactory, cases};
 
 /// No case takes this long, with the longest leases on the slowest store; a provider that hangs does.

@@ -3,10 +3,7 @@
 
 use duroxide_core::{ErrorDetails, WorkItem};
 
-use super::error::Result;
-use super::names::{self, TURNS};
-use crate::atomic::Operation;
-use crate::queue::{Message, NewMessage, Visible};
+use crate::message::Message;
 
 /// The key of a message that somebody waits for.
 pub(super) fn key_of(item: &WorkItem) -> Option<String> {
@@ -43,22 +40,10 @@ pub(super) fn key_of(item: &WorkItem) -> Option<String> {
     }
 }
 
-/// The write that tells whoever waits for a message that it cannot be read; `None` if nobody does.
-pub(super) fn instead_of(message: &Message, reason: &str) -> Result<Option<Operation>> {
-    let Some(item) = message
-        .key
-        .as_deref()
-        .and_then(|key| told(message, key, reason))
-    else {
-        return Ok(None);
-    };
-    Ok(Some(Operation::Enqueue {
-        queue: TURNS,
-        message: NewMessage {
-            stamp: message.stamp,
-            ..names::to_instance(&item, Visible::Now)?
-        },
-    }))
+/// What tells the one who waits for a message that it cannot be read; `None` if nobody does.
+pub(super) fn instead_of(message: &Message, reason: &str) -> Option<WorkItem> {
+    let key = message.key.as_deref()?;
+    told(message, key, reason)
 }
 
 fn told(message: &Message, key: &str, reason: &str) -> Option<WorkItem> {

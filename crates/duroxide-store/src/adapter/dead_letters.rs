@@ -2,12 +2,13 @@
 
 use duroxide_core::provider::DeadLetter;
 
+use super::awaited;
 use super::error::Result;
-use super::names::DEAD;
+use super::names::{self, DEAD, TURNS};
 use super::rows::{self, DeadRow};
 use crate::EventStore;
 use crate::atomic::{Batch, Operation, Query};
-use crate::queue::{Message, NewMessage, Queue};
+use crate::message::{Message, NewMessage, Queue, Visible};
 
 /// The write that keeps a message as a dead letter. The caller removes the message in the same batch.
 pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Operation> {
@@ -26,6 +27,20 @@ pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Ope
         queue: DEAD,
         message: NewMessage::new(message.group.clone(), rows::encode(&row)?),
     })
+}
+
+/// The write that tells the one who waits for a message that it cannot be read; `None` if nobody does.
+pub(super) fn instead_of(message: &Message, reason: &str) -> Result<Option<Operation>> {
+    let Some(item) = awaited::instead_of(message, reason) else {
+        return Ok(None);
+    };
+    Ok(Some(Operation::Enqueue {
+        queue: TURNS,
+        message: NewMessage {
+            stamp: message.stamp,
+            ..names::to_instance(&item, Visible::Now)?
+        },
+    }))
 }
 
 pub(super) async fn list<S: EventStore>(store: &S, limit: u32) -> Result<Vec<DeadLetter>> {

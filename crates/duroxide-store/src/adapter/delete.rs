@@ -10,7 +10,7 @@ use super::inspect::{self, Listed};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
 use super::rows::{ExecutionRow, InstanceRow};
 use crate::atomic::{Batch, Guard, Operation, Query};
-use crate::metadata::Entry;
+use crate::record::Entry;
 use crate::{EventStore, StoreError};
 
 /// How often a deletion is planned again because the data changed.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers, TagFilter};
 use semver::Version;
 
-use crate::queue::Labels;
+use crate::message::Labels;
 
 /// Kind of an instance that needs no code: it has ended.
 pub(super) const ANYBODY: &str = "";

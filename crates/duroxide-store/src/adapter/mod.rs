@@ -28,9 +28,7 @@ use duroxide_core::provider::InstanceWatch;
 
 use self::kept::Kept;
 use crate::EventStore;
-use crate::clock::StoreClock;
-use crate::memory::MemoryStore;
-use crate::queue::LAST_MS;
+use crate::message::LAST_MS;
 use crate::wake::TopicWatch;
 
 /// How long a message for an unknown instance waits for a start, unless configured otherwise.
@@ -85,70 +83,6 @@ impl<S> Clone for StoreProvider<S> {
             orphan_grace: self.orphan_grace,
             kept: Arc::clone(&self.kept),
         }
-    }
-}
-
-/// A provider in memory: for tests, and for work that may be forgotten with the process.
-pub type MemoryProvider = StoreProvider<MemoryStore>;
-
-impl MemoryProvider {
-    /// An empty provider that follows the operating system's clock.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::over("memory", MemoryStore::new())
-    }
-
-    /// An empty provider with a clock of the caller's.
-    pub fn with_clock(clock: impl Into<StoreClock>) -> Self {
-        Self::over("memory", MemoryStore::with_clock(clock))
-    }
-}
-
-impl Default for MemoryProvider {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// A provider in one file, in pure Rust.
-#[cfg(feature = "redb")]
-pub type RedbProvider = StoreProvider<crate::redb::RedbStore>;
-
-#[cfg(feature = "redb")]
-impl RedbProvider {
-    /// Opens the file, or makes it; acknowledged writes are on disk. Blocks while the file is opened.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
-    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self, crate::StoreError> {
-        Self::open_with(path, crate::redb::RedbOptions::default())
-    }
-
-    /// Opens the file, or makes it, with options.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
-    pub fn open_with(
-        path: impl AsRef<std::path::Path>,
-        options: crate::redb::RedbOptions,
-    ) -> Result<Self, crate::StoreError> {
-        let store = crate::redb::RedbStore::open_with(path, options)?;
-        Ok(Self::over("redb", store))
-    }
-
-    /// Opens the file, or makes it, on a thread that may block.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`RedbStore::open`](crate::redb::RedbStore::open).
-    pub async fn open_async(
-        path: impl AsRef<std::path::Path>,
-        options: crate::redb::RedbOptions,
-    ) -> Result<Self, crate::StoreError> {
-        let store = crate::redb::RedbStore::open_async(path, options).await?;
-        Ok(Self::over("redb", store))
     }
 }
 

@@ -6,7 +6,7 @@ use duroxide_core::provider::Incarnation;
 use super::error::{Error, Result};
 use super::{awaited, kinds};
 use crate::atomic::Guard;
-use crate::queue::{NewMessage, Queue, Role, Visible};
+use crate::message::{NewMessage, Queue, Role, Visible};
 
 /// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind the
 /// handler it needs.

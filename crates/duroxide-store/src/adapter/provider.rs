@@ -15,11 +15,11 @@ use super::error::{Error, Result};
 use super::names::{INSTANCES, TURNS, WORK};
 use super::rows::InstanceRow;
 use super::token::TurnToken;
-use super::turn::commit::Turn;
+use super::turn::input::Turn;
 use super::{StoreProvider, Watch, ms, names, read, rows, turn, work};
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
-use crate::queue::Visible;
+use crate::message::Visible;
 use crate::{EventStore, StoreError};
 
 type Answer<T> = std::result::Result<T, ProviderError>;

@@ -10,8 +10,7 @@ use super::names::{self, INSTANCES};
 use super::rows::{self, ExecutionRow, InstanceRow, KvRow};
 use crate::EventStore;
 use crate::atomic::Query;
-use crate::log::Record;
-use crate::metadata::Entry;
+use crate::record::{Entry, Record};
 
 pub(super) async fn instance_row<S: EventStore>(
     store: &S,

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, TURNS, WORK};
-use super::{awaited, dead_letters, kinds, ms, rows, token};
+use super::{dead_letters, kinds, ms, rows, token};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, Labels, Message, Visible};
+use crate::message::{Claim, Claimed, Labels, Message, Visible};
 
 pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
     if ask.tag_filter == TagFilter::None {
@@ -125,7 +125,7 @@ async fn set_aside<S: EventStore>(
     let mut batch = Batch::of([release, kept, delete]);
     batch
         .operations
-        .extend(awaited::instead_of(message, reason)?.map(unstamped));
+        .extend(dead_letters::instead_of(message, reason)?.map(unstamped));
     unless_lost(store.commit(batch).await)
 }
 

@@ -3,7 +3,7 @@
 use super::{Desk, Harness, LEASE_MS, SINGLES, pass_ms, texts};
 use crate::atomic::Operation;
 use crate::lease::After;
-use crate::queue::NewMessage;
+use crate::message::NewMessage;
 
 const KEY_MS: u64 = 10_000;
 

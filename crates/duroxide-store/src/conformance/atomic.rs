@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, is_conflict, is_lost, pass_ms};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::LeaseToken;
-use crate::log::Record;
-use crate::queue::{Claim, NewMessage, Queue};
+use crate::message::{Claim, NewMessage, Queue};
+use crate::record::Record;
 use crate::{EventStore, StoreError};
 
 fn put(scope: &str, key: &str, value: &str) -> Operation {

@@ -3,7 +3,7 @@
 use super::{Desk, GROUPS, Harness, LEASE_MS, is_lost, pass_ms, texts};
 use crate::atomic::{Operation, Query};
 use crate::lease::After;
-use crate::queue::{Claim, Depth, Labels, NewMessage, Visible};
+use crate::message::{Claim, Depth, Labels, NewMessage, Visible};
 
 /// In the order of enqueueing, each with its first attempt.
 pub async fn all_visible_messages_of_a_group_come_under_one_lease(harness: &impl Harness) {

@@ -3,7 +3,7 @@
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, pass_ms, texts};
 use crate::atomic::{Operation, Query};
 use crate::lease::{After, Owner};
-use crate::queue::{Claim, Claimed, Labels, NewMessage, Role, Visible};
+use crate::message::{Claim, Claimed, Labels, NewMessage, Role, Visible};
 
 fn of_kind(group: &str, text: &str, kind: &str) -> NewMessage {
     NewMessage {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Desk, GROUPS, Harness, LEASE_MS, is_lost, pass_ms, texts};
 use crate::lease::After;
-use crate::queue::Claim;
+use crate::message::Claim;
 
 /// Old and new ones together, in order, with their attempts.
 pub async fn a_lapsed_lease_hands_its_messages_to_the_next_claim(harness: &impl Harness) {

@@ -2,7 +2,7 @@
 
 use super::{Harness, is_conflict};
 use crate::atomic::{Batch, Operation, Query};
-use crate::log::Record;
+use crate::record::Record;
 
 fn record(number: u64, text: &str) -> Record {
     Record {

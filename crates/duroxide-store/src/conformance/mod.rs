@@ -18,7 +18,7 @@ use async_trait::async_trait;
 
 use crate::atomic::{Batch, Operation};
 use crate::lease::{LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, NewMessage, Queue};
+use crate::message::{Claim, Claimed, NewMessage, Queue};
 use crate::{EventStore, StoreError};
 
 pub use affinity::*;

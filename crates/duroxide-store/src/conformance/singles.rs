@@ -3,7 +3,7 @@
 use super::{Desk, Harness, LEASE_MS, SINGLES, is_lost, pass_ms, texts};
 use crate::atomic::Operation;
 use crate::lease::After;
-use crate::queue::{Claim, Labels, NewMessage, Visible};
+use crate::message::{Claim, Labels, NewMessage, Visible};
 
 /// Also several of one group at the same time.
 pub async fn single_messages_come_in_order_one_lease_each(harness: &impl Harness) {

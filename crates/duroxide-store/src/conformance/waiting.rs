@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, pass_ms};
 use crate::atomic::Batch;
-use crate::queue::{Claim, Claimed, NewMessage, Queue, Visible};
+use crate::message::{Claim, Claimed, NewMessage, Queue, Visible};
 
 /// Longer than any case waits when the store wakes as it should.
 const PATIENCE: Duration = Duration::from_secs(20);

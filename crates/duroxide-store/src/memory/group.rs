@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::shelf::Shelf;
 use crate::lease::LeaseToken;
-use crate::queue::{Claim, Message, Role};
+use crate::message::{Claim, Message, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
 const RIPEN_MAX: usize = 1_000;

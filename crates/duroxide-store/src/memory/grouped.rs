@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use super::group::{Group, GroupLease, Place};
 use super::shelf::{Shelf, remove_from};
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{Backlog, Claim, Claimed, Depth, Message, later_ms};
-use crate::wake::Attempt;
+use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
+use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct Grouped {

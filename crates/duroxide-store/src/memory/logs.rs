@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::log::{PartitionInfo, Record};
+use crate::record::{PartitionInfo, Record};
 
 #[derive(Debug, Default)]
 pub(super) struct Logs {

@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use self::state::State;
+use crate::adapter::StoreProvider;
 use crate::atomic::{Answer, AtomicOps, Batch, Query};
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::queue::{Backlog, Claim, Claimed, Depth, MessageQueue};
+use crate::message::{Backlog, Claim, Claimed, Depth};
+use crate::queue::MessageQueue;
 use crate::wake::{TopicWatch, Wakeups};
-
-pub use crate::adapter::MemoryProvider;
 
 /// A store in memory. Clones share the content.
 #[derive(Debug, Clone)]
@@ -126,4 +126,26 @@ fn labelled(depths: BTreeMap<Option<&str>, Depth>) -> Vec<Depth> {
         ..depth
     });
     labelled.collect()
+}
+
+/// A provider in memory: for tests, and for work that may be forgotten with the process.
+pub type MemoryProvider = StoreProvider<MemoryStore>;
+
+impl MemoryProvider {
+    /// An empty provider that follows the operating system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::over("memory", MemoryStore::new())
+    }
+
+    /// An empty provider with a clock of the caller's.
+    pub fn with_clock(clock: impl Into<StoreClock>) -> Self {
+        Self::over("memory", MemoryStore::with_clock(clock))
+    }
+}
+
+impl Default for MemoryProvider {
+    fn default() -> Self {
+        Self::new()
+    }
 }

@@ -7,10 +7,10 @@ use super::shelf::Shelf;
 use super::single::Single;
 use crate::error::StoreError;
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{
+use crate::message::{
     Backlog, Claim, Claimed, Delivery, Depth, Message, NewMessage, Queue, later_ms,
 };
-use crate::wake::Attempt;
+use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct Queues {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::metadata::Entry;
+use crate::record::Entry;
 
 #[derive(Debug, Default)]
 pub(super) struct Scopes {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::queue::Message;
+use crate::message::Message;
 
 #[derive(Debug, Default)]
 pub(super) struct Shelf {

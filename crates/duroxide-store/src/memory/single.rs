@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::shelf::{Shelf, remove_from};
 use crate::lease::{After, Lease, LeaseToken, Owner};
-use crate::queue::{Backlog, Claim, Claimed, Depth, Message, later_ms};
-use crate::wake::Attempt;
+use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
+use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct Single {

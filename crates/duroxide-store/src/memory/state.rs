@@ -10,8 +10,8 @@ use super::scopes::Scopes;
 use crate::atomic::{Answer, Batch, Guard, Operation, Query};
 use crate::error::StoreError;
 use crate::lease::LeaseToken;
-use crate::queue::{Claim, Claimed, Delivery};
-use crate::wake::Attempt;
+use crate::message::{Claim, Claimed, Delivery};
+use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct State {

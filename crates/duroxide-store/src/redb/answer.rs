@@ -8,9 +8,8 @@ use super::error::Result;
 use super::tables::Views;
 use super::{backlog, messages};
 use crate::atomic::{Answer, Query};
-use crate::log::{PartitionInfo, Record};
-use crate::metadata::Entry;
-use crate::queue::{Delivery, Depth, Message, Queue};
+use crate::message::{Delivery, Depth, Message, Queue};
+use crate::record::{Entry, PartitionInfo, Record};
 
 pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
     Ok(match query {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::error::Result;
-use super::group;
 use super::grouped::above;
 use super::messages;
+use super::role;
 use super::tables::Views;
-use crate::queue::{Backlog, Delivery, Queue, Role};
+use crate::message::{Backlog, Delivery, Queue, Role};
 
 /// Due rows that are looked at one by one at most; the next claim moves them to where they are found at once.
 const DUE_MAX: usize = 10_000;
@@ -104,7 +104,7 @@ fn groups(
 }
 
 fn kind_of_lead(views: &Views, queue: &str, name: &str) -> Result<Option<String>> {
-    let role = group::code(Role::Lead);
+    let role = role::code(Role::Lead);
     let leads = (queue, name, role, 0)..=(queue, name, role, u64::MAX);
     let Some(lead) = views.roles.range(leads)?.next() else {
         return Ok(None);

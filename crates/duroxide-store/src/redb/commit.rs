@@ -10,9 +10,9 @@ use super::{grouped, messages, single};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
-use crate::log::Record;
-use crate::queue::{Claim, Claimed, Delivery, NewMessage, Queue, later_ms};
-use crate::wake::Attempt;
+use crate::message::{Claim, Claimed, Delivery, NewMessage, Queue, later_ms};
+use crate::poll::Attempt;
+use crate::record::Record;
 
 /// What a commit did: records touched per operation, and queues in which something may be claimable now.
 #[derive(Debug, Default)]

@@ -3,9 +3,9 @@
 use ::redb::ReadableTable;
 
 use super::error::Result;
-use super::messages;
 use super::tables::Tables;
-use crate::queue::{Claim, Message, Role};
+use super::{messages, role};
+use crate::message::{Claim, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
 const RIPEN_MAX: usize = 1_000;
@@ -43,74 +43,13 @@ pub(super) fn load(tables: &Tables<'_>, queue: &str, name: &str) -> Result<Group
     })
 }
 
-pub(super) fn code(role: Role) -> u8 {
-    match role {
-        Role::Plain => 0,
-        Role::Lead => 1,
-        Role::Alarm => 2,
-    }
-}
-
-pub(super) fn role_of(code: u8) -> Role {
-    match code {
-        1 => Role::Lead,
-        2 => Role::Alarm,
-        _ => Role::Plain,
-    }
-}
-
-pub(super) fn note_role(tables: &mut Tables<'_>, queue: &str, message: &Message) -> Result<()> {
-    if message.role != Role::Plain {
-        let place = (
-            queue,
-            message.group.as_str(),
-            code(message.role),
-            message.id,
-        );
-        tables.roles.insert(place, ())?;
-    }
-    Ok(())
-}
-
-pub(super) fn forget_role(tables: &mut Tables<'_>, queue: &str, message: &Message) -> Result<()> {
-    if message.role != Role::Plain {
-        let place = (
-            queue,
-            message.group.as_str(),
-            code(message.role),
-            message.id,
-        );
-        tables.roles.remove(place)?;
-    }
-    Ok(())
-}
-
-/// Messages of the group with this role, ascending, up to the first that the search wants.
-fn find_role(
-    tables: &Tables<'_>,
-    queue: &str,
-    name: &str,
-    role: Role,
-    wanted: impl Fn(u64) -> Result<bool>,
-) -> Result<Option<u64>> {
-    let role = code(role);
-    let all = (queue, name, role, 0)..=(queue, name, role, u64::MAX);
-    for found in tables.roles.range(all)? {
-        let id = found?.0.value().3;
-        if wanted(id)? {
-            return Ok(Some(id));
-        }
-    }
-    Ok(None)
-}
-
 fn is_ripe(tables: &Tables<'_>, queue: &str, name: &str, id: u64) -> Result<bool> {
     Ok(tables.by_group.get((queue, name, 0, id))?.is_some())
 }
 
 pub(super) fn has_lead_to_come(tables: &Tables<'_>, queue: &str, name: &str) -> Result<bool> {
     let unripe = |id| Ok(!is_ripe(tables, queue, name, id)?);
-    Ok(find_role(tables, queue, name, Role::Lead, unripe)?.is_some())
+    Ok(role::find(tables, queue, name, Role::Lead, unripe)?.is_some())
 }
 
 /// The first message that is due at this time or later.
@@ -191,7 +130,7 @@ pub(super) fn choose(
         chosen.push(id);
     }
     let ripe = |id| is_ripe(tables, queue, name, id);
-    if let Some(lead) = find_role(tables, queue, name, Role::Lead, ripe)?
+    if let Some(lead) = role::find(tables, queue, name, Role::Lead, ripe)?
         && let Err(position) = chosen.binary_search(&lead)
     {
         chosen.insert(position, lead);
@@ -204,7 +143,7 @@ fn kind_of(tables: &Tables<'_>, queue: &str, name: &str, group: &Group) -> Resul
     if group.kind.is_some() {
         return Ok(group.kind.clone());
     }
-    let Some(lead) = find_role(tables, queue, name, Role::Lead, |_| Ok(true))? else {
+    let Some(lead) = role::find(tables, queue, name, Role::Lead, |_| Ok(true))? else {
         return Ok(None);
     };
     let row = tables.messages.get((queue, lead))?;
@@ -305,7 +244,7 @@ fn find_place(
     group.ready = Some((since.max(leased_until), oldest));
     group.line = kind_of(tables, queue, name, group)?;
     let ripe = |id| is_ripe(tables, queue, name, id);
-    match find_role(tables, queue, name, Role::Alarm, ripe)? {
+    match role::find(tables, queue, name, Role::Alarm, ripe)? {
         Some(alarm) => {
             let enqueued_at = tables
                 .messages
@@ -314,7 +253,7 @@ fn find_place(
             group.alarm = enqueued_at.map(|at| (at, alarm));
         }
         None => {
-            let any = find_role(tables, queue, name, Role::Alarm, |_| Ok(true))?;
+            let any = role::find(tables, queue, name, Role::Alarm, |_| Ok(true))?;
             group.waiting = next_due.filter(|due| any.is_some() && *due > now_ms);
         }
     }

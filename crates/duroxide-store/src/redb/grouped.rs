@@ -9,10 +9,11 @@ use ::redb::ReadableTable;
 use super::error::Result;
 use super::group::{self, Group};
 use super::messages::{self, save_lease};
+use super::role;
 use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken};
-use crate::queue::{Claim, Claimed, Message, later_ms};
-use crate::wake::Attempt;
+use crate::message::{Claim, Claimed, Message, later_ms};
+use crate::poll::Attempt;
 
 type Label = Option<String>;
 type Slot = (u64, u64, String);
@@ -33,7 +34,7 @@ pub(super) fn enqueue(
     now_ms: u64,
 ) -> Result<()> {
     messages::insert(tables, queue, message, message.visible_at)?;
-    group::note_role(tables, queue, message)?;
+    role::note(tables, queue, message)?;
     let mut group = group::load(tables, queue, &message.group)?;
     group.quiet_until = 0;
     group::place(tables, queue, &message.group, group, now_ms)
@@ -282,7 +283,7 @@ fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Messag
     let due_ms = messages::load_state(&tables.states, id)?.place;
     let message = messages::remove(tables, queue, id, due_ms.unwrap_or_default())?;
     if let Some(message) = &message {
-        group::forget_role(tables, queue, message)?;
+        role::forget(tables, queue, message)?;
     }
     Ok(message)
 }

@@ -3,10 +3,10 @@
 use ::redb::{ReadableTable, StorageError};
 
 use super::error::Result;
-use super::group;
+use super::role;
 use super::tables::Tables;
 use crate::lease::Lease;
-use crate::queue::Message;
+use crate::message::Message;
 
 /// The part of a message that changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn insert(
         message.affinity.as_deref(),
         message.label.as_deref(),
         message.kind.as_deref(),
-        group::code(message.role),
+        role::code(message.role),
         message.stamp,
         message.payload.as_slice(),
         message.enqueued_at,
@@ -116,7 +116,7 @@ pub(super) fn load(
         affinity: affinity.map(str::to_owned),
         label: label.map(str::to_owned),
         kind: kind.map(str::to_owned),
-        role: group::role_of(role),
+        role: role::of_code(role),
         stamp,
         payload: payload.to_vec(),
         visible_at: state.visible_at,

@@ -9,6 +9,8 @@ mod file;
 mod group;
 mod grouped;
 mod messages;
+mod provider;
+mod role;
 mod single;
 mod tables;
 #[cfg(test)]
@@ -32,10 +34,11 @@ use self::writer::{Job, Writer};
 use crate::atomic::{Answer, AtomicOps, Batch, Query};
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::queue::{Claim, Claimed, MessageQueue};
+use crate::message::{Claim, Claimed};
+use crate::queue::MessageQueue;
 use crate::wake::{TopicWatch, Wakeups};
 
-pub use crate::adapter::RedbProvider;
+pub use self::provider::RedbProvider;
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,8 +11,8 @@ use super::grouped;
 use super::messages::{self, State, save_lease};
 use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken, Owner};
-use crate::queue::{Claim, Claimed, Message, later_ms};
-use crate::wake::Attempt;
+use crate::message::{Claim, Claimed, Message, later_ms};
+use crate::poll::Attempt;
 
 /// The place of a message that is ready.
 const READY: u64 = 0;

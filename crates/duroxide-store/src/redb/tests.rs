@@ -10,8 +10,9 @@ use ::redb::{Builder, Database, StorageBackend, TableDefinition};
 use super::file::File;
 use super::{RedbOptions, RedbStore};
 use crate::error::StoreError;
+use crate::message::{Claim, NewMessage, Queue};
 use crate::metadata::MetadataStore as _;
-use crate::queue::{Claim, MessageQueue as _, NewMessage, Queue};
+use crate::queue::MessageQueue as _;
 
 const MAIL: Queue = Queue::single("mail");
 

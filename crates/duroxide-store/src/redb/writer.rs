@@ -21,8 +21,9 @@ use super::tables::Tables;
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::queue::{Claim, Claimed};
-use crate::wake::{Attempt, Wakeups};
+use crate::message::{Claim, Claimed};
+use crate::poll::Attempt;
+use crate::wake::Wakeups;
 
 type Reply<T> = oneshot::Sender<std::result::Result<T, StoreError>>;
 

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use super::open::Nameless;
 use crate::adapter::dead_letters;
 use crate::adapter::error::{Result, unless_lost};
 use crate::adapter::names::TURNS;
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
+use crate::message::{Claimed, later_ms};
 use crate::{EventStore, StoreError};
 
 /// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences them.
@@ -57,10 +57,9 @@ pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>)
 }
 
 /// Lets the messages of an unknown instance rest until a start comes, and keeps those that waited too long.
-pub(super) fn orphan(now_ms: u64, grace: Duration, orphan: &Nameless) -> Result<Away> {
-    let claimed = &orphan.claimed;
+pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<Away> {
     let grace_ms = crate::adapter::ms(grace);
-    let ends_at = |enqueued_at| crate::queue::later_ms(enqueued_at, grace_ms);
+    let ends_at = |enqueued_at| later_ms(enqueued_at, grace_ms);
     let (old, young): (Vec<_>, Vec<_>) = claimed
         .messages
         .iter()

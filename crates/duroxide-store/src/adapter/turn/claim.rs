@@ -15,7 +15,7 @@ use crate::EventStore;
 use crate::adapter::error::Result;
 use crate::adapter::names::{INSTANCES, TURNS};
 use crate::adapter::{StoreProvider, kinds, ms};
-use crate::queue::{Claim, Claimed};
+use crate::message::{Claim, Claimed};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
     provider: &StoreProvider<S>,
@@ -78,7 +78,11 @@ async fn prepare<S: EventStore>(
     let resolved = resolve::run(provider, nameless).await?;
     turns.extend(resolved.turns);
     for orphan in &resolved.orphans {
-        away.push(away::orphan(store.now_ms(), provider.orphan_grace, orphan)?);
+        away.push(away::orphan(
+            store.now_ms(),
+            provider.orphan_grace,
+            &orphan.claimed,
+        )?);
     }
     match away::put(store, away).await {
         // What is ready is not held up by what could not be put away; that comes again.

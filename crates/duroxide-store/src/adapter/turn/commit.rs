@@ -1,52 +1,17 @@
 //! Committing a turn: one guarded batch. What is stored before is known from the claim or read first; the batch is guarded
 //! by the lease and by what is known, so it fails if either is no longer true.
 
-use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
-use duroxide_core::{Event, EventKind, INITIAL_EXECUTION_ID, WorkItem};
+use duroxide_core::INITIAL_EXECUTION_ID;
 
+use super::input::{Before, Turn};
 use super::{kv, load, plan};
 use crate::adapter::error::{Error, Result};
 use crate::adapter::kept::Seen;
-use crate::adapter::rows::{self, CONTINUED, ExecutionRow, InstanceRow, RUNNING};
+use crate::adapter::rows::{self, CONTINUED, InstanceRow, RUNNING};
 use crate::adapter::token::TurnToken;
 use crate::adapter::{StoreProvider, names};
 use crate::atomic::{Answer, Batch, Guard, Query};
 use crate::{EventStore, StoreError};
-
-/// Everything one turn writes: committed together or not at all.
-#[derive(Debug)]
-pub(in crate::adapter) struct Turn<'a> {
-    pub(in crate::adapter) lock_token: &'a str,
-    pub(in crate::adapter) execution: u64,
-    pub(in crate::adapter) history: Vec<Event>,
-    pub(in crate::adapter) to_workers: Vec<WorkItem>,
-    pub(in crate::adapter) to_orchestrators: Vec<WorkItem>,
-    pub(in crate::adapter) metadata: ExecutionMetadata,
-    pub(in crate::adapter) cancelled: Vec<ScheduledActivityIdentifier>,
-}
-
-/// What is stored before the turn.
-#[derive(Debug, Default)]
-pub(super) struct Before {
-    pub(super) row: Option<InstanceRow>,
-    pub(super) execution: Option<ExecutionRow>,
-    pub(super) key_values: kv::Stored,
-    /// What the row must still be.
-    guard: Option<Guard>,
-}
-
-impl Turn<'_> {
-    /// Whether the turn ends its execution.
-    pub(super) fn ends(&self) -> bool {
-        let status = self.metadata.status.as_deref();
-        status.is_some_and(|status| status != RUNNING)
-    }
-
-    fn clears_all_keys(&self) -> bool {
-        let mut kinds = self.history.iter().map(|event| &event.kind);
-        kinds.any(|kind| matches!(kind, EventKind::KeyValuesCleared))
-    }
-}
 
 pub(in crate::adapter) async fn run<S: EventStore>(
     provider: &StoreProvider<S>,

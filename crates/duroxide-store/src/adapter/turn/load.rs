@@ -15,8 +15,7 @@ use crate::adapter::kept::Seen;
 use crate::adapter::rows::{self, KvRow};
 use crate::adapter::{StoreProvider, names, read};
 use crate::atomic::{Answer, Query};
-use crate::log::Record;
-use crate::metadata::Entry;
+use crate::record::{Entry, Record};
 use crate::{EventStore, StoreError};
 
 /// Loads what the turns need; a copy that the caller holds is confirmed by the row that came with the claim. A turn whose

@@ -3,6 +3,7 @@
 mod away;
 pub(super) mod claim;
 pub(super) mod commit;
+pub(super) mod input;
 mod kv;
 mod load;
 mod open;

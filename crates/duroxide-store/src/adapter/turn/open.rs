@@ -4,14 +4,14 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::Incarnation;
 
 use super::away::Away;
+use crate::adapter::dead_letters;
 use crate::adapter::error::Result;
 use crate::adapter::names::TURNS;
 use crate::adapter::rows::{self, InstanceRow};
 use crate::adapter::token::{self, TurnToken};
-use crate::adapter::{awaited, dead_letters};
 use crate::atomic::Operation;
 use crate::lease::After;
-use crate::queue::{Claimed, Message};
+use crate::message::{Claimed, Message};
 
 /// A claimed instance whose messages decode.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
             Ok(item) => items.push(item),
             Err(error) => {
                 let reason = error.to_string();
-                let instead = awaited::instead_of(message, &reason)?;
+                let instead = dead_letters::instead_of(message, &reason)?;
                 broken.push((message, reason, instead));
             }
         }

@@ -5,7 +5,7 @@ use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use duroxide_core::{Event, EventKind, WorkItem};
 use semver::Version;
 
-use super::commit::{Before, Turn};
+use super::input::{Before, Turn};
 use super::kv;
 use crate::adapter::error::Result;
 use crate::adapter::kinds;
@@ -13,8 +13,8 @@ use crate::adapter::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
 use crate::adapter::rows::{self, CONTINUED, ExecutionRow, InstanceRow, Outcome, RUNNING};
 use crate::adapter::token::{TurnToken, stamp_of};
 use crate::atomic::Operation;
-use crate::log::Record;
-use crate::queue::{NewMessage, Visible};
+use crate::message::{NewMessage, Visible};
+use crate::record::Record;
 
 pub(super) fn run(
     token: &TurnToken<'_>,

@@ -1,0 +1,43 @@
+//! What a commit begins with: what the turn decided, and what is stored before it.
+
+use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
+use duroxide_core::{Event, EventKind, WorkItem};
+
+use super::kv;
+use crate::adapter::rows::{ExecutionRow, InstanceRow, RUNNING};
+use crate::atomic::Guard;
+
+/// Everything one turn writes: committed together or not at all.
+#[derive(Debug)]
+pub(in crate::adapter) struct Turn<'a> {
+    pub(in crate::adapter) lock_token: &'a str,
+    pub(in crate::adapter) execution: u64,
+    pub(in crate::adapter) history: Vec<Event>,
+    pub(in crate::adapter) to_workers: Vec<WorkItem>,
+    pub(in crate::adapter) to_orchestrators: Vec<WorkItem>,
+    pub(in crate::adapter) metadata: ExecutionMetadata,
+    pub(in crate::adapter) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// What is stored before the turn.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    pub(super) row: Option<InstanceRow>,
+    pub(super) execution: Option<ExecutionRow>,
+    pub(super) key_values: kv::Stored,
+    /// What the row must still be.
+    pub(super) guard: Option<Guard>,
+}
+
+impl Turn<'_> {
+    /// Whether the turn ends its execution.
+    pub(super) fn ends(&self) -> bool {
+        let status = self.metadata.status.as_deref();
+        status.is_some_and(|status| status != RUNNING)
+    }
+
+    pub(super) fn clears_all_keys(&self) -> bool {
+        let mut kinds = self.history.iter().map(|event| &event.kind);
+        kinds.any(|kind| matches!(kind, EventKind::KeyValuesCleared))
+    }
+}

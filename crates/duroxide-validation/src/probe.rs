@@ -1,0 +1,158 @@
+//! How the kit finds out what a store can do: it asks the factory, or tries it on a store of its own.
+//!
+//! In: a factory and the needs of a case. Out: the first need that is not met.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::provider::{OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim};
+
+use crate::fixture::items;
+use crate::{Capability, ProviderFactory};
+
+/// The first of these needs that is not met here, or `None` if the case can run.
+pub(crate) async fn missing(
+    factory: &dyn ProviderFactory,
+    needs: &[Capability],
+) -> Option<Capability> {
+    for need in needs {
+        if !offered(factory, *need).await {
+            return Some(*need);
+        }
+    }
+    None
+}
+
+async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
+    match need {
+        Capability::ShortPoll => !factory.long_polls(),
+        Capability::LongPoll => factory.long_polls(),
+        Capability::OrphanGrace => factory.orphan_grace().is_some(),
+        Capability::CorruptHistory
+        | Capability::AttemptCounts
+        | Capability::CorruptMessages
+        | Capability::SecondHandle
+        | Capability::SkewedHandle
+        | Capability::ClockSetBack => factory.supports(need),
+        Capability::Management
+        | Capability::DeadLetters
+        | Capability::BatchedTurns
+        | Capability::BatchedWork
+        | Capability::MessageAttempts
+        | Capability::LostWork
+        | Capability::Incarnations
+        | Capability::Handlers
+        | Capability::Bounds
+        | Capability::ReadyWork
+        | Capability::Watch => shown(&*factory.create_provider().await, need).await,
+    }
+}
+
+/// Asks a store of its own whether it has the ability; an error counts as "yes", the case will then say what is wrong.
+async fn shown(store: &dyn Provider, need: Capability) -> bool {
+    match need {
+        Capability::Management => store.as_management_capability().is_some(),
+        Capability::LostWork => !matches!(store.lost_work_items(&[]).await, Ok(None)),
+        Capability::Watch => store.watch_instance("probe").is_some(),
+        Capability::DeadLetters => sets_aside(store).await,
+        Capability::BatchedTurns => turns_at_once(store).await != 1,
+        Capability::BatchedWork => works_at_once(store).await != 1,
+        Capability::MessageAttempts => tells_attempts(store).await,
+        Capability::Incarnations => tells_lives(store).await,
+        Capability::Handlers => knows_handlers(store).await,
+        Capability::Bounds => knows_bounds(store).await,
+        Capability::ReadyWork => lists_ready_work(store).await,
+        _ => true,
+    }
+}
+
+async fn sets_aside(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => {
+            let answer = store.set_aside_messages(&turn.lock_token, &[0], "probe");
+            !matches!(answer.await, Ok(false))
+        }
+        _ => true,
+    }
+}
+
+async fn turns_at_once(store: &dyn Provider) -> usize {
+    enqueue_starts(store, 2).await;
+    store.claim_turns(claim(2)).await.map_or(0, |t| t.len())
+}
+
+async fn tells_attempts(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => !turn.message_attempts.is_empty(),
+        _ => true,
+    }
+}
+
+async fn tells_lives(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => turn.incarnation.is_some(),
+        _ => true,
+    }
+}
+
+async fn knows_handlers(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    let stranger = OrchestrationHandlers::default().with("no such handler", "0.0.0");
+    let claim = TurnClaim {
+        handlers: Some(Arc::new(stranger)),
+        cancel_without_code_after: Duration::MAX,
+        ..claim(1)
+    };
+    store
+        .claim_turns(claim)
+        .await
+        .map_or(true, |t| t.is_empty())
+}
+
+async fn knows_bounds(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    for n in 0..2 {
+        let signal = items::signal("probe-0", &format!("signal-{n}"));
+        let _ = store.enqueue_for_orchestrator(signal, None).await;
+    }
+    let claim = TurnClaim {
+        messages_max: 1,
+        ..claim(1)
+    };
+    match store.claim_turns(claim).await.as_deref() {
+        Ok([turn, ..]) => turn.item.messages.len() < 3,
+        _ => true,
+    }
+}
+
+async fn lists_ready_work(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.list_ready_work(1).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn works_at_once(store: &dyn Provider) -> usize {
+    for id in 1..=2 {
+        let _ = store.enqueue_for_worker(items::activity("probe", id)).await;
+    }
+    let claim = WorkClaim {
+        tag_filter: TagFilter::DefaultOnly,
+        ..WorkClaim::new(2, Duration::from_secs(5), Duration::ZERO)
+    };
+    store.claim_work(claim).await.map_or(0, |w| w.len())
+}
+
+async fn enqueue_starts(store: &dyn Provider, count: usize) {
+    for n in 0..count {
+        let start = items::start(&format!("probe-{n}"));
+        let _ = store.enqueue_for_orchestrator(start, None).await;
+    }
+}
+
+fn claim(max: usize) -> TurnClaim {
+    TurnClaim::new(max, Duration::from_secs(5), Duration::ZERO)
+}
