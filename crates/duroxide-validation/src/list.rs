@@ -478,6 +478,7 @@ macro_rules! for_each_case {
                 a_claim_takes_at_least_one_message [Bounds];
                 a_start_comes_with_a_full_claim [Bounds];
                 a_continue_as_new_comes_with_a_full_claim [Bounds];
+                a_request_to_cancel_comes_with_a_full_claim [Bounds];
                 no_claim_takes_more_than_a_thousand_messages [Bounds];
                 no_claim_takes_more_than_four_megabytes [Bounds];
                 a_message_beyond_the_bound_is_delivered [Bounds];

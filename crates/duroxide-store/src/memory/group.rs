@@ -99,7 +99,7 @@ impl Group {
         self.kind.clone().or_else(|| lead?.kind.clone())
     }
 
-    /// The messages a claim takes, ascending.
+    /// The messages a claim takes, ascending: a prefix of what is ripe, the oldest lead and the oldest alarm.
     pub(super) fn choose(&self, claim: &Claim, shelf: &Shelf) -> Vec<u64> {
         let mut chosen = Vec::new();
         let mut bytes = 0_usize;
@@ -110,11 +110,13 @@ impl Group {
             }
             chosen.push(id);
         }
-        let lead = self.leads.iter().find(|id| self.is_ripe(**id));
-        if let Some(lead) = lead
-            && let Err(position) = chosen.binary_search(lead)
-        {
-            chosen.insert(position, *lead);
+        for special in [&self.leads, &self.alarms] {
+            let oldest = special.iter().find(|id| self.is_ripe(**id));
+            if let Some(oldest) = oldest
+                && let Err(position) = chosen.binary_search(oldest)
+            {
+                chosen.insert(position, *oldest);
+            }
         }
         chosen
     }

@@ -130,10 +130,12 @@ pub(super) fn choose(
         chosen.push(id);
     }
     let ripe = |id| is_ripe(tables, queue, name, id);
-    if let Some(lead) = role::find(tables, queue, name, Role::Lead, ripe)?
-        && let Err(position) = chosen.binary_search(&lead)
-    {
-        chosen.insert(position, lead);
+    for special in [Role::Lead, Role::Alarm] {
+        if let Some(oldest) = role::find(tables, queue, name, special, ripe)?
+            && let Err(position) = chosen.binary_search(&oldest)
+        {
+            chosen.insert(position, oldest);
+        }
     }
     Ok(chosen)
 }

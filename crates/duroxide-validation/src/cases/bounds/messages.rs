@@ -113,6 +113,20 @@ pub async fn a_continue_as_new_comes_with_a_full_claim<F: ProviderFactory + ?Siz
     assert!(messages.len() <= 3, "{messages:?}");
 }
 
+/// A request to cancel comes with the claim though older messages fill it: the instance may be unable to take those.
+pub async fn a_request_to_cancel_comes_with_a_full_claim<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = flooded(factory, 4).await;
+    bench.send(items::cancel("flooded")).await;
+    let turn = claim_up_to(&bench, 2).await;
+    let messages = &turn.item.messages;
+    assert!(messages.contains(&items::cancel("flooded")), "{messages:?}");
+    assert!(messages.len() <= 3, "{messages:?}");
+    // What the claim took is taken, and what it left comes next.
+    bench.commit(&Turn::from(&turn), Commit::to(1)).await;
+    let turn = claim_up_to(&bench, 10).await;
+    assert_eq!(ids(&turn.item.messages), [3, 4]);
+}
+
 fn signals(messages: &[WorkItem]) -> Vec<String> {
     let names = messages.iter().filter_map(|item| match item {
         WorkItem::ExternalRaised { name, .. } => Some(name.clone()),
