@@ -8,7 +8,7 @@ use duroxide_core::provider::{
     SystemMetrics,
 };
 
-use crate::ops::{delete, inspect, prune, ready};
+use crate::ops::{delete, inspect, prune, ready, steps};
 use crate::provider::SqliteProvider;
 use crate::tables::{dead_letters, deletions, executions, instances};
 use crate::tx::Tx;
@@ -115,7 +115,7 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {
         const OPERATION: &str = "delete_instance_bulk";
-        let mut left = usize::try_from(filter.limit.unwrap_or(delete::BULK_LIMIT)).unwrap_or(0);
+        let mut left = usize::try_from(filter.limit.unwrap_or(steps::BULK_LIMIT)).unwrap_or(0);
         let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
         let roots = self.store.read(OPERATION, select).await?;
         let mut total = DeleteInstanceResult::default();

@@ -11,14 +11,11 @@ use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use crate::error::SqliteError;
 use crate::ops::inspect::descend;
-use crate::ops::prune::STEP_ROWS;
+use crate::ops::steps::STEP_ROWS;
 use crate::tables::{
     deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
 use crate::tx::{News, Result, Tx, stored_ms};
-
-/// How many instances a bulk operation takes when the filter does not say.
-pub(crate) const BULK_LIMIT: u32 = 1000;
 
 /// Deletes these instances together or not at all.
 pub(crate) fn atomic(tx: &mut Tx<'_>, ids: &[String], force: bool) -> Result<DeleteInstanceResult> {

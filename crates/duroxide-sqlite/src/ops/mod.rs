@@ -20,3 +20,4 @@ pub(crate) mod renew_work;
 pub(crate) mod sessions;
 pub(crate) mod set_aside;
 pub(crate) mod stats;
+pub(crate) mod steps;

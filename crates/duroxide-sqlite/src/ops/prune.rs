@@ -4,13 +4,11 @@
 
 use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 
-use crate::ops::delete::BULK_LIMIT;
 use crate::ops::inspect::not_found;
+use crate::ops::steps::{BULK_LIMIT, STEP_ROWS};
 use crate::tables::{executions, history, instances};
 use crate::tx::{Result, Tx, stored_ms};
 
-/// How many rows one transaction deletes at most: some milliseconds of work.
-pub(crate) const STEP_ROWS: usize = 1_000;
 /// How many instances one transaction of a bulk operation looks at.
 const BULK_STEP: usize = 32;
 
