@@ -347,7 +347,7 @@ fn a_recorder_that_belongs_to_the_starting_thread_hears_what_other_threads_count
         .enable_all()
         .build()
         .unwrap();
-    let counted = metrics::with_local_recorder(&samples.clone(), || {
+    let counted = metrics::with_local_recorder(&samples, || {
         tokio.block_on(async {
             let world = world().await;
             world.run("i", "works", "").await;
