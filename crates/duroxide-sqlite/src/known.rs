@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use duroxide_core::provider::Incarnation;
+
 use crate::kill;
 use crate::statements::Prepared;
 use crate::tables::instances::Handler;
@@ -30,6 +32,13 @@ pub(crate) enum LastEnd {
 pub(crate) enum Damage {
     Messages(String),
     History(String),
+}
+
+/// Whether parts of deleted instances are still to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deletions {
+    None,
+    Some,
 }
 
 /// What other connections did since the last transaction.
@@ -57,6 +66,10 @@ pub(crate) struct Known {
     /// Instances some page of which cannot be read. SQLite does not commit a transaction that met such a page, so they are
     /// remembered and not touched again.
     damaged: RefCell<HashMap<String, Damage>>,
+    /// No request to cancel is queued that was enqueued before this time, if that was read.
+    cancels_from: Cell<Option<i64>>,
+    /// Whether parts of deleted instances are still to go, if that was read.
+    deletions: Cell<Option<Deletions>>,
     data_version: Cell<Option<i64>>,
     opened_at_ms: i64,
     trusts_from: Instant,
@@ -70,6 +83,8 @@ impl Known {
             running: RefCell::default(),
             doubtful: RefCell::default(),
             damaged: RefCell::default(),
+            cancels_from: Cell::new(None),
+            deletions: Cell::new(None),
             data_version: Cell::new(None),
             opened_at_ms: now_ms,
             trusts_from: match end {
@@ -193,5 +208,50 @@ impl Known {
     /// Nobody knows what is stored.
     pub(crate) fn forget_all(&self) {
         self.running.borrow_mut().clear();
+        self.cancels_from.set(None);
+        self.deletions.set(None);
+    }
+
+    /// The code that the instance needs next, and its life.
+    pub(crate) fn lane_and_life(&self, instance: &str) -> Option<(String, Option<Incarnation>)> {
+        let running = self.running.borrow();
+        let handler = &running.get(instance)?.handler;
+        Some((handler.lane.clone(), handler.incarnation))
+    }
+
+    /// The instance needs other code from here on.
+    pub(crate) fn move_to_lane(&self, instance: &str, lane: &str) {
+        if let Some(entry) = self.running.borrow_mut().get_mut(instance) {
+            lane.clone_into(&mut entry.handler.lane);
+        }
+    }
+
+    /// A time before which no request to cancel was enqueued that is still queued, if that was read.
+    pub(crate) fn cancels_from(&self) -> Option<i64> {
+        self.cancels_from.get()
+    }
+
+    pub(crate) fn set_cancels_from(&self, from: i64) {
+        self.cancels_from.set(Some(from));
+    }
+
+    /// What is known of them may be outdated.
+    pub(crate) fn forget_cancels(&self) {
+        self.cancels_from.set(None);
+    }
+
+    /// A request to cancel was enqueued.
+    pub(crate) fn cancel_enqueued(&self, at: i64) {
+        let from = self.cancels_from.get();
+        self.cancels_from.set(from.map(|from| from.min(at)));
+    }
+
+    /// Whether parts of deleted instances are still to go, if that was read.
+    pub(crate) fn deletions(&self) -> Option<Deletions> {
+        self.deletions.get()
+    }
+
+    pub(crate) fn set_deletions(&self, deletions: Option<Deletions>) {
+        self.deletions.set(deletions);
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         });
     }
     let parents = parents(tx, instance, commit)?;
-    end_lease(tx, instance, commit, bounds)?;
+    let left = end_lease(tx, instance, commit, bounds)?;
     let birth = Birth {
         incarnation: next_life,
         parent_incarnation: parents.first().copied(),
@@ -129,10 +129,8 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     for event in &commit.events {
         history::append(tx, instance, commit.execution_id, event)?;
     }
-    write_state(tx, instance, commit)?;
-    for work in &commit.to_workers {
-        worker_queue::push(tx, work)?;
-    }
+    write_state(tx, instance, commit, left)?;
+    schedule(tx, instance, commit, next_life)?;
     // After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
     for activity in &commit.cancelled {
         worker_queue::cancel(
@@ -143,7 +141,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
-    if orchestrator_queue::settle_head(tx, instance)? {
+    if left == Left::Perhaps && orchestrator_queue::settle_head(tx, instance)? {
         tx.effects.turn_claimable_at(tx.now);
     }
     if let Some(aware) = tx.aware() {
@@ -154,6 +152,32 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     }
     let news = news(tx, instance, commit)?;
     tx.effects.instance_changed(instance, news);
+    Ok(())
+}
+
+/// Enqueues the activities that the turn scheduled, each stamped with the life of the instance.
+fn schedule(
+    tx: &mut Tx<'_>,
+    instance: &str,
+    commit: &Commit,
+    next_life: Incarnation,
+) -> Result<()> {
+    if commit.to_workers.is_empty() {
+        return Ok(());
+    }
+    let known = tx.aware().and_then(|it| it.known.lane_and_life(instance));
+    let own = match known {
+        Some((_, life)) => life,
+        None if commit.begins_instance() && commit.named.is_some() => Some(next_life),
+        None => instances::incarnation(tx, instance)?,
+    };
+    for work in &commit.to_workers {
+        let life = match work.instance == instance {
+            true => own,
+            false => instances::incarnation(tx, &work.instance)?,
+        };
+        worker_queue::push(tx, work, life)?;
+    }
     Ok(())
 }
 
@@ -209,19 +233,31 @@ fn send(
     Ok(())
 }
 
+/// Whether messages are left once those of the claim are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Perhaps,
+}
+
 /// The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that was
 /// overtaken changes nothing. A lease that began in this transaction is not written, and nobody can have taken it over.
-fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, bounds: Bounds) -> Result<()> {
+fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, bounds: Bounds) -> Result<Left> {
     let lease = tx
         .aware()
         .and_then(|aware| aware.ahead.take_back(instance, &commit.token, tx.now));
     if let Some(lease) = lease {
-        return orchestrator_queue::delete(tx, &lease.messages);
+        orchestrator_queue::delete(tx, &lease.messages)?;
+        return Ok(match lease.is_alone {
+            true => Left::Nothing,
+            false => Left::Perhaps,
+        });
     }
     if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
     }
-    orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)
+    orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)?;
+    Ok(Left::Perhaps)
 }
 
 /// Keeps what the next claim of the instance would have to read.
@@ -336,6 +372,10 @@ fn write_instance(
         }
         None => instances::advance(tx, instance, commit.execution_id, lane)?,
     }
+    // What the turn sends to its own instance goes by it.
+    if let (Some(lane), Some(aware)) = (lane, tx.aware()) {
+        aware.known.move_to_lane(instance, lane);
+    }
     if is_recorded(tx, instance, commit) {
         return Ok(());
     }
@@ -352,7 +392,7 @@ fn is_recorded(tx: &Tx<'_>, instance: &str, commit: &Commit) -> bool {
             .is_some_and(|aware| aware.known.is_running(instance, commit.execution_id))
 }
 
-fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, left: Left) -> Result<()> {
     if let Some(status) = &commit.custom_status {
         instances::set_custom_status(tx, instance, status.as_deref())?;
     }
@@ -361,7 +401,9 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
     }
     if commit.ends_execution() {
         kv::merge(tx, instance)?;
-        orchestrator_queue::delete_pending_timers(tx, instance)?;
+        if left == Left::Perhaps {
+            orchestrator_queue::delete_pending_timers(tx, instance)?;
+        }
     }
     Ok(())
 }

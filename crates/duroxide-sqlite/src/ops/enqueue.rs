@@ -11,12 +11,14 @@ pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
     // A second start of an instance that is there already begins nothing.
     if message.is_start() && instances::current_execution(tx, instance)?.is_none() {
         tx.effects.instance_changed(instance, News::Started);
+        return orchestrator_queue::push_first(tx, message);
     }
     orchestrator_queue::push(tx, message)
 }
 
 pub(crate) fn work(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
-    worker_queue::push(tx, work)
+    let life = instances::incarnation(tx, &work.instance)?;
+    worker_queue::push(tx, work, life)
 }
 
 /// Appends events; messages that waited for the instance to become known can be claimed then.

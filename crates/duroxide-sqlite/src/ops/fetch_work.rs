@@ -183,16 +183,12 @@ fn collect(
     session: Option<&str>,
     free: &mut Vec<Free>,
 ) -> Result<()> {
-    for name in worker_queue::free_names(tx, tag, session)? {
-        let has_code = ask
-            .activities
+    let has_code = |name: &str| {
+        ask.activities
             .as_ref()
-            .is_none_or(|names| names.contains(&name));
-        if has_code {
-            free.extend(worker_queue::free(tx, tag, session, Some(&name), ask.max)?);
-        }
-    }
-    free.extend(worker_queue::free(tx, tag, session, None, ask.max)?);
+            .is_none_or(|names| names.contains(name))
+    };
+    free.extend(worker_queue::free(tx, tag, session, ask.max, has_code)?);
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! Instances that were deleted and whose histories are still to go.
 
+use crate::known::Deletions;
 use crate::tx::{Result, Tx};
 
 pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    changes(tx);
     tx.execute(
         "INSERT INTO deletions (instance_id) VALUES (?1) ON CONFLICT (instance_id) DO NOTHING",
         [instance],
@@ -11,6 +13,9 @@ pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<()> {
 }
 
 pub(crate) fn contains(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    if is_empty(tx)? {
+        return Ok(false);
+    }
     let found = tx.first(
         "SELECT 1 FROM deletions WHERE instance_id = ?1",
         [instance],
@@ -26,7 +31,31 @@ pub(crate) fn next(tx: &Tx<'_>) -> Result<Option<String>> {
     })
 }
 
+/// Whether it is known that there are none; every new instance asks.
+fn is_empty(tx: &Tx<'_>) -> Result<bool> {
+    let Some(aware) = tx.aware() else {
+        return Ok(false);
+    };
+    let known = match aware.known.deletions() {
+        Some(known) => known,
+        None => match next(tx)? {
+            None => Deletions::None,
+            Some(_) => Deletions::Some,
+        },
+    };
+    aware.known.set_deletions(Some(known));
+    Ok(known == Deletions::None)
+}
+
+/// What was known of them no longer holds.
+fn changes(tx: &Tx<'_>) {
+    if let Some(aware) = tx.aware() {
+        aware.known.set_deletions(None);
+    }
+}
+
 pub(crate) fn remove(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    changes(tx);
     tx.execute("DELETE FROM deletions WHERE instance_id = ?1", [instance])?;
     Ok(())
 }

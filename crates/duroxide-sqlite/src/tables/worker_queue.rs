@@ -2,6 +2,7 @@
 //! tag, session and name to the oldest one, so that items nobody here may take are never walked over.
 
 use duroxide_core::provider::Incarnation;
+use rusqlite::Row;
 
 use crate::tables::instances::life;
 use crate::tx::{Result, Tx, Unsigned, count, payload, payload_text, unsigned};
@@ -29,13 +30,13 @@ pub(crate) struct Free {
     pub(crate) incarnation: Option<Incarnation>,
 }
 
-pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
+/// `life` is that of the instance that scheduled it.
+pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork, life: Option<Incarnation>) -> Result<()> {
     tx.execute(
         "INSERT INTO worker_queue
              (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at,
               incarnation, name)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7,
-              (SELECT incarnation FROM instances WHERE instance_id = ?1), ?8)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?9, ?8)",
         (
             &work.instance,
             Unsigned(work.execution_id),
@@ -45,6 +46,7 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
             &work.tag,
             tx.now,
             &work.name,
+            life.map(Incarnation::to_stored),
         ),
     )?;
     tx.effects.work_claimable_at(tx.now);
@@ -150,29 +152,86 @@ fn distinct(
     Ok(found)
 }
 
-/// Free and visible items with exactly this tag, session and name, oldest first.
+/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and those
+/// that have no name because they cannot be read. One statement goes on from name to name, and another one begins only
+/// where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
     session: Option<&str>,
-    name: Option<&str>,
     limit: usize,
+    fits: impl Fn(&str) -> bool,
 ) -> Result<Vec<Free>> {
-    tx.all(
-        "SELECT id, work_item, attempt_count + 1, incarnation FROM worker_queue INDEXED BY idx_worker_available
-         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name IS ?3 AND visible_at <= ?4
-         ORDER BY id LIMIT ?5",
-        (tag, session, name, tx.now, i64::try_from(limit).unwrap_or(i64::MAX)),
-        |row| {
-            Ok(Free {
-                id: row.get(0)?,
-                session: session.map(str::to_owned),
-                json: payload(row, 1)?,
-                attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
-                incarnation: life(row, 3)?,
-            })
-        },
-    )
+    let mut found = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut passed_over = None;
+        let mut current: Option<String> = None;
+        let mut count = 0_usize;
+        let visit = |row: &Row<'_>| {
+            let name = row
+                .get_ref(4)?
+                .as_str_or_null()
+                .map_err(rusqlite::Error::from)?;
+            if current.as_deref() != name {
+                current = name.map(str::to_owned);
+                count = 0;
+            }
+            let is_wanted = count < limit && name.is_none_or(&fits);
+            if is_wanted {
+                if row.get::<_, i64>(5)? <= tx.now {
+                    count += 1;
+                    found.push(free_item(row, session)?);
+                }
+                return Ok(true);
+            }
+            passed_over = Some(name.unwrap_or_default().to_owned());
+            Ok(false)
+        };
+        walk_free(tx, tag, session, after.as_deref(), visit)?;
+        if passed_over.is_none() {
+            return Ok(found);
+        }
+        after = passed_over;
+    }
+}
+
+/// Free items by name and age, those without a name first; or those of later names. What is not visible yet is not read.
+fn walk_free(
+    tx: &Tx<'_>,
+    tag: Option<&str>,
+    session: Option<&str>,
+    after: Option<&str>,
+    visit: impl FnMut(&Row<'_>) -> Result<bool>,
+) -> Result<()> {
+    match after {
+        None => tx.walk(
+            "SELECT id, CASE WHEN visible_at <= ?3 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
+             FROM worker_queue INDEXED BY idx_worker_available
+             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2
+             ORDER BY name, id",
+            (tag, session, tx.now),
+            visit,
+        ),
+        Some(after) => tx.walk(
+            "SELECT id, CASE WHEN visible_at <= ?3 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
+             FROM worker_queue INDEXED BY idx_worker_available
+             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name > ?4
+             ORDER BY name, id",
+            (tag, session, tx.now, after),
+            visit,
+        ),
+    }
+}
+
+fn free_item(row: &Row<'_>, session: Option<&str>) -> rusqlite::Result<Free> {
+    Ok(Free {
+        id: row.get(0)?,
+        session: session.map(str::to_owned),
+        json: payload(row, 1)?,
+        attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
+        incarnation: life(row, 3)?,
+    })
 }
 
 /// Leases one item and counts the attempt.

@@ -14,7 +14,7 @@ use crate::known::Damage;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{Batch, Head};
+use crate::tables::orchestrator_queue::{Batch, Head, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::{Result, Tx};
 
@@ -43,13 +43,20 @@ pub(super) struct Chosen {
     pub(super) strays: Vec<Orphan>,
     /// Messages in a wrong lane, and the right one.
     pub(super) misplaced: Vec<(i64, String)>,
-    /// The lanes the caller can claim from.
-    pub(super) lanes: Vec<String>,
+    /// When something becomes visible in the lanes the caller can claim from.
+    pub(super) outlook: Vec<Outlook>,
     /// Whether they are all to be handed out ahead, or all after the commit.
     pub(super) handover: Handover,
     /// Whether an instance was passed over that the next claim may take.
     pub(super) leaves_some: bool,
     left: usize,
+}
+
+/// When the next message of a lane becomes visible.
+pub(super) enum Outlook {
+    At(i64),
+    /// The walk did not come that far in this lane.
+    Unknown(String),
 }
 
 /// Where instances come from.
@@ -70,16 +77,17 @@ struct Walk {
 }
 
 impl Walk {
-    fn over(source: Source) -> Self {
+    fn over(source: Source, is_over: bool, ahead: Vec<Head>) -> Self {
+        let beginning = || Head {
+            id: i64::MIN,
+            instance: String::new(),
+            since: i64::MIN,
+        };
         Self {
             source,
-            ahead: VecDeque::new(),
-            last: Head {
-                id: i64::MIN,
-                instance: String::new(),
-                since: i64::MIN,
-            },
-            is_over: false,
+            last: ahead.last().cloned().unwrap_or_else(beginning),
+            ahead: ahead.into(),
+            is_over,
         }
     }
 
@@ -105,30 +113,25 @@ impl Walk {
 /// Walks over instances until enough are found. The first one decides whether the claim is handed out ahead; others that
 /// cannot go with it are left to the next claim.
 pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
-    let mut lanes = orchestrator_queue::lanes(tx)?;
-    lanes.retain(|lane| ask.abilities.fit(lane));
-    let mut walks: Vec<Walk> = lanes
-        .iter()
-        .cloned()
-        .map(Source::Lane)
-        .map(Walk::over)
+    // One more than is asked for: whether there is another is part of the answer.
+    let step = ask.max.saturating_add(1).min(LOOKS_MAX);
+    let stretches = orchestrator_queue::survey(tx, step, |lane| ask.abilities.fit(lane))?;
+    let outlook = stretches.iter().filter_map(outlook).collect();
+    let mut walks: Vec<Walk> = stretches
+        .into_iter()
+        .map(|it| Walk::over(Source::Lane(it.lane), !it.is_cut, it.heads))
         .collect();
-    if ask.abilities.handlers.is_some() {
-        let enqueued_by = tx.earlier(ask.cancel_without_code_after);
-        walks.push(Walk::over(Source::OldCancels { enqueued_by }));
-    }
+    walks.extend(old_cancels(tx, ask, step)?);
     let mut seen = HashSet::new();
     let mut chosen = Chosen {
         candidates: Vec::new(),
         strays: Vec::new(),
         misplaced: Vec::new(),
-        lanes,
+        outlook,
         handover: ask.handover,
         leaves_some: false,
         left: 0,
     };
-    // One more than is asked for: whether there is another is part of the answer.
-    let step = ask.max.saturating_add(1).min(LOOKS_MAX);
     for _ in 0..LOOKS_MAX.max(ask.max) {
         let Some((head, source)) = next(tx, &mut walks, step)? else {
             return Ok(chosen);
@@ -144,6 +147,28 @@ pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
     // What was put right is not looked at again, so the next claim comes further.
     chosen.leaves_some |= !chosen.misplaced.is_empty() || !chosen.strays.is_empty();
     Ok(chosen)
+}
+
+fn outlook(stretch: &Stretch) -> Option<Outlook> {
+    match stretch.is_cut {
+        true => Some(Outlook::Unknown(stretch.lane.clone())),
+        false => stretch.next_due.map(Outlook::At),
+    }
+}
+
+/// A walk over requests to cancel that any node may carry out, if there are any.
+fn old_cancels(tx: &Tx<'_>, ask: &Ask, step: usize) -> Result<Option<Walk>> {
+    let enqueued_by = tx.earlier(ask.cancel_without_code_after);
+    if ask.abilities.handlers.is_none() || orchestrator_queue::cancels_from(tx)? > enqueued_by {
+        return Ok(None);
+    }
+    let mut walk = Walk::over(Source::OldCancels { enqueued_by }, false, Vec::new());
+    if walk.next_since(tx, step)?.is_none()
+        && let Some(aware) = tx.aware()
+    {
+        aware.known.forget_cancels();
+    }
+    Ok(Some(walk))
 }
 
 /// The instance that waited longest in any of the walks.

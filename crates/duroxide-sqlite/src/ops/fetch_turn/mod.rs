@@ -17,7 +17,7 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
-use self::choose::{Candidate, Chosen};
+use self::choose::{Candidate, Chosen, Outlook};
 use crate::ahead::Lease;
 use crate::claim::{Handover, Tried};
 use crate::error::SqliteError;
@@ -144,7 +144,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
         candidates,
         strays,
         misplaced,
-        lanes,
+        outlook,
         handover,
         mut leaves_some,
         ..
@@ -163,7 +163,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
         leases.push(lease);
     }
     let due = match found.is_empty() {
-        true => next_due(tx, ask, &lanes)?,
+        true => next_due(tx, ask, &outlook)?,
         false => None,
     };
     if let (Handover::Ahead, Some(aware)) = (handover, tx.aware()) {
@@ -180,23 +180,33 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
 }
 
 /// When something becomes claimable for this caller unless somebody writes.
-fn next_due(tx: &Tx<'_>, ask: &Ask, lanes: &[String]) -> Result<Option<i64>> {
+fn next_due(tx: &Tx<'_>, ask: &Ask, outlook: &[Outlook]) -> Result<Option<i64>> {
     let mut due = instance_locks::next_expiry(tx)?
         .into_iter()
         .chain(tx.aware().and_then(|aware| aware.ahead.next_expiry()))
         .min();
-    for lane in lanes {
-        due = earlier(due, orchestrator_queue::next_due(tx, lane)?);
+    for lane in outlook {
+        let next = match lane {
+            Outlook::At(at) => Some(*at),
+            Outlook::Unknown(lane) => orchestrator_queue::next_due(tx, lane)?,
+        };
+        due = earlier(due, next);
     }
     if ask.abilities.handlers.is_some() {
-        let after = ask.cancel_without_code_after;
-        let next = orchestrator_queue::next_cancel(tx, tx.earlier(after))?;
-        due = earlier(
-            due,
-            next.map(|at| at.saturating_add(crate::tx::duration_ms(after))),
-        );
+        due = earlier(due, next_old_cancel(tx, ask.cancel_without_code_after)?);
     }
     Ok(due)
+}
+
+/// When the next request to cancel has waited so long that any node may carry it out.
+fn next_old_cancel(tx: &Tx<'_>, after: Duration) -> Result<Option<i64>> {
+    let is_old_by = tx.earlier(after);
+    let next = match orchestrator_queue::cancels_from(tx)? {
+        i64::MAX => None,
+        from if from > is_old_by => Some(from),
+        _ => orchestrator_queue::next_cancel(tx, is_old_by)?,
+    };
+    Ok(next.map(|at| at.saturating_add(crate::tx::duration_ms(after))))
 }
 
 fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
@@ -225,6 +235,7 @@ fn take(
         token: token.clone(),
         until: tx.later(ask.lock_timeout),
         messages: batch.ids(),
+        is_alone: batch.is_all,
     };
     if handover == Handover::Committed {
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;

@@ -3,6 +3,7 @@
 //! A message that has a lane stands for its instance: the earliest one always does. Lanes follow the instance at each
 //! commit; one that is outdated all the same is put right by the claim that finds it.
 
+use crate::known::Known;
 use crate::tx::{Result, Tx};
 
 /// A message that stands for its instance.
@@ -31,6 +32,93 @@ pub(crate) fn lanes(tx: &Tx<'_>) -> Result<Vec<String>> {
         found.push(current);
     }
     Ok(found)
+}
+
+/// What one lane has for a claim.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    pub(crate) lane: String,
+    /// Visible heads whose instances nobody holds, the one that waited longest first.
+    pub(crate) heads: Vec<Head>,
+    /// Whether there may be more of them; then nothing is known about what comes after.
+    pub(crate) is_cut: bool,
+    /// When the next message of the lane becomes visible.
+    pub(crate) next_due: Option<i64>,
+}
+
+/// The first visible heads of every lane that fits, at most `limit` of each. One statement goes on from lane to lane, and
+/// another one begins only where something is to be passed over: a lane that does not fit, messages that are not due, or
+/// more heads than are wanted.
+pub(crate) fn survey(
+    tx: &Tx<'_>,
+    limit: usize,
+    fits: impl Fn(&str) -> bool,
+) -> Result<Vec<Stretch>> {
+    let mut found: Vec<Stretch> = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut passed_over = None;
+        let visit = |row: &rusqlite::Row<'_>| {
+            let lane = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
+            if found.last().is_none_or(|last| last.lane != lane) {
+                if !fits(lane) {
+                    passed_over = Some(lane.to_owned());
+                    return Ok(false);
+                }
+                found.push(Stretch {
+                    lane: lane.to_owned(),
+                    heads: Vec::new(),
+                    is_cut: false,
+                    next_due: None,
+                });
+            }
+            let Some(stretch) = found.last_mut() else {
+                return Ok(false);
+            };
+            let head = head(row)?;
+            if head.since > tx.now {
+                stretch.next_due = Some(head.since);
+            } else if stretch.heads.len() >= limit {
+                stretch.is_cut = true;
+            } else {
+                stretch.heads.push(head);
+                return Ok(true);
+            }
+            passed_over = Some(stretch.lane.clone());
+            Ok(false)
+        };
+        walk_lanes(tx, after.as_deref(), visit)?;
+        if passed_over.is_none() {
+            return Ok(found);
+        }
+        after = passed_over;
+    }
+}
+
+/// Heads lane by lane, whatever is not due included; those that are due only if nobody holds their instance.
+fn walk_lanes(
+    tx: &Tx<'_>,
+    after: Option<&str>,
+    visit: impl FnMut(&rusqlite::Row<'_>) -> Result<bool>,
+) -> Result<()> {
+    match after {
+        None => tx.walk(
+            "SELECT q.id, q.instance_id, q.visible_at, q.lane FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
+             WHERE q.lane >= '' AND (q.visible_at > ?1 OR NOT EXISTS
+                 (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?1))
+             ORDER BY q.lane, q.visible_at, q.id",
+            [tx.now],
+            visit,
+        ),
+        Some(after) => tx.walk(
+            "SELECT q.id, q.instance_id, q.visible_at, q.lane FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
+             WHERE q.lane > ?2 AND (q.visible_at > ?1 OR NOT EXISTS
+                 (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?1))
+             ORDER BY q.lane, q.visible_at, q.id",
+            (tx.now, after),
+            visit,
+        ),
+    }
 }
 
 /// Visible heads of a lane whose instances nobody holds, the one that waited longest first, after a given one.
@@ -82,6 +170,24 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
         instance: row.get(1)?,
         since: row.get(2)?,
     })
+}
+
+/// A time before which no request to cancel was enqueued that is still queued; far in the future if there is none.
+pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
+    let known = tx.aware().map(|aware| aware.known);
+    if let Some(from) = known.and_then(Known::cancels_from) {
+        return Ok(from);
+    }
+    let first: Option<i64> = tx.one(
+        "SELECT MIN(created_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel WHERE kind = 'CancelInstance'",
+        [],
+        |row| row.get(0),
+    )?;
+    let from = first.unwrap_or(i64::MAX);
+    if let Some(known) = known {
+        known.set_cancels_from(from);
+    }
+    Ok(from)
 }
 
 /// When the first request to cancel after a time was enqueued.
@@ -157,11 +263,20 @@ pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
 /// The lane named by the message that begins the next execution, and when that message becomes visible. One that continues
 /// the instance goes before a start.
 pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(String, i64)>> {
-    tx.first(
-        "SELECT COALESCE(lane, ''), visible_at FROM orchestrator_queue INDEXED BY idx_orch_begin
-         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew')
-         ORDER BY visible_at > ?2, kind, visible_at, id LIMIT 1",
-        (instance, tx.now),
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )
+    // Chosen here: there is nearly always one, and sorting costs SQLite more than finding it.
+    let mut first = None;
+    tx.walk(
+        "SELECT COALESCE(lane, ''), visible_at, kind, id FROM orchestrator_queue INDEXED BY idx_orch_begin
+         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew')",
+        [instance],
+        |row| {
+            let (visible_at, kind): (i64, String) = (row.get(1)?, row.get(2)?);
+            let rank = (visible_at > tx.now, kind, visible_at, row.get::<_, i64>(3)?);
+            if first.as_ref().is_none_or(|(best, _)| rank < *best) {
+                first = Some((rank, row.get(0)?));
+            }
+            Ok(true)
+        },
+    )?;
+    Ok(first.map(|((_, _, visible_at, _), lane)| (lane, visible_at)))
 }

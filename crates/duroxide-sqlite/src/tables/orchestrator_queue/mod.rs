@@ -68,6 +68,8 @@ pub(crate) struct Batch {
     /// In the order they were enqueued.
     pub(crate) messages: Vec<Message>,
     pub(crate) bounds: Bounds,
+    /// Whether the instance has no other message, due or not.
+    pub(crate) is_all: bool,
 }
 
 impl Batch {
@@ -88,26 +90,49 @@ pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
     push_from(tx, message, None)
 }
 
+/// As [`push`], for the start of an instance that does not exist: its lane is the one it names.
+pub(crate) fn push_first(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
+    insert(tx, message, None, message.begins.as_deref())
+}
+
 /// As [`push`], stamped with the life of the instance that sent it.
 pub(crate) fn push_from(
     tx: &mut Tx<'_>,
     message: &NewMessage,
     sender: Option<Incarnation>,
 ) -> Result<()> {
+    insert(tx, message, sender, None)
+}
+
+/// `lane` is the lane of the message, if that is certain.
+fn insert(
+    tx: &mut Tx<'_>,
+    message: &NewMessage,
+    sender: Option<Incarnation>,
+    lane: Option<&str>,
+) -> Result<()> {
     let visible_at = match message.due {
         Due::After(delay) => tx.after(delay),
         Due::At(at) => at,
     };
+    let known = tx.aware().and_then(|aware| {
+        aware.ahead.hears(&message.instance);
+        if message.kind == "CancelInstance" {
+            aware.known.cancel_enqueued(tx.now);
+        }
+        aware.known.lane_and_life(&message.instance)
+    });
     // It needs a lane if it begins something, or if no message before it has one.
     tx.execute(
         "INSERT INTO orchestrator_queue
              (instance_id, kind, work_item, visible_at, created_at, sender_incarnation, execution_id, operation_id, lane)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9,
-             CASE WHEN ?7 IS NOT NULL THEN COALESCE(
-                      NULLIF((SELECT lane FROM instances WHERE instance_id = ?1), 'between'), ?7)
+             CASE WHEN ?10 IS NOT NULL THEN ?10
+                  WHEN ?7 IS NOT NULL THEN COALESCE(
+                      NULLIF(COALESCE(?11, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?7)
                   WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
                         WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE((SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+                  ELSE COALESCE(?11, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
         (
             &message.instance,
             message.kind,
@@ -118,6 +143,8 @@ pub(crate) fn push_from(
             &message.begins,
             message.answers.map(|(execution_id, _)| execution_id),
             message.answers.map(|(_, operation_id)| operation_id),
+            lane,
+            known.map(|(lane, _)| lane),
         ),
     )?;
     tx.effects.turn_claimable_at(visible_at);
@@ -131,12 +158,17 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
     let mut messages: Vec<Message> = Vec::new();
     let mut bytes = 0_usize;
     let mut is_cut = false;
+    let mut is_all = true;
     // One more than wanted, to know whether some are left.
     tx.walk(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at FROM orchestrator_queue
-         WHERE instance_id = ?1 AND visible_at <= ?2 ORDER BY visible_at, id LIMIT ?3",
-        (instance, tx.now, limit.saturating_add(1)),
+         WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
+        (instance, limit.saturating_add(1)),
         |row| {
+            if row.get::<_, i64>(4)? > tx.now {
+                is_all = false;
+                return Ok(false);
+            }
             let message = message(row)?;
             bytes = bytes.saturating_add(message.json.len());
             is_cut = !messages.is_empty() && (messages.len() >= max || bytes > CLAIM_BYTES_MAX);
@@ -160,7 +192,11 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
         }
     }
     messages.sort_unstable_by_key(|message| message.id);
-    Ok(Batch { messages, bounds })
+    Ok(Batch {
+        messages,
+        bounds,
+        is_all: is_all && !is_cut,
+    })
 }
 
 /// The visible message that begins the next execution; one that continues the instance goes before a start.
