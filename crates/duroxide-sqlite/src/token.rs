@@ -14,7 +14,7 @@ const PREFIX: &str = "lock_";
 const RANDOM_LEN: usize = 32;
 /// Ends the token of an activity that is bound to a session.
 const IN_SESSION: char = 's';
-/// Stands before the number of a message that came later than the others of its claim.
+/// Stands before the number of each message that came later than the others of its claim.
 const AND: char = '+';
 
 /// What the token of a claimed instance says.
@@ -38,9 +38,12 @@ pub(crate) struct Work {
 pub(crate) fn for_turn(instance: &str, bounds: Bounds) -> String {
     let random = Uuid::new_v4().simple();
     let by = bounds.visible_by;
-    match bounds.beginning {
-        None => format!("{PREFIX}{random}_{by}_{instance}"),
-        Some(id) => format!("{PREFIX}{random}_{by}{AND}{id}_{instance}"),
+    match bounds.late {
+        [None, None] => format!("{PREFIX}{random}_{by}_{instance}"),
+        [Some(id), None] | [None, Some(id)] => format!("{PREFIX}{random}_{by}{AND}{id}_{instance}"),
+        [Some(one), Some(two)] => {
+            format!("{PREFIX}{random}_{by}{AND}{one}{AND}{two}_{instance}")
+        }
     }
 }
 
@@ -57,10 +60,18 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
 pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
     let parsed = parts_of(token).and_then(|(random, key)| {
         let (bounds, instance) = key.split_once('_')?;
-        let (visible_by, beginning) = match bounds.split_once(AND) {
-            None => (bounds, None),
-            Some((by, id)) => (by, Some(id.parse().ok()?)),
-        };
+        let mut numbers = bounds.split(AND);
+        let visible_by = numbers.next()?;
+        let mut late = [None; 2];
+        for place in &mut late {
+            *place = match numbers.next() {
+                Some(id) => Some(id.parse().ok()?),
+                None => None,
+            };
+        }
+        if numbers.next().is_some() {
+            return None;
+        }
         // In halves: the text of a number with 128 bits takes several times as long to read.
         let (high, low) = random.split_at_checked(RANDOM_LEN / 2)?;
         let half = |text| u64::from_str_radix(text, 16).ok().map(u128::from);
@@ -71,7 +82,7 @@ pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
             instance,
             bounds: Bounds {
                 visible_by: visible_by.parse().ok()?,
-                beginning,
+                late,
             },
             next_life: Incarnation::from_random(folded as u64),
         })
@@ -103,16 +114,16 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds {
         visible_by: 1,
-        beginning: None,
+        late: [None; 2],
     };
 
     #[test]
     fn a_token_says_what_it_was_granted_for() {
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y"] {
-            for beginning in [None, Some(4)] {
+            for late in [[None, None], [Some(4), None], [Some(4), Some(9)]] {
                 let bounds = Bounds {
                     visible_by: 17,
-                    beginning,
+                    late,
                 };
                 let token = for_turn(instance, bounds);
                 let said = turn(&token).unwrap();

@@ -78,12 +78,12 @@ impl Batch {
     }
 }
 
-/// Where the messages of a claim are found again: all were visible by a time, but perhaps one.
+/// Where the messages of a claim are found again: all were visible by a time, but perhaps two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) visible_by: i64,
-    /// The message that begins the next execution, if it came later than the others.
-    pub(crate) beginning: Option<i64>,
+    /// The message that begins the next execution and the oldest request to cancel, if they came later than the others.
+    pub(crate) late: [Option<i64>; 2],
 }
 
 pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
@@ -152,7 +152,7 @@ fn insert(
 }
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
-/// have. The message that begins the next execution comes with them in any case.
+/// have. The message that begins the next execution and the oldest request to cancel come with them in any case.
 pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
     let mut messages: Vec<Message> = Vec::new();
@@ -180,15 +180,20 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
     )?;
     let mut bounds = Bounds {
         visible_by: tx.now,
-        beginning: None,
+        late: [None; 2],
     };
     if is_cut {
         bounds.visible_by = messages.last().map_or(tx.now, |last| last.visible_at);
-        if let Some(beginning) = beginning(tx, instance)?
-            && messages.iter().all(|message| message.id != beginning.id)
+        for (place, special) in [beginning(tx, instance)?, cancel(tx, instance)?]
+            .into_iter()
+            .enumerate()
         {
-            bounds.beginning = Some(beginning.id);
-            messages.push(beginning);
+            if let Some(special) = special
+                && messages.iter().all(|message| message.id != special.id)
+            {
+                bounds.late[place] = Some(special.id);
+                messages.push(special);
+            }
         }
     }
     messages.sort_unstable_by_key(|message| message.id);
@@ -206,6 +211,19 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
          FROM orchestrator_queue INDEXED BY idx_orch_begin
          WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND visible_at <= ?2
          ORDER BY kind, id LIMIT 1",
+        (instance, tx.now),
+        message,
+    )
+}
+
+/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not through
+/// the many messages of this one.
+fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+    tx.first(
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at
+         FROM orchestrator_queue INDEXED BY idx_orch_cancel
+         WHERE kind = 'CancelInstance' AND instance_id = ?1 AND visible_at <= ?2
+         ORDER BY created_at, id LIMIT 1",
         (instance, tx.now),
         message,
     )
@@ -251,7 +269,7 @@ pub(crate) fn delete_claimed(
         "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token = ?3",
         (instance, bounds.visible_by, token),
     )?;
-    if let Some(id) = bounds.beginning {
+    for id in bounds.late.into_iter().flatten() {
         tx.execute(
             "DELETE FROM orchestrator_queue WHERE id = ?1 AND lock_token = ?2",
             (id, token),
@@ -292,7 +310,7 @@ pub(crate) fn claimed_ids(
         (instance, bounds.visible_by, token),
         |row| row.get(0),
     )?;
-    if let Some(id) = bounds.beginning {
+    for id in bounds.late.into_iter().flatten() {
         let is_there = tx.first(
             "SELECT 1 FROM orchestrator_queue WHERE id = ?1 AND lock_token = ?2",
             (id, token),
