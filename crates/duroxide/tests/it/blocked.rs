@@ -338,6 +338,14 @@ async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen
     database
         .execute("UPDATE history SET event_data = '{' WHERE event_id = 2", [])
         .unwrap();
+    // Its end must find a number, however long the history is.
+    database
+        .execute(
+            "INSERT INTO history SELECT instance_id, execution_id, 99999, event_type, event_data, created_at
+             FROM history WHERE event_id = 1",
+            [],
+        )
+        .unwrap();
     let after = World::on(
         open().await,
         activities().build(),

@@ -355,3 +355,68 @@ async fn a_cancellation_that_overtakes_the_start_cancels_the_new_instance() {
     assert_eq!(failure(&world.outcome("i").await), "canceled: before");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn an_activity_whose_futures_are_always_ready_hears_of_its_cancellation() {
+    struct Dropped(Notes);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.add("dropped");
+        }
+    }
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let busy = activities()
+        .register("busy", move |_: ActivityContext, _: String| {
+            let seen = seen.clone();
+            async move {
+                seen.add("runs");
+                let _dropped = Dropped(seen);
+                let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
+                loop {
+                    send.send(()).map_err(|e| e.to_string())?;
+                    receive.recv().await;
+                }
+            }
+        })
+        .build();
+    let works = orchestrations()
+        .register("works", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("busy", "").await
+        })
+        .build();
+    let world = World::start(busy, works).await;
+    world
+        .client
+        .start_orchestration("i", "works", "")
+        .await
+        .unwrap();
+    notes.wait_for("runs").await;
+    world.client.cancel_instance("i", "enough").await.unwrap();
+    notes.wait_for("dropped").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_client_of_an_activity_keeps_the_payload_limit_of_its_runtime() {
+    let sends = activities()
+        .register("sends", |ctx: ActivityContext, _: String| async move {
+            let client = ctx.get_client();
+            let sent = client.enqueue_event("other", "q", "x".repeat(2_000)).await;
+            Ok(sent.is_err().to_string())
+        })
+        .build();
+    let works = orchestrations()
+        .register("works", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("sends", "").await
+        })
+        .build();
+    let options = RuntimeOptions {
+        payload_bytes_max: 1_000,
+        ..quick()
+    };
+    let world = World::with_options(sends, works, options).await;
+    let outcome = world.run("i", "works", "").await;
+    assert_eq!(output(&outcome), "true");
+    world.stop().await;
+}

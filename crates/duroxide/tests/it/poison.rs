@@ -13,7 +13,8 @@ use duroxide::{
 
 use crate::faulty;
 use crate::support::{
-    Notes, World, activities, details, failure, in_memory, orchestrations, output, quick, until,
+    Notes, World, activities, details, failure, in_memory, kinds, orchestrations, output, quick,
+    until,
 };
 
 fn twice() -> RuntimeOptions {
@@ -268,6 +269,75 @@ async fn a_store_that_is_away_while_a_message_is_dead_lettered_ends_no_instance(
     client.enqueue_event("i", "q", "good").await.unwrap();
     let world = World::on(store, activities().build(), takes_a_letter(), twice()).await;
     assert_eq!(output(&world.outcome("i").await), "good");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_in_memory_that_becomes_poison_ends_once_and_tells_its_parent() {
+    let store = faulty::over(in_memory().await);
+    let code = orchestrations()
+        .register("parent", |ctx: OrchestrationContext, _| async move {
+            let child = ctx.schedule_sub_orchestration_with_id("child", "c", "");
+            Ok(child.surface_system_failures().await.unwrap_err())
+        })
+        .register("child", |ctx: OrchestrationContext, _| async move {
+            ctx.schedule_activity("nobody runs it", "").await
+        })
+        .build();
+    let options = RuntimeOptions {
+        worker_concurrency: 0,
+        dispatcher_long_poll_timeout: Duration::from_millis(50),
+        ..twice()
+    };
+    let world = World::on(store.clone(), activities().build(), code, options).await;
+    world
+        .client
+        .start_orchestration("p", "parent", "")
+        .await
+        .unwrap();
+    world
+        .recorded("c", |kind| {
+            matches!(kind, EventKind::ActivityScheduled { .. })
+        })
+        .await;
+    // While this node cannot claim, others claim the answer and give it back, again and again.
+    store.layer().unavailable("claim_turns", usize::MAX);
+    let before = store.layer().calls("claim_turns");
+    until("no claim waits in the store", async || {
+        store.layer().calls("claim_turns") > before + 1
+    })
+    .await;
+    let answer = WorkItem::ActivityCompleted {
+        instance: "c".to_owned(),
+        execution_id: 1,
+        id: 2,
+        result: "late".to_owned(),
+    };
+    store.enqueue_for_orchestrator(answer, None).await.unwrap();
+    for _ in 0..2 {
+        let claimed = store
+            .fetch_orchestration_item(Duration::from_secs(5), Duration::from_secs(5), None)
+            .await
+            .unwrap();
+        let (_, token, _) = claimed.unwrap();
+        store
+            .abandon_orchestration_item(&token, None, false)
+            .await
+            .unwrap();
+    }
+    store.layer().heal("claim_turns");
+    let told = world.outcome("p").await;
+    assert!(output(&told).starts_with("poison"), "{told:?}");
+    let history = world.history("c").await;
+    let ids: Vec<u64> = history.iter().map(|event| event.event_id).collect();
+    assert_eq!(ids, (1..=history.len() as u64).collect::<Vec<_>>());
+    assert_eq!(
+        kinds(&history)
+            .iter()
+            .filter(|k| *k == "OrchestrationStarted")
+            .count(),
+        1
+    );
     world.stop().await;
 }
 
