@@ -1,4 +1,4 @@
-//! What this process has itself committed about running instances. In: committed turns. Out: what a claim would
+//! What this process has itself committed about running instances. In: committed turns. Out: what claims and commits would
 //! otherwise have to read, and whether an instance may be handed out ahead. Valid only inside the writer's transaction,
 //! after it was made sure that nobody else has written; forgotten altogether at the first doubt.
 
