@@ -36,8 +36,6 @@ pub(crate) struct Lease {
     pub(crate) until: i64,
     /// The messages that were claimed.
     pub(crate) messages: Vec<i64>,
-    /// Whether nothing else is queued for the instance, due or not.
-    pub(crate) is_alone: bool,
 }
 
 /// The turns of one transaction.
@@ -93,16 +91,6 @@ impl Ahead {
         match turns.set(instance, Stage::Written)? {
             Stage::Out(lease) => Some(lease),
             Stage::Resting | Stage::Written => None,
-        }
-    }
-
-    /// A message for this instance was enqueued.
-    pub(crate) fn hears(&self, instance: &str) {
-        let mut turns = self.turns.borrow_mut();
-        if turns.out > 0
-            && let Some(Stage::Out(lease)) = turns.stages.get_mut(instance)
-        {
-            lease.is_alone = false;
         }
     }
 

@@ -1,4 +1,4 @@
-//! What this process has itself committed about running instances. In: committed turns. Out: what a claim would
+//! What this process has itself committed about running instances. In: committed turns. Out: what claims and commits would
 //! otherwise have to read, and whether an instance may be handed out ahead. Valid only inside the writer's transaction,
 //! after it was made sure that nobody else has written; forgotten altogether at the first doubt.
 
@@ -57,6 +57,8 @@ pub(crate) struct Entry {
     pub(crate) last_event_id: Option<u64>,
     /// Whether the row of its execution says that it runs.
     pub(crate) is_running: bool,
+    /// Whether no message is queued for it, due or not.
+    pub(crate) is_idle: bool,
 }
 
 pub(crate) struct Known {
@@ -66,6 +68,8 @@ pub(crate) struct Known {
     /// Instances some page of which cannot be read. SQLite does not commit a transaction that met such a page, so they are
     /// remembered and not touched again.
     damaged: RefCell<HashMap<String, Damage>>,
+    /// Instances whose last claim took every message they have, and that got none since.
+    taken_whole: RefCell<HashSet<String>>,
     /// No request to cancel is queued that was enqueued before this time, if that was read.
     cancels_from: Cell<Option<i64>>,
     /// Whether parts of deleted instances are still to go, if that was read.
@@ -83,6 +87,7 @@ impl Known {
             running: RefCell::default(),
             doubtful: RefCell::default(),
             damaged: RefCell::default(),
+            taken_whole: RefCell::default(),
             cancels_from: Cell::new(None),
             deletions: Cell::new(None),
             data_version: Cell::new(None),
@@ -208,15 +213,41 @@ impl Known {
     /// Nobody knows what is stored.
     pub(crate) fn forget_all(&self) {
         self.running.borrow_mut().clear();
+        self.taken_whole.borrow_mut().clear();
         self.cancels_from.set(None);
         self.deletions.set(None);
     }
 
-    /// The code that the instance needs next, and its life.
-    pub(crate) fn lane_and_life(&self, instance: &str) -> Option<(String, Option<Incarnation>)> {
+    /// The life of the instance, `None` if the instance is not known.
+    pub(crate) fn life(&self, instance: &str) -> Option<Option<Incarnation>> {
         let running = self.running.borrow();
-        let handler = &running.get(instance)?.handler;
-        Some((handler.lane.clone(), handler.incarnation))
+        Some(running.get(instance)?.handler.incarnation)
+    }
+
+    /// The instance was claimed, with every message it has or with some of them.
+    pub(crate) fn claimed(&self, instance: &str, with_all: bool) {
+        let mut taken = self.taken_whole.borrow_mut();
+        if taken.len() >= MAX {
+            taken.clear();
+        }
+        match with_all {
+            true => drop(taken.insert(instance.to_owned())),
+            false => drop(taken.remove(instance)),
+        }
+    }
+
+    /// The messages of the last claim go; whether it is certain that none are left.
+    pub(crate) fn leaves_nothing(&self, instance: &str) -> bool {
+        self.taken_whole.borrow_mut().remove(instance)
+    }
+
+    /// A message for the instance is enqueued; returns the lane of the instance and whether this is its only message.
+    pub(crate) fn enqueues(&self, instance: &str) -> Option<(String, bool)> {
+        self.taken_whole.borrow_mut().remove(instance);
+        let mut running = self.running.borrow_mut();
+        let entry = running.get_mut(instance)?;
+        let was_idle = std::mem::replace(&mut entry.is_idle, false);
+        Some((entry.handler.lane.clone(), was_idle))
     }
 
     /// The instance needs other code from here on.
@@ -253,5 +284,52 @@ impl Known {
 
     pub(crate) fn set_deletions(&self, deletions: Option<Deletions>) {
         self.deletions.set(deletions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry {
+            handler: Handler {
+                name: "a".to_owned(),
+                version: None,
+                execution_id: 1,
+                pinned: None,
+                incarnation: None,
+                lane: "lane".to_owned(),
+            },
+            last_event_id: None,
+            is_running: true,
+            is_idle: true,
+        }
+    }
+
+    #[test]
+    fn only_the_first_message_after_a_rest_is_the_only_one() {
+        let known = Known::after(LastEnd::Orderly, 0);
+        known.learn("a", entry());
+        assert_eq!(known.enqueues("a"), Some(("lane".to_owned(), true)));
+        assert_eq!(known.enqueues("a"), Some(("lane".to_owned(), false)));
+        assert_eq!(known.enqueues("b"), None);
+    }
+
+    #[test]
+    fn a_message_that_comes_after_a_claim_is_left_when_the_claim_goes() {
+        let known = Known::after(LastEnd::Orderly, 0);
+        known.claimed("a", true);
+        assert!(known.leaves_nothing("a"));
+        assert!(!known.leaves_nothing("a"), "said once for each claim");
+        known.claimed("a", true);
+        known.enqueues("a");
+        assert!(!known.leaves_nothing("a"));
+        known.claimed("a", true);
+        known.claimed("a", false);
+        assert!(!known.leaves_nothing("a"));
+        known.claimed("a", true);
+        known.forget_all();
+        assert!(!known.leaves_nothing("a"));
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn run(
     }
     if let Some(aware) = tx.aware() {
         aware.ahead.rests(instance);
+        aware.known.claimed(instance, false);
     }
     let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(tx, instance, token, bounds, visible_at, ignore_attempt)?;

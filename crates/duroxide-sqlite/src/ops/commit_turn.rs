@@ -97,6 +97,12 @@ impl Commit {
         matches!(self.execution.status.as_deref(), None | Some("Running"))
     }
 
+    fn sends_to(&self, instance: &str) -> bool {
+        self.to_orchestrators
+            .iter()
+            .any(|message| message.instance == instance)
+    }
+
     fn ends_execution(&self) -> bool {
         matches!(
             self.execution.status.as_deref(),
@@ -145,7 +151,8 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         tx.effects.turn_claimable_at(tx.now);
     }
     if let Some(aware) = tx.aware() {
-        remember(tx, aware.known, instance, commit, lane.as_deref())?;
+        let is_idle = left == Left::Nothing && !commit.sends_to(instance);
+        remember(tx, aware.known, instance, commit, lane.as_deref(), is_idle)?;
         if !commit.ends_execution() {
             aware.ahead.rests(instance);
         }
@@ -165,9 +172,9 @@ fn schedule(
     if commit.to_workers.is_empty() {
         return Ok(());
     }
-    let known = tx.aware().and_then(|it| it.known.lane_and_life(instance));
+    let known = tx.aware().and_then(|aware| aware.known.life(instance));
     let own = match known {
-        Some((_, life)) => life,
+        Some(life) => life,
         None if commit.begins_instance() && commit.named.is_some() => Some(next_life),
         None => instances::incarnation(tx, instance)?,
     };
@@ -248,16 +255,21 @@ fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, bounds: Bounds) -> Re
         .and_then(|aware| aware.ahead.take_back(instance, &commit.token, tx.now));
     if let Some(lease) = lease {
         orchestrator_queue::delete(tx, &lease.messages)?;
-        return Ok(match lease.is_alone {
-            true => Left::Nothing,
-            false => Left::Perhaps,
-        });
+        return Ok(left(tx, instance));
     }
     if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
     }
     orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)?;
-    Ok(Left::Perhaps)
+    Ok(left(tx, instance))
+}
+
+/// What is left when the messages of the last claim are gone.
+fn left(tx: &Tx<'_>, instance: &str) -> Left {
+    match tx.aware() {
+        Some(aware) if aware.known.leaves_nothing(instance) => Left::Nothing,
+        Some(_) | None => Left::Perhaps,
+    }
 }
 
 /// Keeps what the next claim of the instance would have to read.
@@ -267,6 +279,7 @@ fn remember(
     instance: &str,
     commit: &Commit,
     lane: Option<&str>,
+    is_idle: bool,
 ) -> Result<()> {
     if !commit.events.is_empty() {
         known.trust(instance);
@@ -278,6 +291,7 @@ fn remember(
     let last_written = commit.events.iter().map(|event| event.event_id).max();
     let moved = known.change(instance, commit.execution_id, |entry| {
         entry.is_running &= commit.says_it_runs();
+        entry.is_idle = is_idle;
         entry.last_event_id = last_written.max(entry.last_event_id);
         if let Some(pinned) = &commit.execution.pinned {
             entry.handler.pinned = Some(pinned.clone());
@@ -313,6 +327,7 @@ fn remember(
                 true => last_written,
                 false => history::last_event_id(tx, instance, handler.execution_id)?,
             },
+            is_idle,
             is_running: is_current && commit.execution.status.as_deref() == Some("Running"),
             handler,
         };

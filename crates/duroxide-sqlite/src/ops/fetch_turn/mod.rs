@@ -230,12 +230,14 @@ fn take(
             noting(tx, &candidate.instance, Damage::Messages, read)?
         }
     };
+    if let Some(aware) = tx.aware() {
+        aware.known.claimed(&candidate.instance, batch.is_all);
+    }
     let token = token::for_turn(&candidate.instance, batch.bounds);
     let lease = Lease {
         token: token.clone(),
         until: tx.later(ask.lock_timeout),
         messages: batch.ids(),
-        is_alone: batch.is_all,
     };
     if handover == Handover::Committed {
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;

@@ -12,6 +12,7 @@ pub(crate) use heads::*;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
 use rusqlite::Row;
 
+use crate::lane;
 use crate::tables::instances::life;
 use crate::tx::{Result, Tx, count, payload, payload_text};
 
@@ -116,39 +117,70 @@ fn insert(
         Due::At(at) => at,
     };
     let known = tx.aware().and_then(|aware| {
-        aware.ahead.hears(&message.instance);
         if message.kind == "CancelInstance" {
             aware.known.cancel_enqueued(tx.now);
         }
-        aware.known.lane_and_life(&message.instance)
+        aware.known.enqueues(&message.instance)
     });
-    // It needs a lane if it begins something, or if no message before it has one.
-    tx.execute(
-        "INSERT INTO orchestrator_queue
-             (instance_id, kind, work_item, visible_at, created_at, sender_incarnation, execution_id, operation_id, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?8, ?9,
-             CASE WHEN ?10 IS NOT NULL THEN ?10
-                  WHEN ?7 IS NOT NULL THEN COALESCE(
-                      NULLIF(COALESCE(?11, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?7)
-                  WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
-                        WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE(?11, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
-        (
-            &message.instance,
-            message.kind,
-            &message.json,
-            visible_at,
-            tx.now,
-            sender.map(Incarnation::to_stored),
-            &message.begins,
-            message.answers.map(|(execution_id, _)| execution_id),
-            message.answers.map(|(_, operation_id)| operation_id),
-            lane,
-            known.map(|(lane, _)| lane),
-        ),
-    )?;
+    let (lane, of_instance) = match (lane, &known) {
+        (Some(lane), _) => (Some(lane), None),
+        // The only message stands for its instance.
+        (None, Some((lane, true))) if lane != lane::BETWEEN => (Some(lane.as_str()), None),
+        (None, Some((lane, _))) => (None, Some(lane.as_str())),
+        (None, None) => (None, None),
+    };
+    let row = (
+        &message.instance,
+        message.kind,
+        &message.json,
+        visible_at,
+        tx.now,
+        sender.map(Incarnation::to_stored),
+        message.answers.map(|(execution_id, _)| execution_id),
+        message.answers.map(|(_, operation_id)| operation_id),
+        lane.or(message.begins.as_deref()),
+    );
+    match lane {
+        Some(_) => tx.execute(
+            "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
+                 execution_id, operation_id, lane)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            row,
+        )?,
+        None => insert_into_lane(tx, row, of_instance)?,
+    };
     tx.effects.turn_claimable_at(visible_at);
     Ok(())
+}
+
+/// The columns of a new message; the last one is the lane that the message names.
+type NewRow<'m> = (
+    &'m String,
+    &'static str,
+    &'m String,
+    i64,
+    i64,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<&'m str>,
+);
+
+/// Finds the lane of the message: it needs one if it begins something, or if no message before it has one.
+fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<usize> {
+    tx.execute(
+        "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
+             execution_id, operation_id, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+             CASE WHEN ?9 IS NOT NULL THEN COALESCE(
+                      NULLIF(COALESCE(?10, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
+                  WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
+                        WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
+                  ELSE COALESCE(?10, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+        (
+            row.0, row.1, row.2, row.3, row.4, row.5, row.6, row.7, row.8, of_instance,
+        ),
+    )
 }
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
