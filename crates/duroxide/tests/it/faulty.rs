@@ -35,6 +35,8 @@ struct Book {
     calls: HashMap<&'static str, usize>,
     /// The store refuses turns that record this output, for good.
     refused_output: Option<String>,
+    /// The store refuses turns that record nothing, for good.
+    refuses_empty_turns: bool,
 }
 
 /// What goes wrong.
@@ -101,6 +103,11 @@ impl Faults {
         self.book().refused_output = Some(output.to_owned());
     }
 
+    /// Refuses, for good, every turn that records nothing.
+    pub(crate) fn refuse_empty_turns(&self) {
+        self.book().refuses_empty_turns = true;
+    }
+
     /// Takes every output again.
     pub(crate) fn refuse_nothing(&self) {
         self.book().refused_output = None;
@@ -130,6 +137,9 @@ impl Faults {
     }
 
     fn refuses(&self, history_delta: &[Event]) -> bool {
+        if history_delta.is_empty() {
+            return self.book().refuses_empty_turns;
+        }
         let refused = self.book().refused_output.clone();
         history_delta.iter().any(|event| match &event.kind {
             EventKind::OrchestrationCompleted { output } => Some(output) == refused.as_ref(),

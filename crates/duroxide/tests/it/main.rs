@@ -19,6 +19,7 @@ mod async_runtimes;
 mod bad_input;
 mod blocked;
 mod cancel;
+mod cancel_without_code;
 mod children;
 mod client;
 mod config;
