@@ -197,6 +197,14 @@ fn refuse(why: String) -> Result<(), InvalidOptions> {
 #[error("invalid runtime options: {0}")]
 pub struct InvalidOptions(pub String);
 
+impl InvalidOptions {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0402"
+    }
+}
+
 impl RuntimeOptions {
     /// Checks that the options can work together.
     ///

@@ -29,6 +29,7 @@ mod deadly;
 mod defects;
 mod detached;
 mod endless;
+mod error_codes;
 mod events;
 mod late_answers;
 mod leases;
