@@ -41,6 +41,8 @@ pub enum Unused {
     NobodyWaits,
     /// A request to cancel or terminate after the one that counts.
     CancelledAlready,
+    /// A request to cancel from an instance that took this one for its child.
+    NotTheParent,
     /// A completion that fits no schedule, in an execution that goes on without it.
     Stray,
     /// A message for an execution that has ended.
@@ -49,12 +51,13 @@ pub enum Unused {
 
 impl Unused {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AnotherExecution,
         Self::Duplicate,
         Self::NeverScheduled,
         Self::NobodyWaits,
         Self::CancelledAlready,
+        Self::NotTheParent,
         Self::Stray,
         Self::Ended,
     ];
@@ -68,6 +71,7 @@ impl Unused {
             Self::NeverScheduled => "never_scheduled",
             Self::NobodyWaits => "nobody_waits",
             Self::CancelledAlready => "cancelled_already",
+            Self::NotTheParent => "not_the_parent",
             Self::Stray => "stray",
             Self::Ended => "ended",
         }

@@ -7,7 +7,7 @@ use duroxide_core::replay::{
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    WorkItem, build_child_instance_id, termination_reason,
+    WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
 };
 
 use super::blocked::block;
@@ -42,7 +42,9 @@ impl CancelRequest {
     /// The request among these messages; one to terminate counts before one to cancel.
     pub(super) fn among(messages: &[WorkItem]) -> Option<Self> {
         let requests = messages.iter().filter_map(|message| match message {
-            WorkItem::CancelInstance { reason, .. } => Some(reason),
+            WorkItem::CancelInstance { reason, .. } => {
+                sent_by_parent(reason).is_none().then_some(reason)
+            }
             _ => None,
         });
         let mut found = None;

@@ -14,6 +14,7 @@ use super::commit::{Attempt, give_back};
 use super::drive::Seed;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
+use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
@@ -109,6 +110,7 @@ async fn process(
         history,
         ..
     } = claimed;
+    from_parent::recognise(&mut item, kept.as_ref());
     let options = &engine.options;
     let limit = options
         .orchestrator_lock_timeout
