@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::driver::Checkpoints;
-use crate::inbox::{Inbox, Took};
-use crate::open::{self, Database};
+use crate::connection::database::{self as open, Database};
+use crate::connection::driver::Checkpoints;
+use crate::requests::inbox::{Inbox, Took};
 use crate::tx::Result;
 
 /// 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page written by a

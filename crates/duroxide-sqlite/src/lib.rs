@@ -33,36 +33,26 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
-mod ahead;
 mod checkpoint;
-mod claim;
+mod claims;
 mod codec;
-mod driver;
+mod connection;
+mod early;
 mod error;
-mod foreign;
-mod group;
-mod inbox;
-mod job;
 mod kill;
-mod known;
 mod lane;
-mod lobby;
-mod lookout;
-mod migrate;
-mod open;
 mod ops;
 mod options;
+mod other_processes;
 mod provider;
 mod readers;
-mod sole;
-mod statements;
+mod requests;
 mod store;
 mod store_clock;
 mod tables;
 mod token;
 mod tx;
-mod url;
-mod wake;
+mod watch;
 mod writer;
 
 pub use error::SqliteError;

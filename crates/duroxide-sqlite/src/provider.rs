@@ -386,14 +386,14 @@ impl Provider for SqliteProvider {
         let (token, positions, reason) =
             (lock_token.to_owned(), positions.to_vec(), reason.to_owned());
         let step =
-            move |tx: &mut Tx<'_>| ops::set_aside::by_position(tx, &token, &positions, &reason);
+            move |tx: &mut Tx<'_>| ops::dead_letter::by_position(tx, &token, &positions, &reason);
         self.store.write("set_aside_messages", step).await?;
         Ok(true)
     }
 
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         let (token, reason) = (token.to_owned(), reason.to_owned());
-        let step = move |tx: &mut Tx<'_>| ops::set_aside::work(tx, &token, &reason);
+        let step = move |tx: &mut Tx<'_>| ops::dead_letter::work(tx, &token, &reason);
         self.store.write("set_aside_work_item", step).await?;
         Ok(true)
     }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::inbox::Inbox;
-use crate::job::Job;
-use crate::open::Database;
-use crate::statements::Statements;
+use crate::connection::database::Database;
+use crate::connection::statements::Statements;
+use crate::requests::inbox::Inbox;
+use crate::requests::job::Job;
 use crate::store_clock::StoreClock;
 use crate::tx::{Result, Tx};
 

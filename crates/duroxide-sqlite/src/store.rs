@@ -9,23 +9,23 @@ use duroxide_core::provider::ProviderError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ahead::Uncommitted;
 use crate::checkpoint::{Emptied, Failures, LogPolicy};
-use crate::claim::{self, Overdue, Tried};
-use crate::driver::{self, Checkpoints};
+use crate::claims::claim::{self, Overdue, Tried};
+use crate::claims::waiting_claims::Queue;
+use crate::connection::database::{self as open, Database};
+use crate::connection::driver::{self, Checkpoints};
+use crate::connection::exclusive::Sole;
+use crate::connection::url::{self, Place};
+use crate::early::in_flight::Uncommitted;
+use crate::early::recent_instances::{Known, LastEnd};
 use crate::error::SqliteError;
-use crate::inbox::{Emptier, Inbox};
-use crate::job::{Job, Leases, job};
-use crate::known::{Known, LastEnd};
-use crate::lobby::Queue;
-use crate::open::{self, Database};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::sole::Sole;
+use crate::requests::inbox::{Emptier, Inbox};
+use crate::requests::job::{Job, Leases, job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::tx::{Result, Tx};
-use crate::url::{self, Place};
-use crate::wake::{Wake, Watch};
+use crate::watch::{Wake, Watch};
 use crate::writer::{Message, Source, Writer};
 
 /// How long a claim rests at most when it follows the system clock: bounds the harm of a clock that is set.

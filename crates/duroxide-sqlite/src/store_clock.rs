@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use duroxide_core::clock::ClockRef;
 
-use crate::statements::Prepared;
+use crate::connection::statements::Prepared;
 use crate::tx::{Result, duration_ms, stored_ms};
 
 /// From here on it is said that the clock is behind.

@@ -8,8 +8,8 @@ use duroxide_core::provider::{
 };
 
 use crate::codec;
+use crate::early::recent_instances::{Damage, Entry, Known};
 use crate::error::SqliteError;
-use crate::known::{Damage, Entry, Known};
 use crate::lane;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::executions::Change;

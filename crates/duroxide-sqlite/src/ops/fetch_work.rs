@@ -8,10 +8,10 @@ use std::time::Duration;
 use duroxide_core::provider::{ClaimedWork, Incarnation, SessionFetchConfig, TagFilter, WorkClaim};
 use tokio::time::Instant;
 
-use crate::claim::{Handover, Tried};
+use crate::claims::claim::{Handover, Tried};
+use crate::claims::waiting_claims::Queue;
 use crate::codec;
-use crate::lobby::Queue;
-use crate::ops::{abandon_work, set_aside};
+use crate::ops::{abandon_work, dead_letter};
 use crate::store::Store;
 use crate::tables::worker_queue::Free;
 use crate::tables::{sessions, worker_queue};
@@ -104,7 +104,7 @@ pub(crate) async fn run(
 /// Sets aside an item that did not decode. If the store fails here, the others that were claimed are still handed out, and
 /// this one is claimed again when its lease has run out.
 async fn set_aside(store: &Store, token: String, reason: String) {
-    let step = move |tx: &mut Tx<'_>| set_aside::undecodable_work(tx, &token, &reason);
+    let step = move |tx: &mut Tx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
     if let Err(error) = store.write_step(step).await {
         tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be set aside, it is claimed again");
     }

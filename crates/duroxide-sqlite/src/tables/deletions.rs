@@ -1,6 +1,6 @@
 //! Instances that were deleted and whose histories are still to go.
 
-use crate::known::Deletions;
+use crate::early::recent_instances::Deletions;
 use crate::tx::{Result, Tx};
 
 pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<()> {

@@ -8,12 +8,12 @@
 use std::time::{Duration, Instant};
 
 use super::{Batch, GROUP_MAX, Writer};
-use crate::ahead::Ahead;
-use crate::claim::Handover;
-use crate::group::{Group, Ran};
-use crate::job::Job;
-use crate::lobby::{Lobby, Patience, Queue};
+use crate::claims::claim::Handover;
+use crate::claims::waiting_claims::{Lobby, Patience, Queue};
+use crate::early::in_flight::Ahead;
+use crate::requests::job::Job;
 use crate::tx::Result;
+use crate::writer::group::{Group, Ran};
 
 /// How long a transaction waits for the next turn that is out; a turn that takes longer commits with a later one.
 const HOLD: Duration = Duration::from_micros(150);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
+use crate::connection::database::Database;
+use crate::connection::statements::Statements;
 use crate::error::SqliteError;
-use crate::open::Database;
-use crate::statements::Statements;
 use crate::store_clock;
 use crate::tx::Result;
 

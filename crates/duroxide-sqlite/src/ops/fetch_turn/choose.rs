@@ -9,8 +9,8 @@ use std::collections::{HashSet, VecDeque};
 use semver::Version;
 
 use super::Ask;
-use crate::claim::Handover;
-use crate::known::Damage;
+use crate::claims::claim::Handover;
+use crate::early::recent_instances::Damage;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;

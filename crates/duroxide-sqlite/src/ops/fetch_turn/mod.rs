@@ -18,13 +18,13 @@ use duroxide_core::provider::{
 use tokio::time::Instant;
 
 use self::choose::{Candidate, Chosen, Outlook};
-use crate::ahead::Lease;
-use crate::claim::{Handover, Tried};
+use crate::claims::claim::{Handover, Tried};
+use crate::claims::waiting_claims::Queue;
+use crate::early::in_flight::Lease;
+use crate::early::recent_instances::Damage;
 use crate::error::SqliteError;
-use crate::known::Damage;
 use crate::lane::Abilities;
-use crate::lobby::Queue;
-use crate::ops::{abandon_turn, orphans, set_aside};
+use crate::ops::{abandon_turn, dead_letter, orphans};
 use crate::store::Store;
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::Message;
@@ -119,7 +119,7 @@ pub(crate) async fn run(
 /// that were claimed are still handed out, and this one is claimed again when its lease has run out.
 async fn set_aside(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
     let token = turn.lock_token.clone();
-    let step = move |tx: &mut Tx<'_>| set_aside::undecodable(tx, &token, &broken);
+    let step = move |tx: &mut Tx<'_>| dead_letter::undecodable(tx, &token, &broken);
     match store.write_step(step).await {
         Ok(()) => true,
         Err(error) => {

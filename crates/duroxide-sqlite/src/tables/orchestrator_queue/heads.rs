@@ -3,7 +3,7 @@
 //! A message that has a lane stands for its instance: the earliest one always does. Lanes follow the instance at each
 //! commit; one that is outdated all the same is put right by the claim that finds it.
 
-use crate::known::Known;
+use crate::early::recent_instances::Known;
 use crate::tx::{Result, Tx};
 
 /// A message that stands for its instance.

@@ -2,11 +2,13 @@
 //!
 //! While this process works it looks every 50 ms; once it has been at rest for a while it lets the system tell.
 
+mod log_watcher;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::lookout::{Lookout, Post};
-use crate::statements::{Prepared, Statements};
+use crate::connection::statements::{Prepared, Statements};
+use crate::other_processes::log_watcher::{Lookout, Post};
 
 /// How soon a commit of another process is noticed.
 const LOOK: Duration = Duration::from_millis(50);

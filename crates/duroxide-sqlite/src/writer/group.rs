@@ -6,12 +6,12 @@
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
 //! the failed one is undone. If the commit fails, nothing happened and every job is told so.
 
+use crate::connection::migrate;
+use crate::connection::statements::Statements;
+use crate::early::recent_instances::Others;
 use crate::error::SqliteError;
-use crate::job::Job;
 use crate::kill;
-use crate::known::Others;
-use crate::migrate;
-use crate::statements::Statements;
+use crate::requests::job::Job;
 use crate::store_clock::{self, StoreClock};
 use crate::tx::{Aware, Effects, Result, Tx};
 

@@ -7,11 +7,11 @@ use duroxide_core::provider::InstanceOutcome;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension, Params, Row, ToSql};
 
-use crate::ahead::Ahead;
+use crate::connection::statements::Prepared;
+use crate::early::in_flight::Ahead;
+use crate::early::recent_instances::{Damage, Known};
 use crate::error::SqliteError;
-use crate::known::{Damage, Known};
-use crate::statements::Prepared;
-use crate::wake::Wake;
+use crate::watch::Wake;
 
 pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 
+use crate::claims::waiting_claims::{Patience, Queue, Wait};
 use crate::error::SqliteError;
-use crate::inbox::Inbox;
-use crate::job::{Job, guarded, verdict};
-use crate::lobby::{Patience, Queue, Wait};
+use crate::requests::inbox::Inbox;
+use crate::requests::job::{Job, guarded, verdict};
 use crate::tx::{Result, Tx};
 use crate::writer::Message;
 
@@ -233,8 +233,8 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::open;
-    use crate::statements::Statements;
+    use crate::connection::database as open;
+    use crate::connection::statements::Statements;
 
     #[test]
     fn a_claim_nobody_opened_is_given_back_also_if_part_of_it_is_no_longer_held() {

@@ -93,7 +93,7 @@ mod sentry {
     use rustix::io::{Errno, write};
 
     use super::{Post, State};
-    use crate::inbox::{Inbox, Took};
+    use crate::requests::inbox::{Inbox, Took};
 
     /// The thread that waits for the system to tell.
     pub(super) struct Sentry {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
+use crate::connection::statements::Prepared;
 use crate::error::SqliteError;
-use crate::statements::Prepared;
 use crate::tx::Result;
 
 /// Marks a file as ours: `Durx` in ASCII.
@@ -14,10 +14,10 @@ const APPLICATION_ID: i64 = 0x4475_7278;
 
 /// Append only; the version of a schema is the number of migrations it has seen.
 const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/0001_init.sql"),
-    include_str!("../migrations/0002_incarnations.sql"),
-    include_str!("../migrations/0003_lanes.sql"),
-    include_str!("../migrations/0004_deletions.sql"),
+    include_str!("../../migrations/0001_init.sql"),
+    include_str!("../../migrations/0002_incarnations.sql"),
+    include_str!("../../migrations/0003_lanes.sql"),
+    include_str!("../../migrations/0004_deletions.sql"),
 ];
 
 /// What a file says about itself.

@@ -9,18 +9,18 @@ use duroxide_core::provider::{ExecutionMetadata, TurnClaim, WorkItem};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::Ahead;
+use super::in_flight::Ahead;
 use crate::codec;
+use crate::connection::database as open;
+use crate::connection::statements::Statements;
+use crate::early::recent_instances::{Known, LastEnd};
 use crate::error::SqliteError;
-use crate::group::{Group, Ran};
-use crate::job::{Job, Leases, job};
-use crate::known::{Known, LastEnd};
-use crate::open;
 use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn};
-use crate::statements::Statements;
+use crate::requests::job::{Job, Leases, job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::tx::{Aware, Result, Tx};
-use crate::wake::Wake;
+use crate::watch::Wake;
+use crate::writer::group::{Group, Ran};
 
 type Answer<T> = oneshot::Receiver<Result<T>>;
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use duroxide_core::provider::Incarnation;
 
+use crate::connection::statements::Prepared;
 use crate::kill;
-use crate::statements::Prepared;
 use crate::tables::instances::Handler;
 use crate::tx::Result;
 

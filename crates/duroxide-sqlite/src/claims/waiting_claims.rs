@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::claim::Handover;
-use crate::job::Job;
+use crate::claims::claim::Handover;
+use crate::requests::job::Job;
 use crate::tx::Effects;
 
 /// How long a claim is put off that would probably find nothing.
@@ -224,8 +224,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::claim::{Overdue, Tried, claim};
-    use crate::inbox::Inbox;
+    use crate::claims::claim::{Overdue, Tried, claim};
+    use crate::requests::inbox::Inbox;
     use crate::tx::{Result, Tx};
 
     const RECHECK: Duration = Duration::from_secs(5);

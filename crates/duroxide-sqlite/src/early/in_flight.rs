@@ -152,6 +152,3 @@ impl Ahead {
         self.turns.take().stages.into_keys()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,22 +11,23 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::ahead::{Ahead, Uncommitted};
 use crate::checkpoint::{Checkpointer, Emptied, Failures};
+use crate::claims::waiting_claims::Lobby;
+use crate::connection::statements::Statements;
+use crate::early::in_flight::{Ahead, Uncommitted};
+use crate::early::recent_instances::Known;
 use crate::error::SqliteError;
-use crate::foreign::ForeignCommits;
-use crate::group::Group;
-use crate::inbox::{Inbox, Took};
-use crate::job::Job;
 use crate::kill;
-use crate::known::Known;
-use crate::lobby::Lobby;
-use crate::statements::Statements;
+use crate::other_processes::ForeignCommits;
+use crate::requests::inbox::{Inbox, Took};
+use crate::requests::job::Job;
 use crate::store_clock::StoreClock;
 use crate::tx::{Aware, Result};
-use crate::wake::Wake;
+use crate::watch::Wake;
+use crate::writer::group::Group;
 
 mod fill;
+pub(crate) mod group;
 mod outage;
 mod source;
 

@@ -3,8 +3,8 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 
+use crate::connection::database::Database;
 use crate::error::SqliteError;
-use crate::open::Database;
 use crate::tx::Result;
 
 /// Held by the one store that has the file open.

@@ -11,12 +11,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::checkpoint::LogPolicy;
+use crate::connection::migrate;
+use crate::connection::url::Access;
+use crate::early::recent_instances::LastEnd;
 use crate::error::SqliteError;
-use crate::known::LastEnd;
-use crate::migrate;
 use crate::options::Durability;
 use crate::tx::Result;
-use crate::url::Access;
 
 /// How long a connection waits for another program's lock, at most.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
@@ -304,7 +304,7 @@ fn identity_of(_: &fs::Metadata) -> Result<FileIdentity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Checkpoints;
+    use crate::connection::driver::Checkpoints;
 
     #[test]
     fn a_log_left_behind_is_no_orderly_end_even_if_nothing_is_in_it() {

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::oneshot;
 
+use crate::claims::waiting_claims::Wait;
 use crate::error::SqliteError;
-use crate::lobby::Wait;
 use crate::tx::{Result, Tx};
 
 /// A request whose answer is held back until the transaction is committed.

@@ -1,0 +1,2 @@
+pub(crate) mod claim;
+pub(crate) mod waiting_claims;

@@ -1,0 +1,2 @@
+pub(crate) mod inbox;
+pub(crate) mod job;
