@@ -14,65 +14,19 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::connection::database::{self as open, Database};
+use crate::connection::busy;
+use crate::connection::database::Database;
 use crate::connection::driver::Checkpoints;
-use crate::requests::inbox::{Inbox, Took};
-use crate::tx::Result;
+use crate::connection::log_policy::LogPolicy;
+use crate::error::Result;
+use crate::requests::{Inbox, Took};
 
-/// 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page written by a
-/// hundred commits is copied into the database once.
-const BEGIN_AT: usize = 4_000;
-/// From four times that on the log is made to begin anew.
-const TOO_LONG: usize = 4;
-/// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of work.
-const REST: usize = 2;
 /// How many commits pass between two looks at a log that is not too long.
 const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 /// How long the helper rests after a checkpoint that did not get on, because somebody reads the log.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Settings of the log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogPolicy {
-    pub(crate) by: Checkpoints,
-    /// Pages that are left to copy at which checkpoints begin.
-    pub(crate) begin_at: usize,
-}
-
-impl LogPolicy {
-    pub(crate) fn new(by: Checkpoints, begin_at: Option<usize>) -> Self {
-        Self {
-            by,
-            begin_at: begin_at.unwrap_or(BEGIN_AT),
-        }
-    }
-
-    fn too_long(self) -> usize {
-        self.begin_at.saturating_mul(TOO_LONG)
-    }
-
-    fn rest(self) -> usize {
-        (self.begin_at / REST).max(1)
-    }
-
-    /// Sets up a connection that writes: whether SQLite checkpoints at its commits, and how long a file the log keeps when
-    /// it begins anew.
-    pub(crate) fn apply(self, conn: &Connection) -> Result<()> {
-        let pages = match self.by {
-            Checkpoints::Beside => 0,
-            Checkpoints::WriterAlone => self.begin_at,
-        };
-        let pages = i64::try_from(pages).unwrap_or(i64::MAX);
-        conn.pragma_update_and_check(None, "wal_autocheckpoint", pages, |_| Ok(()))?;
-        let page_size: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = i64::try_from(self.too_long()).unwrap_or(i64::MAX);
-        let bytes = pages.saturating_mul(page_size);
-        conn.pragma_update_and_check(None, "journal_size_limit", bytes, |_| Ok(()))?;
-        Ok(())
-    }
-}
 
 /// Where the log stands, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +112,7 @@ impl Checkpointer {
         }
         if is_too_long && log.left() <= policy.rest() {
             let done =
-                open::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
+                busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
             self.failures.note("the writer", done);
         } else if is_too_long || log.left() >= policy.begin_at {
             self.ask();
@@ -177,7 +131,7 @@ impl Checkpointer {
                 return Ok(Emptied::Not(log.left()));
             }
         }
-        let log = open::waiting_at_most(Duration::ZERO, || {
+        let log = busy::waiting_at_most(Duration::ZERO, || {
             run(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
         })?;
         Ok(match log.is_blocked {

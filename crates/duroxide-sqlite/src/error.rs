@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use duroxide_core::provider::ProviderError;
 use rusqlite::ErrorCode;
 
+pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
+
 /// Why a store could not be opened, or why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -250,9 +252,21 @@ pub enum SqliteError {
     },
 }
 
+/// Turns an answer of this crate into one of the contract.
+pub(crate) trait AtOperation<T> {
+    /// Names the method of the contract that was called.
+    fn at(self, operation: &str) -> std::result::Result<T, ProviderError>;
+}
+
+impl<T> AtOperation<T> for Result<T> {
+    fn at(self, operation: &str) -> std::result::Result<T, ProviderError> {
+        self.map_err(|error| error.into_provider_error(operation))
+    }
+}
+
 impl SqliteError {
     /// The error as the contract's callers see it.
-    pub(crate) fn into_provider_error(self, operation: &str) -> ProviderError {
+    fn into_provider_error(self, operation: &str) -> ProviderError {
         let message = self.to_string();
         match self {
             Self::Busy

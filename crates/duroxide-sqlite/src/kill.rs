@@ -33,14 +33,14 @@ pub(crate) fn point(name: &str) {
 #[cfg(not(feature = "kill-points"))]
 pub(crate) fn point(_name: &str) {}
 
-/// Whether a test wants turns handed out ahead also right after a crash, so that kills meet them.
+/// Whether a test wants turns handed out early also right after an unclean shutdown, so that kills meet them.
 #[cfg(feature = "kill-points")]
-pub(crate) fn is_careless() -> bool {
-    std::env::var_os("DUROXIDE_SQLITE_CARELESS").is_some()
+pub(crate) fn skip_crash_caution() -> bool {
+    std::env::var_os("DUROXIDE_SQLITE_SKIP_CRASH_CAUTION").is_some()
 }
 
 /// Never.
 #[cfg(not(feature = "kill-points"))]
-pub(crate) fn is_careless() -> bool {
+pub(crate) fn skip_crash_caution() -> bool {
     false
 }

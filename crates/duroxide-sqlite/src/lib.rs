@@ -37,6 +37,7 @@ mod checkpoint;
 mod claims;
 mod codec;
 mod connection;
+mod damage;
 mod early;
 mod error;
 mod kill;
@@ -54,6 +55,7 @@ mod token;
 mod tx;
 mod watch;
 mod writer;
+mod writer_tx;
 
 pub use error::SqliteError;
 #[doc(hidden)]

@@ -5,9 +5,8 @@
 use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::Bounds;
-use crate::tx::Result;
 
 const PREFIX: &str = "lock_";
 /// Hexadecimal digits of a UUID without hyphens.

@@ -1,8 +1,8 @@
-//! Who follows an instance, and how they are told. In: effects of committed requests, changes by other processes. Out:
-//! notices, and with the last one how the instance ended.
+//! Watches of instances. In: effects of committed requests, and commits of other processes. Out: notifications, the last of
+//! which says how the instance ended.
 //!
-//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice
-//! can fall between.
+//! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered, so
+//! no change is missed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,53 +12,53 @@ use async_trait::async_trait;
 use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
 use tokio::sync::watch;
 
-use crate::tx::{Effects, News};
+use crate::tx::{Effects, InstanceChange};
 
-/// The followers of one store.
+/// The watches of one store.
 #[derive(Debug, Default)]
-pub(crate) struct Wake {
-    /// How many follow anything at all; while nobody does, other processes are not looked at.
-    waiting: AtomicUsize,
+pub(crate) struct Watches {
+    /// How many watches there are; without any, the writer need not look for commits of other processes.
+    count: AtomicUsize,
     instances: Mutex<HashMap<String, watch::Sender<Feed>>>,
-    /// Instances that were started here and have not ended since, as many as fit. Whoever begins to wait for one of
-    /// them need not look first.
+    /// Instances that this process started and that have not ended since, as many as fit. A watcher of one of them need
+    /// not read it first.
     running: Mutex<HashSet<String>>,
 }
 
 /// How many running instances are remembered.
 const RUNNING_MAX: usize = 16_384;
 
-/// What happened to an instance since somebody began to follow it.
+/// What happened to an instance since its first watch was registered.
 #[derive(Debug, Clone, Default)]
 struct Feed {
-    /// Counts changes of which nothing is known but that they happened.
-    looks: u64,
+    /// Counts the changes that only a read of the instance can tell.
+    unknown_changes: u64,
     /// How it ended.
     ended: Option<Arc<InstanceOutcome>>,
 }
 
 impl Feed {
-    /// Adds news; whether they are worth a notice.
-    fn take(&mut self, news: News) -> bool {
-        match news {
-            // Another instance of the same name: what is known is about the one before.
-            News::Started if self.ended.is_some() => self.forget(),
-            News::Started => return false,
-            News::Moved => {}
-            News::Unknown => self.forget(),
-            News::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
+    /// Adds a change. Returns whether the watchers are to be notified.
+    fn add(&mut self, change: InstanceChange) -> bool {
+        match change {
+            // Another instance under the same id: what is known is about the one before.
+            InstanceChange::Started if self.ended.is_some() => self.forget(),
+            InstanceChange::Started => return false,
+            InstanceChange::Progressed => {}
+            InstanceChange::Unknown => self.forget(),
+            InstanceChange::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
         }
         true
     }
 
     fn forget(&mut self) {
         self.ended = None;
-        self.looks = self.looks.wrapping_add(1);
+        self.unknown_changes = self.unknown_changes.wrapping_add(1);
     }
 }
 
-impl Wake {
-    /// Registers somebody who follows one instance.
+impl Watches {
+    /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mut instances = self.instances();
         let news = match instances.get(instance) {
@@ -70,72 +70,72 @@ impl Wake {
             }
         };
         drop(instances);
-        let seen = news.borrow().looks;
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-        // Asked after the registration: an end between the two is told.
+        let seen = news.borrow().unknown_changes;
+        self.count.fetch_add(1, Ordering::AcqRel);
+        // Read after the registration: the watch is notified of an end between the two.
         let is_running = self.running().contains(instance);
         Watch {
             is_running,
             instance: instance.to_owned(),
-            wake: Arc::clone(self),
+            watches: Arc::clone(self),
             news: Some(news),
             seen,
         }
     }
 
-    /// Whether anybody follows this instance.
-    pub(crate) fn is_followed(&self, instance: &str) -> bool {
-        self.anybody_waits() && self.instances().contains_key(instance)
+    /// Whether this instance is watched.
+    pub(crate) fn contains(&self, instance: &str) -> bool {
+        !self.is_empty() && self.instances().contains_key(instance)
     }
 
-    /// Tells those concerned what a committed request did.
-    pub(crate) fn announce(&self, effects: &mut Effects) {
+    /// Notifies the watches of the instances that a committed request changed.
+    pub(crate) fn notify(&self, effects: &mut Effects) {
         let changes = effects.take_changes();
-        if changes.is_empty() || !self.anybody_waits() {
+        if changes.is_empty() || self.is_empty() {
             return;
         }
-        for (instance, news) in changes {
-            // Told outside the lock: whoever is woken may drop its watch at once.
+        for (instance, change) in changes {
+            // Outside the lock: a watcher that wakes up may drop its watch at once.
             let sender = self.instances().get(&instance).cloned();
             if let Some(sender) = sender {
-                sender.send_if_modified(|feed| feed.take(news));
+                sender.send_if_modified(|feed| feed.add(change));
             }
         }
     }
 
-    /// Keeps track of who runs. Called before a committed request is answered: whoever knows of an end must not be told
-    /// that the instance runs.
+    /// Remembers which instances run. The writer calls it before it answers the committed request: a caller that knows of
+    /// an end must not find the instance running.
     pub(crate) fn remember(&self, effects: &Effects) {
         let changes = effects.changes();
-        let matters = |news: &News| !matches!(news, News::Moved);
-        if !changes.iter().any(|(_, news)| matters(news)) {
+        let matters = |change: &InstanceChange| !matches!(change, InstanceChange::Progressed);
+        if !changes.iter().any(|(_, change)| matters(change)) {
             return;
         }
         let mut running = self.running();
-        for (instance, news) in changes {
-            match news {
-                News::Started if running.len() < RUNNING_MAX => {
+        for (instance, change) in changes {
+            match change {
+                InstanceChange::Started if running.len() < RUNNING_MAX => {
                     running.insert(instance.clone());
                 }
-                News::Started | News::Moved => {}
-                News::Unknown | News::Ended(_) => {
+                InstanceChange::Started | InstanceChange::Progressed => {}
+                InstanceChange::Unknown | InstanceChange::Ended(_) => {
                     running.remove(instance);
                 }
             }
         }
     }
 
-    /// Another process committed something, nobody knows what.
-    pub(crate) fn ring_all(&self) {
+    /// Another process committed something: every instance may have changed.
+    pub(crate) fn everything_changed(&self) {
         self.running().clear();
         let senders: Vec<_> = self.instances().values().cloned().collect();
         for sender in senders {
-            sender.send_if_modified(|feed| feed.take(News::Unknown));
+            sender.send_if_modified(|feed| feed.add(InstanceChange::Unknown));
         }
     }
 
-    pub(crate) fn anybody_waits(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) > 0
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
     }
 
     fn running(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -150,13 +150,14 @@ impl Wake {
     }
 }
 
-/// Somebody who follows one instance.
+/// A registered watch of one instance.
 #[derive(Debug)]
 pub(crate) struct Watch {
     instance: String,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
     /// `None` only while it is being dropped.
     news: Option<watch::Receiver<Feed>>,
+    /// The unknown changes that the watcher knows of.
     seen: u64,
     is_running: bool,
 }
@@ -183,8 +184,8 @@ impl InstanceWatch for Watch {
             if let Some(outcome) = news.ended {
                 return Some(Arc::unwrap_or_clone(outcome));
             }
-            if self.seen != news.looks {
-                self.seen = news.looks;
+            if self.seen != news.unknown_changes {
+                self.seen = news.unknown_changes;
                 return None;
             }
         }
@@ -193,7 +194,7 @@ impl InstanceWatch for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut instances = self.wake.instances();
+        let mut instances = self.watches.instances();
         self.news = None;
         if let Some(sender) = instances.get(&self.instance)
             && sender.receiver_count() == 0
@@ -201,7 +202,7 @@ impl Drop for Watch {
             instances.remove(&self.instance);
         }
         drop(instances);
-        self.wake.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.watches.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -222,77 +223,77 @@ mod tests {
         }
     }
 
-    fn announce(wake: &Wake, instance: &str, news: News) {
+    fn notify(watches: &Watches, instance: &str, change: InstanceChange) {
         let mut effects = Effects::default();
-        effects.instance_changed(instance, news);
-        wake.remember(&effects);
-        wake.announce(&mut effects);
+        effects.instance_changed(instance, change);
+        watches.remember(&effects);
+        watches.notify(&mut effects);
     }
 
     #[tokio::test]
     async fn a_change_before_the_wait_is_not_missed() {
-        let wake = Arc::new(Wake::default());
-        let mut watch = wake.watch("a");
-        announce(&wake, "a", News::Moved);
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
         watch.changed().await;
     }
 
     #[tokio::test]
-    async fn the_end_is_told_with_its_outcome_and_steps_before_it_are_not() {
-        let wake = Arc::new(Wake::default());
-        let mut watch = wake.watch("a");
-        announce(&wake, "a", News::Moved);
+    async fn a_watch_of_the_end_gets_the_outcome_and_no_step_before_it() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
         assert!(
             futures::poll!(std::pin::pin!(watch.ended())).is_pending(),
-            "a step that does not end it is no news"
+            "a step that does not end it is not reported"
         );
-        announce(&wake, "a", News::Ended(outcome()));
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
         assert_eq!(watch.ended().await, Some(outcome()));
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_the_end_looks_again_when_something_unknown_happened() {
-        let wake = Arc::new(Wake::default());
-        let mut watch = wake.watch("a");
-        wake.ring_all();
-        announce(&wake, "a", News::Moved);
+    async fn a_watch_of_the_end_reads_again_when_an_unknown_change_happened() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        watches.everything_changed();
+        notify(&watches, "a", InstanceChange::Progressed);
         assert_eq!(watch.ended().await, None);
     }
 
     #[tokio::test]
-    async fn the_end_of_an_instance_is_not_told_of_the_next_one_with_its_name() {
-        let wake = Arc::new(Wake::default());
-        let _older = wake.watch("a");
-        announce(&wake, "a", News::Ended(outcome()));
-        announce(&wake, "a", News::Unknown);
-        announce(&wake, "a", News::Started);
-        let mut newer = wake.watch("a");
-        announce(&wake, "a", News::Moved);
+    async fn the_end_of_an_instance_is_not_reported_for_the_next_one_under_its_id() {
+        let watches = Arc::new(Watches::default());
+        let _older = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
+        notify(&watches, "a", InstanceChange::Unknown);
+        notify(&watches, "a", InstanceChange::Started);
+        let mut newer = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
         assert!(futures::poll!(std::pin::pin!(newer.ended())).is_pending());
     }
 
     #[tokio::test]
     async fn an_instance_started_here_is_known_to_run_until_it_ends_or_another_process_writes() {
-        let wake = Arc::new(Wake::default());
-        assert!(!wake.watch("a").is_running());
-        announce(&wake, "a", News::Started);
-        assert!(wake.watch("a").is_running());
-        announce(&wake, "a", News::Ended(outcome()));
-        assert!(!wake.watch("a").is_running());
-        announce(&wake, "b", News::Started);
-        wake.ring_all();
-        assert!(!wake.watch("b").is_running());
+        let watches = Arc::new(Watches::default());
+        assert!(!watches.watch("a").is_running());
+        notify(&watches, "a", InstanceChange::Started);
+        assert!(watches.watch("a").is_running());
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
+        assert!(!watches.watch("a").is_running());
+        notify(&watches, "b", InstanceChange::Started);
+        watches.everything_changed();
+        assert!(!watches.watch("b").is_running());
     }
 
     #[tokio::test]
     async fn a_dropped_watch_leaves_nothing_behind() {
-        let wake = Arc::new(Wake::default());
-        let first = wake.watch("a");
-        let second = wake.watch("a");
+        let watches = Arc::new(Watches::default());
+        let first = watches.watch("a");
+        let second = watches.watch("a");
         drop(first);
-        assert_eq!(wake.instances().len(), 1);
+        assert_eq!(watches.instances().len(), 1);
         drop(second);
-        assert_eq!(wake.instances().len(), 0);
-        assert!(!wake.anybody_waits());
+        assert_eq!(watches.instances().len(), 0);
+        assert!(watches.is_empty());
     }
 }

@@ -1,94 +1,93 @@
-//! A claim on its way to the writer. In: how to claim, and how to give back. Out: what was found, or nothing once the
-//! caller's patience is over. Until then the writer keeps it and tries again whenever there may be something.
+//! One claim on its way to the writer and back. In: how to claim, and how to give back. Out: what was claimed, or nothing once
+//! the caller's deadline has passed. Until then the writer keeps the claim and tries it again whenever there may be
+//! something for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use duroxide_core::provider::HandOut;
 use tokio::sync::oneshot;
 
-use crate::claims::waiting_claims::{Patience, Queue, Wait};
-use crate::error::SqliteError;
-use crate::requests::inbox::Inbox;
-use crate::requests::job::{Job, guarded, verdict};
-use crate::tx::{Result, Tx};
-use crate::writer::Message;
+use crate::error::{Result, SqliteError};
+use crate::requests::{
+    Answer, CallerState, ClaimState, Job, LeaseView, Queue, catch_panic, verdict,
+};
+use crate::writer_tx::WriterTx;
 
 /// What one try to claim something brought.
 #[derive(Debug)]
-pub(crate) struct Tried<T> {
+pub(crate) struct Claimed<T> {
     pub(crate) found: Vec<T>,
     /// Whether the claim took all it asked for, so that there may be more.
     pub(crate) leaves_more: bool,
-    /// Whether what was found may be handed out at once.
-    pub(crate) handover: Handover,
-    /// If nothing was found: when something becomes claimable unless somebody writes.
+    /// Whether the writer may hand out what was found before it commits.
+    pub(crate) hand_out: HandOut,
+    /// If nothing was found: when something becomes claimable without another write.
     pub(crate) due: Option<i64>,
 }
 
-impl<T> Tried<T> {
+impl<T> Claimed<T> {
     pub(crate) fn nothing() -> Self {
         Self {
             found: Vec::new(),
             leaves_more: false,
-            handover: Handover::Committed,
+            hand_out: HandOut::AfterCommit,
             due: None,
         }
     }
 }
 
-/// Told by the caller when its patience is over.
+/// Whether the deadline of a caller has passed. The caller says so, the writer reads it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Overdue(Arc<AtomicBool>);
+pub(crate) struct Deadline(Arc<AtomicBool>);
 
-impl Overdue {
-    /// For a caller that has no patience at all.
-    pub(crate) fn at_once() -> Self {
+impl Deadline {
+    /// For a caller that does not wait.
+    pub(crate) fn already_passed() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
-    pub(crate) fn tell(&self) {
+    /// The caller waits no longer.
+    pub(crate) fn pass(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_told(&self) -> bool {
+    fn has_passed(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// When a claim is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Handover {
-    /// After the commit.
-    Committed,
-    /// Ahead of it: if the commit fails, the claim was never made.
-    Ahead,
+/// Where a claim sends the job that gives back what its caller does not take: the inbox of the writer.
+pub(crate) trait GiveBack: Send + Sync {
+    fn give_back(&self, job: Box<dyn Job>);
 }
+
+/// How one claimed thing is given back in a transaction.
+type Undo<T> = Arc<dyn Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync>;
 
 struct Claim<F, T: Send + 'static> {
     queue: Queue,
     work: F,
     undo: Undo<T>,
-    tried: Option<Result<Tried<T>>>,
-    overdue: Overdue,
-    reply: oneshot::Sender<Result<Parcel<T>>>,
-    writer: Arc<Inbox<Message>>,
+    /// The last try.
+    tried: Option<Result<Claimed<T>>>,
+    deadline: Deadline,
+    reply: oneshot::Sender<Result<ClaimReply<T>>>,
+    writer: Arc<dyn GiveBack>,
 }
 
-/// How a claim is given back.
-type Undo<T> = Arc<dyn Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync>;
-
-/// Wraps a closure that claims, and one that gives back, by way of the writer, what nobody was there to take.
+/// Wraps a closure that claims. `undo` gives back, by a job of its own, what the caller was not there to take.
 pub(crate) fn claim<F, T, U>(
     queue: Queue,
-    overdue: Overdue,
-    writer: Arc<Inbox<Message>>,
+    deadline: Deadline,
+    writer: Arc<dyn GiveBack>,
     work: F,
     undo: U,
-) -> (Box<dyn Job>, oneshot::Receiver<Result<Parcel<T>>>)
+) -> (Box<dyn Job>, oneshot::Receiver<Result<ClaimReply<T>>>)
 where
-    F: FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
+    F: FnMut(&mut WriterTx<'_>) -> Result<Claimed<T>> + Send + 'static,
     T: Send + 'static,
-    U: Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync + 'static,
+    U: Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
 {
     let (reply, answer) = oneshot::channel();
     let claim = Claim {
@@ -96,7 +95,7 @@ where
         work,
         undo: Arc::new(undo),
         tried: None,
-        overdue,
+        deadline,
         reply,
         writer,
     };
@@ -105,54 +104,56 @@ where
 
 impl<F, T> Job for Claim<F, T>
 where
-    F: FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send,
+    F: FnMut(&mut WriterTx<'_>) -> Result<Claimed<T>> + Send,
     T: Send + 'static,
 {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
-        // A lease taken for nobody would keep others waiting.
+    fn run(&mut self, tx: &mut WriterTx<'_>) -> Result<()> {
+        // A lease for a caller that is gone would keep other callers from the work.
         if self.reply.is_closed() {
-            self.tried = Some(Ok(Tried::nothing()));
+            self.tried = Some(Ok(Claimed::nothing()));
             return Ok(());
         }
-        let tried = guarded(|| (self.work)(tx));
+        let tried = catch_panic(|| (self.work)(tx));
         let verdict = verdict(&tried);
         self.tried = Some(tried);
         verdict
     }
 
-    fn minds_leases(&self) -> bool {
-        // Passes over instances whose turns are out.
-        false
+    fn lease_view(&self) -> LeaseView {
+        // It passes over instances whose turns are in flight.
+        LeaseView::NotNeeded
     }
 
-    fn wait(&self) -> Option<Wait> {
-        let (is_served, leaves_more, handover, due) = match &self.tried {
-            None => (false, false, Handover::Committed, None),
+    fn claim_state(&self) -> Option<ClaimState> {
+        let (has_answer, leaves_more, hand_out, due) = match &self.tried {
+            None => (false, false, HandOut::AfterCommit, None),
             Some(Ok(tried)) => (
                 !tried.found.is_empty(),
                 tried.leaves_more,
-                tried.handover,
+                tried.hand_out,
                 tried.due,
             ),
-            Some(Err(_)) => (true, false, Handover::Committed, None),
+            Some(Err(_)) => (true, false, HandOut::AfterCommit, None),
         };
-        let patience = if self.reply.is_closed() {
-            Patience::Gone
-        } else if self.overdue.is_told() {
-            Patience::Over
+        let caller = if self.reply.is_closed() {
+            CallerState::Gone
+        } else if self.deadline.has_passed() {
+            CallerState::DeadlinePassed
         } else {
-            Patience::Lasts
+            CallerState::Waiting
         };
-        Some(Wait {
+        Some(ClaimState {
             queue: self.queue,
-            patience,
-            is_served,
+            caller,
+            has_answer,
             leaves_more,
-            handover,
+            hand_out,
             due,
         })
     }
+}
 
+impl<F: Send, T: Send + 'static> Answer for Claim<F, T> {
     fn answer(self: Box<Self>) {
         let Self {
             tried,
@@ -162,8 +163,8 @@ where
             ..
         } = *self;
         let tried = tried.unwrap_or(Err(SqliteError::Closed));
-        // If nobody is left to take it, the parcel finds its own way back.
-        let _ = reply.send(tried.map(|tried| Parcel {
+        // If the caller is gone, the reply is dropped here and gives back what was claimed.
+        let _ = reply.send(tried.map(|tried| ClaimReply {
             found: tried.found,
             undo,
             writer,
@@ -175,52 +176,52 @@ where
     }
 }
 
-/// What was claimed, on its way to the caller. Dropped before it is opened, by a caller that went away, it is given
-/// back: its lease would keep others waiting until it runs out.
-pub(crate) struct Parcel<T: Send + 'static> {
+/// What was claimed, on its way to the caller. If it is dropped before the caller accepts it, it gives back what it holds: the
+/// leases would keep other callers from the work until they run out.
+pub(crate) struct ClaimReply<T: Send + 'static> {
     found: Vec<T>,
     undo: Undo<T>,
-    writer: Arc<Inbox<Message>>,
+    writer: Arc<dyn GiveBack>,
 }
 
-impl<T: Send + 'static> Parcel<T> {
-    pub(crate) fn open(mut self) -> Vec<T> {
+impl<T: Send + 'static> ClaimReply<T> {
+    pub(crate) fn accept(mut self) -> Vec<T> {
         std::mem::take(&mut self.found)
     }
 }
 
-impl<T: Send + 'static> Drop for Parcel<T> {
+impl<T: Send + 'static> Drop for ClaimReply<T> {
     fn drop(&mut self) {
         if self.found.is_empty() {
             return;
         }
-        let back = GiveBack {
-            unclaimed: std::mem::take(&mut self.found),
+        self.writer.give_back(Box::new(Unclaim {
+            unwanted: std::mem::take(&mut self.found),
             undo: Arc::clone(&self.undo),
-        };
-        // A store that is closed already lets the lease run out.
-        let _ = self.writer.push(Message::Job(Box::new(back)));
+        }));
     }
 }
 
-/// Gives back what was claimed for a caller that went away.
-struct GiveBack<T> {
-    unclaimed: Vec<T>,
+/// The job that gives back what was claimed for a caller that is gone.
+struct Unclaim<T> {
+    unwanted: Vec<T>,
     undo: Undo<T>,
 }
 
-impl<T: Send> Job for GiveBack<T> {
-    fn run(&mut self, tx: &mut Tx<'_>) -> Result<()> {
-        for found in &self.unclaimed {
-            match (self.undo)(tx, found) {
-                // It is no longer held, and the others are to be given back all the same.
+impl<T: Send> Job for Unclaim<T> {
+    fn run(&mut self, tx: &mut WriterTx<'_>) -> Result<()> {
+        for one in &self.unwanted {
+            match (self.undo)(tx, one) {
+                // Its lease is lost already; the others are still to be given back.
                 Ok(()) | Err(SqliteError::InvalidToken) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
+}
 
+impl<T: Send> Answer for Unclaim<T> {
     fn answer(self: Box<Self>) {}
 
     fn fail(self: Box<Self>, error: SqliteError) {
@@ -233,47 +234,60 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::connection::database as open;
+    use crate::connection::LastShutdown;
+    use crate::connection::database;
     use crate::connection::statements::Statements;
+    use crate::damage::DamagedInstances;
+    use crate::early::{CrashCaution, InFlight, RecentInstances};
+    use crate::watch::Watches;
+    use crate::writer_tx::WriterState;
+
+    /// Keeps the jobs that a writer would get.
+    #[derive(Default)]
+    struct Returned(Mutex<Vec<Box<dyn Job>>>);
+
+    impl GiveBack for Returned {
+        fn give_back(&self, job: Box<dyn Job>) {
+            self.0.lock().unwrap().push(job);
+        }
+    }
 
     #[test]
-    fn a_claim_nobody_opened_is_given_back_also_if_part_of_it_is_no_longer_held() {
-        let conn = open::open_memory().unwrap();
+    fn a_reply_that_is_not_accepted_is_given_back_even_if_part_of_it_is_no_longer_held() {
+        let conn = database::open_memory().unwrap();
         let statements = Statements::new(&conn);
-        let mut tx = Tx::new(&statements, 0);
-        let writer = Arc::new(Inbox::new());
+        let state = WriterState {
+            watches: &Watches::default(),
+            in_flight: &InFlight::default(),
+            recent: &RecentInstances::default(),
+            caution: &CrashCaution::new(LastShutdown::Clean, 0),
+            damaged: &DamagedInstances::default(),
+        };
+        let mut tx = WriterTx::new(&statements, 0, state);
+        let returned = Arc::new(Returned::default());
         let given_back = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&given_back);
-        let work = |_: &mut Tx<'_>| {
-            Ok(Tried {
+        let work = |_: &mut WriterTx<'_>| {
+            Ok(Claimed {
                 found: vec!["lost", "held"],
-                ..Tried::nothing()
+                ..Claimed::nothing()
             })
         };
-        let undo = move |_: &mut Tx<'_>, found: &&'static str| {
+        let undo = move |_: &mut WriterTx<'_>, found: &&'static str| {
             seen.lock().unwrap().push(*found);
             match *found {
                 "lost" => Err(SqliteError::InvalidToken),
                 _ => Ok(()),
             }
         };
-        let (mut job, answer) = claim(
-            Queue::Turns,
-            Overdue::default(),
-            Arc::clone(&writer),
-            work,
-            undo,
-        );
+        let writer = Arc::clone(&returned) as Arc<dyn GiveBack>;
+        let (mut job, answer) = claim(Queue::Turns, Deadline::default(), writer, work, undo);
         job.run(&mut tx).unwrap();
         job.answer();
-        // The caller goes away with the answer in its hands.
+        // The caller drops its call while the reply is on its way.
         drop(answer);
-        let mut messages = Vec::new();
-        writer.take(9, Some(std::time::Duration::ZERO), &mut messages);
-        let Some(Message::Job(mut back)) = messages.pop() else {
-            panic!("the parcel finds its way back");
-        };
-        back.run(&mut tx).unwrap();
+        let mut job = returned.0.lock().unwrap().pop().expect("a job");
+        job.run(&mut tx).unwrap();
         assert_eq!(*given_back.lock().unwrap(), ["lost", "held"]);
     }
 }

@@ -1,205 +1,175 @@
-//! Where claims wait for work. In: claims, effects of requests, time. Out: the claims that should be tried now. Knows no
-//! table, and is never locked: it belongs to the writer thread.
+//! Claims that wait for something to claim. In: claims, effects of requests, time. Out: the claims that should be tried now.
+//! Belongs to the writer thread; knows no table.
 //!
-//! A claim is tried in the very transaction that made its work, so that a step and the claim of the next one share one
-//! commit. A claim that comes when its queue was just found empty is put off a little: usually the next request brings
-//! something, and the fruitless try is saved.
+//! The writer tries a claim in the same transaction that made its work, so that a step and the claim of the next one share
+//! one commit. A claim on a queue that was just found empty is postponed a little: usually the next request brings
+//! something, and a fruitless try is saved.
 
 use std::time::{Duration, Instant};
 
-use crate::claims::claim::Handover;
-use crate::requests::job::Job;
+use crate::requests::{CallerState, ClaimState, Job, Queue};
 use crate::tx::Effects;
 
-/// How long a claim is put off that would probably find nothing.
-const PUT_OFF: Duration = Duration::from_millis(1);
+/// How long a claim is postponed that would probably find nothing.
+const POSTPONE: Duration = Duration::from_millis(1);
 
-/// One of the two queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queue {
-    Turns,
-    Work,
-}
-
-/// How long a claim's caller still waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    Lasts,
-    /// It wants an answer, whatever it is.
-    Over,
-    /// It went away.
-    Gone,
-}
-
-/// A claim as the lobby sees it.
-#[derive(Debug)]
-pub(crate) struct Wait {
-    pub(crate) queue: Queue,
-    pub(crate) patience: Patience,
-    /// It has an answer worth giving.
-    pub(crate) is_served: bool,
-    /// Its last try did not exhaust the queue.
-    pub(crate) leaves_more: bool,
-    /// Whether it is to be answered at once, or after the commit.
-    pub(crate) handover: Handover,
-    /// When something becomes claimable, as its last try found out.
-    pub(crate) due: Option<i64>,
-}
-
-struct Parked {
+struct WaitingClaim {
     claim: Box<dyn Job>,
     queue: Queue,
     try_at: Instant,
 }
 
-pub(crate) struct Lobby {
-    parked: Vec<Parked>,
+/// The claims that wait in the writer.
+pub(crate) struct WaitingClaims {
+    waiting: Vec<WaitingClaim>,
     /// Whether a queue may hold something that no claim has looked at.
-    fresh_turns: bool,
-    fresh_work: bool,
-    /// How long a claim rests at most; bounds the harm of a clock that is set.
+    unseen_turns: bool,
+    unseen_work: bool,
+    /// How long a claim waits for its next try at most; bounds the harm of a clock that is set.
     recheck: Duration,
 }
 
-impl Lobby {
+impl WaitingClaims {
     pub(crate) fn new(recheck: Duration) -> Self {
         Self {
-            parked: Vec::new(),
-            fresh_turns: true,
-            fresh_work: true,
+            waiting: Vec::new(),
+            unseen_turns: true,
+            unseen_work: true,
             recheck,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.parked.is_empty()
+        self.waiting.is_empty()
     }
 
     /// A claim has arrived.
-    pub(crate) fn admit(&mut self, claim: Box<dyn Job>, wait: &Wait, now: Instant) {
-        let put_off = match (*self.fresh(wait.queue), wait.patience) {
-            (false, Patience::Lasts) => PUT_OFF,
+    pub(crate) fn add(&mut self, claim: Box<dyn Job>, state: &ClaimState, now: Instant) {
+        let postpone = match (*self.unseen(state.queue), state.caller) {
+            (false, CallerState::Waiting) => POSTPONE,
             _ => Duration::ZERO,
         };
-        self.parked.push(Parked {
+        self.waiting.push(WaitingClaim {
             claim,
-            queue: wait.queue,
-            try_at: now + put_off,
+            queue: state.queue,
+            try_at: now + postpone,
         });
     }
 
-    /// A claim was tried and the transaction committed; returns it if it is to be answered.
-    pub(crate) fn settle(
+    /// The writer has tried a claim. Returns it if the writer is to answer it; keeps it if its caller waits on.
+    pub(crate) fn keep_unless_answered(
         &mut self,
         claim: Box<dyn Job>,
-        wait: &Wait,
+        state: &ClaimState,
         now: Instant,
         now_ms: i64,
     ) -> Option<Box<dyn Job>> {
-        if wait.leaves_more {
-            *self.fresh(wait.queue) = true;
+        if state.leaves_more {
+            *self.unseen(state.queue) = true;
         }
-        if wait.is_served || wait.patience != Patience::Lasts {
+        if state.has_answer || state.caller != CallerState::Waiting {
             return Some(claim);
         }
-        self.parked.push(Parked {
+        self.waiting.push(WaitingClaim {
             claim,
-            queue: wait.queue,
-            try_at: now + self.nap(wait.due, now_ms),
+            queue: state.queue,
+            try_at: now + self.pause(state.due, now_ms),
         });
         None
     }
 
-    /// Requests did this.
-    pub(crate) fn hear(&mut self, effects: &[Effects], now: Instant, now_ms: i64) {
+    /// Requests of the open transaction had these effects: claims that they concern are due now or sooner.
+    pub(crate) fn note(&mut self, effects: &[Effects], now: Instant, now_ms: i64) {
         let turns_at = effects.iter().filter_map(Effects::turns_at).min();
         let work_at = effects.iter().filter_map(Effects::work_at).min();
-        self.note(Queue::Turns, turns_at, now, now_ms);
-        self.note(Queue::Work, work_at, now, now_ms);
+        self.claimable_at(Queue::Turns, turns_at, now, now_ms);
+        self.claimable_at(Queue::Work, work_at, now, now_ms);
     }
 
-    /// The claims of one queue to be tried now.
-    pub(crate) fn call(&mut self, queue: Queue, now: Instant) -> Vec<Box<dyn Job>> {
-        let mut called = Vec::new();
-        for parked in std::mem::take(&mut self.parked) {
-            if parked.queue == queue && self.is_called(&parked, now) {
-                called.push(parked.claim);
+    /// Takes the claims of one queue that should be tried now.
+    pub(crate) fn take_due(&mut self, queue: Queue, now: Instant) -> Vec<Box<dyn Job>> {
+        let mut due = Vec::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.queue == queue && self.is_due(&waiting, now) {
+                due.push(waiting.claim);
             } else {
-                self.parked.push(parked);
+                self.waiting.push(waiting);
             }
         }
-        if !called.is_empty() {
-            *self.fresh(queue) = false;
+        if !due.is_empty() {
+            *self.unseen(queue) = false;
         }
-        called
+        due
     }
 
     /// Whether a claim should be tried now, without any request before it.
-    pub(crate) fn is_anybody_called(&self, now: Instant) -> bool {
-        self.parked.iter().any(|parked| self.is_called(parked, now))
+    pub(crate) fn any_due(&self, now: Instant) -> bool {
+        self.waiting.iter().any(|waiting| self.is_due(waiting, now))
     }
 
-    /// When the next claim should be tried, unless something happens.
-    pub(crate) fn next_call(&self) -> Option<Instant> {
-        self.parked.iter().map(|parked| parked.try_at).min()
+    /// When the next claim should be tried, unless a request comes before.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.try_at).min()
     }
 
-    /// Sends everybody away. Nobody knows what the queues hold then.
-    pub(crate) fn dismiss(&mut self) -> Vec<Box<dyn Job>> {
-        self.ring_all();
-        let parked = std::mem::take(&mut self.parked);
-        parked.into_iter().map(|parked| parked.claim).collect()
+    /// Takes all claims, to fail them. What the queues hold is not certain afterwards.
+    pub(crate) fn take_all(&mut self) -> Vec<Box<dyn Job>> {
+        self.queues_changed();
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|waiting| waiting.claim).collect()
     }
 
-    /// Sends away who does not want to wait, or not any longer.
-    pub(crate) fn give_up(&mut self) -> Vec<Box<dyn Job>> {
-        self.ring_all();
-        let all = std::mem::take(&mut self.parked);
-        let (patient, gone) = all.into_iter().partition(Parked::is_patient);
-        self.parked = patient;
-        gone.into_iter()
-            .map(|parked: Parked| parked.claim)
+    /// Takes the claims whose callers wait no longer, to fail them. What the queues hold is not certain afterwards.
+    pub(crate) fn take_overdue(&mut self) -> Vec<Box<dyn Job>> {
+        self.queues_changed();
+        let all = std::mem::take(&mut self.waiting);
+        let (waiting, overdue) = all.into_iter().partition(WaitingClaim::caller_waits);
+        self.waiting = waiting;
+        overdue
+            .into_iter()
+            .map(|waiting: WaitingClaim| waiting.claim)
             .collect()
     }
 
-    /// Both queues may have changed, nobody knows how.
-    pub(crate) fn ring_all(&mut self) {
-        self.fresh_turns = true;
-        self.fresh_work = true;
+    /// Both queues may have changed in any way: every claim is due.
+    pub(crate) fn queues_changed(&mut self) {
+        self.unseen_turns = true;
+        self.unseen_work = true;
     }
 
     /// Something becomes claimable at `at`.
-    fn note(&mut self, queue: Queue, at: Option<i64>, now: Instant, now_ms: i64) {
+    fn claimable_at(&mut self, queue: Queue, at: Option<i64>, now: Instant, now_ms: i64) {
         match at {
             None => {}
-            Some(at) if at <= now_ms => *self.fresh(queue) = true,
+            Some(at) if at <= now_ms => *self.unseen(queue) = true,
             Some(at) => {
-                let then = now + self.nap(Some(at), now_ms);
-                for parked in &mut self.parked {
-                    if parked.queue == queue {
-                        parked.try_at = parked.try_at.min(then);
+                let then = now + self.pause(Some(at), now_ms);
+                for waiting in &mut self.waiting {
+                    if waiting.queue == queue {
+                        waiting.try_at = waiting.try_at.min(then);
                     }
                 }
             }
         }
     }
 
-    fn is_called(&self, parked: &Parked, now: Instant) -> bool {
-        let fresh = match parked.queue {
-            Queue::Turns => self.fresh_turns,
-            Queue::Work => self.fresh_work,
+    fn is_due(&self, waiting: &WaitingClaim, now: Instant) -> bool {
+        let unseen = match waiting.queue {
+            Queue::Turns => self.unseen_turns,
+            Queue::Work => self.unseen_work,
         };
-        fresh || parked.try_at <= now || !parked.is_patient()
+        unseen || waiting.try_at <= now || !waiting.caller_waits()
     }
 
-    fn fresh(&mut self, queue: Queue) -> &mut bool {
+    fn unseen(&mut self, queue: Queue) -> &mut bool {
         match queue {
-            Queue::Turns => &mut self.fresh_turns,
-            Queue::Work => &mut self.fresh_work,
+            Queue::Turns => &mut self.unseen_turns,
+            Queue::Work => &mut self.unseen_work,
         }
     }
 
-    fn nap(&self, due: Option<i64>, now_ms: i64) -> Duration {
+    /// How long until the next try.
+    fn pause(&self, due: Option<i64>, now_ms: i64) -> Duration {
         match due {
             // At least a millisecond: a due time in the past was not claimable for another reason.
             Some(due) => {
@@ -211,11 +181,11 @@ impl Lobby {
     }
 }
 
-impl Parked {
-    fn is_patient(&self) -> bool {
+impl WaitingClaim {
+    fn caller_waits(&self) -> bool {
         self.claim
-            .wait()
-            .is_some_and(|wait| wait.patience == Patience::Lasts)
+            .claim_state()
+            .is_some_and(|state| state.caller == CallerState::Waiting)
     }
 }
 
@@ -224,125 +194,136 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::claims::claim::{Overdue, Tried, claim};
-    use crate::requests::inbox::Inbox;
-    use crate::tx::{Result, Tx};
+    use crate::claims::claim::{Claimed, Deadline, GiveBack, claim};
+    use crate::error::Result;
+    use crate::writer_tx::WriterTx;
 
     const RECHECK: Duration = Duration::from_secs(5);
 
-    /// A claim that finds nothing, and what keeps its caller's place.
-    fn fruitless(queue: Queue, overdue: &Overdue) -> (Box<dyn Job>, impl Sized + use<>) {
-        let work = |_: &mut Tx<'_>| Ok(Tried::nothing());
-        let undo = |_: &mut Tx<'_>, (): &()| -> Result<()> { Ok(()) };
-        claim(queue, overdue.clone(), Arc::new(Inbox::new()), work, undo)
+    /// Takes nothing back: nothing is ever claimed here.
+    struct Nothing;
+
+    impl GiveBack for Nothing {
+        fn give_back(&self, _job: Box<dyn Job>) {}
     }
 
-    fn admit(lobby: &mut Lobby, claim: Box<dyn Job>, now: Instant) {
-        let wait = claim.wait().unwrap();
-        lobby.admit(claim, &wait, now);
+    /// A claim that finds nothing, and the caller's end of it.
+    fn fruitless(queue: Queue, deadline: &Deadline) -> (Box<dyn Job>, impl Sized + use<>) {
+        let work = |_: &mut WriterTx<'_>| Ok(Claimed::nothing());
+        let undo = |_: &mut WriterTx<'_>, (): &()| -> Result<()> { Ok(()) };
+        claim(queue, deadline.clone(), Arc::new(Nothing), work, undo)
     }
 
-    /// Tells the lobby what requests did and tries the claims it calls then, of both queues.
-    fn call(
-        lobby: &mut Lobby,
+    fn add(claims: &mut WaitingClaims, claim: Box<dyn Job>, now: Instant) {
+        let state = claim.claim_state().unwrap();
+        claims.add(claim, &state, now);
+    }
+
+    /// Notes what requests did, then takes the due claims of both queues.
+    fn due(
+        claims: &mut WaitingClaims,
         effects: &[Effects],
         now: Instant,
         now_ms: i64,
     ) -> Vec<Box<dyn Job>> {
-        lobby.hear(effects, now, now_ms);
-        let mut called = lobby.call(Queue::Turns, now);
-        called.extend(lobby.call(Queue::Work, now));
-        called
+        claims.note(effects, now, now_ms);
+        let mut due = claims.take_due(Queue::Turns, now);
+        due.extend(claims.take_due(Queue::Work, now));
+        due
     }
 
-    /// A lobby in which both queues were found empty, with one claim that waits.
-    fn waiting(queue: Queue, overdue: &Overdue, now: Instant) -> (Lobby, impl Sized + use<>) {
-        let mut lobby = Lobby::new(RECHECK);
-        let (claim, place) = fruitless(queue, overdue);
-        admit(&mut lobby, claim, now);
-        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
-        let wait = claim.wait().unwrap();
-        assert!(lobby.settle(claim, &wait, now, 0).is_none());
-        (lobby, place)
+    /// Both queues were found empty, and one claim waits.
+    fn waiting(
+        queue: Queue,
+        deadline: &Deadline,
+        now: Instant,
+    ) -> (WaitingClaims, impl Sized + use<>) {
+        let mut claims = WaitingClaims::new(RECHECK);
+        let (claim, caller) = fruitless(queue, deadline);
+        add(&mut claims, claim, now);
+        let claim = due(&mut claims, &[], now, 0).pop().unwrap();
+        let state = claim.claim_state().unwrap();
+        assert!(claims.keep_unless_answered(claim, &state, now, 0).is_none());
+        (claims, caller)
     }
 
     #[test]
     fn the_first_claim_is_tried_at_once() {
-        let mut lobby = Lobby::new(RECHECK);
-        let (claim, _place) = fruitless(Queue::Turns, &Overdue::default());
+        let mut claims = WaitingClaims::new(RECHECK);
+        let (claim, _caller) = fruitless(Queue::Turns, &Deadline::default());
         let now = Instant::now();
-        admit(&mut lobby, claim, now);
-        assert!(lobby.is_anybody_called(now));
-        assert_eq!(call(&mut lobby, &[], now, 0).len(), 1);
+        add(&mut claims, claim, now);
+        assert!(claims.any_due(now));
+        assert_eq!(due(&mut claims, &[], now, 0).len(), 1);
     }
 
     #[test]
-    fn a_claim_on_a_queue_just_found_empty_is_put_off_a_little() {
-        let (now, patient) = (Instant::now(), Overdue::default());
-        let (mut lobby, _place) = waiting(Queue::Turns, &patient, now);
-        let (second, _second_place) = fruitless(Queue::Turns, &patient);
-        admit(&mut lobby, second, now);
-        assert!(call(&mut lobby, &[], now, 0).is_empty());
-        assert_eq!(call(&mut lobby, &[], now + PUT_OFF, 0).len(), 1);
+    fn a_claim_on_a_queue_just_found_empty_is_postponed() {
+        let (now, patient) = (Instant::now(), Deadline::default());
+        let (mut claims, _caller) = waiting(Queue::Turns, &patient, now);
+        let (second, _second_caller) = fruitless(Queue::Turns, &patient);
+        add(&mut claims, second, now);
+        assert!(due(&mut claims, &[], now, 0).is_empty());
+        assert_eq!(due(&mut claims, &[], now + POSTPONE, 0).len(), 1);
     }
 
     #[test]
-    fn a_request_that_makes_work_calls_the_claims_of_its_queue_only() {
+    fn a_request_that_makes_work_makes_the_claims_of_its_queue_due_and_no_others() {
         let now = Instant::now();
-        let (mut lobby, _place) = waiting(Queue::Turns, &Overdue::default(), now);
+        let (mut claims, _caller) = waiting(Queue::Turns, &Deadline::default(), now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
-        assert!(call(&mut lobby, &[work], now, 7).is_empty());
+        assert!(due(&mut claims, &[work], now, 7).is_empty());
         let mut turn = Effects::default();
         turn.turn_claimable_at(7);
-        assert_eq!(call(&mut lobby, &[turn], now, 7).len(), 1);
+        assert_eq!(due(&mut claims, &[turn], now, 7).len(), 1);
     }
 
     #[test]
-    fn work_nobody_waited_for_is_found_by_the_next_claim_at_once() {
-        let (now, patient) = (Instant::now(), Overdue::default());
-        let (mut lobby, _place) = waiting(Queue::Turns, &patient, now);
+    fn work_without_a_waiting_claim_is_found_by_the_next_claim_at_once() {
+        let (now, patient) = (Instant::now(), Deadline::default());
+        let (mut claims, _caller) = waiting(Queue::Turns, &patient, now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
-        call(&mut lobby, &[work], now, 7);
-        let (claim, _second_place) = fruitless(Queue::Work, &patient);
-        admit(&mut lobby, claim, now);
-        assert_eq!(call(&mut lobby, &[], now, 7).len(), 1);
+        due(&mut claims, &[work], now, 7);
+        let (claim, _second_caller) = fruitless(Queue::Work, &patient);
+        add(&mut claims, claim, now);
+        assert_eq!(due(&mut claims, &[], now, 7).len(), 1);
     }
 
     #[test]
-    fn a_sooner_due_time_calls_a_claim_sooner_and_a_later_one_does_not() {
+    fn a_sooner_due_time_brings_a_claim_forward_and_a_later_one_does_not() {
         let now = Instant::now();
-        let (mut lobby, _place) = waiting(Queue::Turns, &Overdue::default(), now);
+        let (mut claims, _caller) = waiting(Queue::Turns, &Deadline::default(), now);
         let mut later = Effects::default();
         later.turn_claimable_at(60_000);
-        call(&mut lobby, &[later], now, 0);
-        assert_eq!(lobby.next_call(), Some(now + RECHECK));
+        due(&mut claims, &[later], now, 0);
+        assert_eq!(claims.next_due(), Some(now + RECHECK));
         let mut sooner = Effects::default();
         sooner.turn_claimable_at(50);
-        call(&mut lobby, &[sooner], now, 0);
-        assert_eq!(lobby.next_call(), Some(now + Duration::from_millis(50)));
+        due(&mut claims, &[sooner], now, 0);
+        assert_eq!(claims.next_due(), Some(now + Duration::from_millis(50)));
     }
 
     #[test]
-    fn a_caller_whose_patience_is_over_is_called_and_answered() {
-        let (now, overdue) = (Instant::now(), Overdue::default());
-        let (mut lobby, _place) = waiting(Queue::Turns, &overdue, now);
-        assert!(!lobby.is_anybody_called(now));
-        overdue.tell();
-        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
-        let wait = claim.wait().unwrap();
-        assert!(lobby.settle(claim, &wait, now, 0).is_some());
+    fn a_claim_whose_deadline_passed_is_due_and_answered() {
+        let (now, deadline) = (Instant::now(), Deadline::default());
+        let (mut claims, _caller) = waiting(Queue::Turns, &deadline, now);
+        assert!(!claims.any_due(now));
+        deadline.pass();
+        let claim = due(&mut claims, &[], now, 0).pop().unwrap();
+        let state = claim.claim_state().unwrap();
+        assert!(claims.keep_unless_answered(claim, &state, now, 0).is_some());
     }
 
     #[test]
-    fn a_caller_that_went_away_leaves_the_lobby() {
+    fn a_claim_whose_caller_is_gone_does_not_wait_on() {
         let now = Instant::now();
-        let (mut lobby, place) = waiting(Queue::Turns, &Overdue::default(), now);
-        drop(place);
-        let claim = call(&mut lobby, &[], now, 0).pop().unwrap();
-        let wait = claim.wait().unwrap();
-        assert!(lobby.settle(claim, &wait, now, 0).is_some());
-        assert!(lobby.is_empty());
+        let (mut claims, caller) = waiting(Queue::Turns, &Deadline::default(), now);
+        drop(caller);
+        let claim = due(&mut claims, &[], now, 0).pop().unwrap();
+        let state = claim.claim_state().unwrap();
+        assert!(claims.keep_unless_answered(claim, &state, now, 0).is_some());
+        assert!(claims.is_empty());
     }
 }

@@ -1,25 +1,19 @@
 //! Connections. In: a [`Place`] and a durability. Out: a configured connection to a database of ours, migrated if it
 //! may be written. A file that is not ours is read just enough to say so, and never written.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::checkpoint::LogPolicy;
-use crate::connection::migrate;
-use crate::connection::url::Access;
-use crate::early::recent_instances::LastEnd;
-use crate::error::SqliteError;
+use super::busy::wait_for_lock;
+use super::log_policy::LogPolicy;
+use super::migrate;
+use super::url::Access;
+use crate::error::{Result, SqliteError};
 use crate::options::Durability;
-use crate::tx::Result;
-
-/// How long a connection waits for another program's lock, at most.
-const BUSY_LIMIT: Duration = Duration::from_secs(5);
 
 /// A file database, opened again whenever a connection had to be given up.
 #[derive(Debug, Clone)]
@@ -31,6 +25,15 @@ pub(crate) struct Database {
     pub(crate) log: LogPolicy,
     /// Which file it was when the store was opened; unknown while it is being opened.
     pub(crate) opened: Arc<OnceLock<FileIdentity>>,
+}
+
+/// How the last process that had the file open ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastShutdown {
+    /// It closed the file, or there was none.
+    Clean,
+    /// It left its log behind, or is still running.
+    Unclean,
 }
 
 /// Which file a path named at some moment; another file at the same path has another one.
@@ -60,12 +63,13 @@ impl Database {
         log.into()
     }
 
-    /// How the last process that had the file open ended; asked before this one opens it. Whoever closes it last folds
-    /// the log into it and takes the log away.
-    pub(crate) fn last_end(&self) -> LastEnd {
-        match self.log_path().exists() {
-            true => LastEnd::Unknown,
-            false => LastEnd::Orderly,
+    /// How the last process that had the file open ended. Ask before this one opens it: the last connection to close
+    /// checkpoints the log and removes its file.
+    pub(crate) fn last_shutdown(&self) -> LastShutdown {
+        if self.log_path().exists() {
+            LastShutdown::Unclean
+        } else {
+            LastShutdown::Clean
         }
     }
 
@@ -242,32 +246,6 @@ fn switch_to_wal(conn: &Connection) -> Result<String> {
     Err(SqliteError::Busy)
 }
 
-thread_local! {
-    /// Until when this thread waits for a lock, if it is in a hurry.
-    static HURRY: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-/// Runs `work` without waiting longer than this for locks of other connections.
-pub(crate) fn waiting_at_most<T>(limit: Duration, work: impl FnOnce() -> T) -> T {
-    HURRY.set(Some(Instant::now() + limit));
-    let done = work();
-    HURRY.set(None);
-    done
-}
-
-/// Waits a little for another program's lock; `false` once the limit is reached. Short naps: with several processes
-/// on one file the lock is free again after a commit, and SQLite's own back-off would oversleep it.
-fn wait_for_lock(attempt: i32) -> bool {
-    const NAP: Duration = Duration::from_millis(1);
-    let naps = BUSY_LIMIT.as_millis() / NAP.as_millis();
-    let is_in_time = HURRY.get().is_none_or(|until| Instant::now() < until);
-    if !is_in_time || u128::from(attempt.unsigned_abs()) >= naps {
-        return false;
-    }
-    std::thread::sleep(NAP);
-    true
-}
-
 /// Creates the file. Never opens one that is there: closing it would drop the locks that another store of this process has
 /// on it.
 fn create_private(path: &Path) -> std::io::Result<()> {
@@ -307,7 +285,7 @@ mod tests {
     use crate::connection::driver::Checkpoints;
 
     #[test]
-    fn a_log_left_behind_is_no_orderly_end_even_if_nothing_is_in_it() {
+    fn a_log_left_behind_is_an_unclean_shutdown_even_if_it_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database {
             path: folder.path().join("a.db"),
@@ -316,13 +294,21 @@ mod tests {
             log: LogPolicy::new(Checkpoints::Beside, None),
             opened: Arc::default(),
         };
-        assert_eq!(database.last_end(), LastEnd::Orderly, "there is no file");
+        assert_eq!(
+            database.last_shutdown(),
+            LastShutdown::Clean,
+            "there is no file"
+        );
         database.prepare().unwrap();
-        assert_eq!(database.last_end(), LastEnd::Orderly, "it was closed");
+        assert_eq!(
+            database.last_shutdown(),
+            LastShutdown::Clean,
+            "it was closed"
+        );
         // A process that dies in its very first transaction has written nothing.
         let open = database.open_writer().unwrap();
         open.execute_batch("BEGIN IMMEDIATE").unwrap();
         assert_eq!(fs::metadata(database.log_path()).unwrap().len(), 0);
-        assert_eq!(database.last_end(), LastEnd::Unknown);
+        assert_eq!(database.last_shutdown(), LastShutdown::Unclean);
     }
 }

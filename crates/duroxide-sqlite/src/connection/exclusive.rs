@@ -1,22 +1,21 @@
-//! The right to be the only store on a file, where the linked SQLite needs that. In: a database. Out: a claim that lasts as
-//! long as it is held, also if its process dies: the system ends it then.
+//! Exclusive use of a file by one store, where the linked SQLite needs that. In: a database. Out: a lock that lasts as long as
+//! it is held; if the process dies, the system releases it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 
 use crate::connection::database::Database;
-use crate::error::SqliteError;
-use crate::tx::Result;
+use crate::error::{Result, SqliteError};
 
 /// Held by the one store that has the file open.
 #[derive(Debug)]
-pub(crate) struct Sole {
+pub(crate) struct ExclusiveUse {
     _lock: File,
 }
 
-impl Sole {
-    /// Claims the file for this store. The lock is on a file of its own, `FILE-sole`: SQLite's own locks must not be
+impl ExclusiveUse {
+    /// Locks the file for this store. The lock is on a file of its own, `FILE-sole`: SQLite's own locks must not be
     /// touched, and closing any handle of the database file would drop them.
-    pub(crate) fn claim(database: &Database) -> Result<Self> {
+    pub(crate) fn acquire(database: &Database) -> Result<Self> {
         let cannot = |error: std::io::Error| SqliteError::CannotOpen {
             path: database.path.clone(),
             why: error.to_string(),

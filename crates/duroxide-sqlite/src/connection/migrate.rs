@@ -5,9 +5,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use crate::connection::statements::Prepared;
-use crate::error::SqliteError;
-use crate::tx::Result;
+use super::statements::Prepared;
+use crate::error::{Result, SqliteError};
 
 /// Marks a file as ours: `Durx` in ASCII.
 const APPLICATION_ID: i64 = 0x4475_7278;

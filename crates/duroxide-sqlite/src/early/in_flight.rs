@@ -1,63 +1,42 @@
-//! Turns handed out before their claim is committed. In: claims, commits and returns of turns, as they run in one
-//! transaction. Out: who is still at work, and who has to wait for the next transaction.
-//!
-//! A turn only decides; nothing it decided is seen by anybody before its own commit. So it may run on a claim that is
-//! not durable yet, and its commit may join the very transaction the claim was made in: both last, or neither does.
-//! A lease that begins and ends in one transaction is seen by nobody, and is not written at all. What is still out when
-//! the transaction is to be committed gets its lease written then.
+//! The turns that one transaction has handed out early, by instance. In: claims, commits and returns of turns, as they run in
+//! the transaction. Out: which turns are in flight, and which instances wait for the next transaction. The
+//! [protocol](super) describes the states.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::Result;
 use crate::tables::{instance_locks, orchestrator_queue};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
-/// Whether turns were handed out whose claim is not committed yet. Readers do not see what such a turn was claimed on, so
-/// what it asks has to be asked of the writer.
-#[derive(Debug, Default)]
-pub(crate) struct Uncommitted(AtomicBool);
-
-impl Uncommitted {
-    /// Said before the first turn is handed out, and taken back when the transaction is over.
-    pub(crate) fn say(&self, any: bool) {
-        self.0.store(any, Ordering::SeqCst);
-    }
-
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// The lease of a turn that is out.
+/// The lease of a turn in flight, which no table holds yet.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct EarlyLease {
     pub(crate) token: String,
     pub(crate) until: i64,
     /// The messages that were claimed.
     pub(crate) messages: Vec<i64>,
 }
 
-/// The turns of one transaction.
+/// The states of the instances that one transaction has touched.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct InFlight {
     turns: RefCell<Turns>,
 }
 
 #[derive(Debug, Default)]
 struct Turns {
     stages: HashMap<String, Stage>,
-    /// How many of them are out.
+    /// How many of them are [`Stage::Out`].
     out: usize,
 }
 
-/// Where a turn is that this transaction claimed or committed.
+/// Where an instance stands in this transaction.
 #[derive(Debug)]
 enum Stage {
-    /// At work, under a lease that is not written yet.
-    Out(Lease),
-    /// Done. Whoever holds the instance learns that only with the commit of the transaction; claimed before that, its
-    /// history would be loaded for nothing.
+    /// A dispatcher works on its turn.
+    Out(EarlyLease),
+    /// A turn of it was committed or abandoned; claims leave it to the next transaction.
     Resting,
     /// As the tables say.
     Written,
@@ -75,14 +54,14 @@ impl Turns {
     }
 }
 
-impl Ahead {
-    /// A turn of this instance is handed out. From here on nothing may fail but the transaction.
-    pub(crate) fn hand_out(&self, instance: &str, lease: Lease) {
+impl InFlight {
+    /// The writer hands out a turn of this instance. After this call only the transaction as a whole may fail.
+    pub(crate) fn hand_out(&self, instance: &str, lease: EarlyLease) {
         self.turns.borrow_mut().set(instance, Stage::Out(lease));
     }
 
-    /// Ends the lease of a turn that is out; `None` if this token is not one of those.
-    pub(crate) fn take_back(&self, instance: &str, token: &str, now: i64) -> Option<Lease> {
+    /// Ends the lease of a turn in flight; `None` if the token is not that of one, or its lease has run out.
+    pub(crate) fn end_lease(&self, instance: &str, token: &str, now: i64) -> Option<EarlyLease> {
         let mut turns = self.turns.borrow_mut();
         match turns.stages.get(instance)? {
             Stage::Out(lease) if lease.token == token && lease.until > now => {}
@@ -94,8 +73,8 @@ impl Ahead {
         }
     }
 
-    /// A turn of this instance was committed, and its execution goes on, or it was given back.
-    pub(crate) fn rests(&self, instance: &str) {
+    /// A turn of this instance was committed and its execution goes on, or it was abandoned.
+    pub(crate) fn rest(&self, instance: &str) {
         self.turns.borrow_mut().set(instance, Stage::Resting);
     }
 
@@ -107,16 +86,16 @@ impl Ahead {
         )
     }
 
-    /// Whether a turn of the instance is out.
-    pub(crate) fn is_out(&self, instance: &str) -> bool {
+    /// Whether a turn of the instance is in flight.
+    pub(crate) fn contains(&self, instance: &str) -> bool {
         matches!(
             self.turns.borrow().stages.get(instance),
             Some(Stage::Out(_))
         )
     }
 
-    /// Whether somebody is still at work.
-    pub(crate) fn anybody_out(&self) -> bool {
+    /// Whether any turn is in flight.
+    pub(crate) fn any(&self) -> bool {
         self.turns.borrow().out > 0
     }
 
@@ -130,7 +109,7 @@ impl Ahead {
         turns.stages.values().filter_map(expiry).min()
     }
 
-    /// Writes the leases of all turns that are out, as an ordinary claim does.
+    /// Writes the leases of all turns in flight into the tables, as a claim without early hand-out does.
     pub(crate) fn write_leases(&self, tx: &Tx<'_>) -> Result<()> {
         let mut turns = self.turns.borrow_mut();
         if turns.out == 0 {
@@ -147,7 +126,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// The transaction never happened; returns whose turns it had to do with.
+    /// The transaction was rolled back. Returns the instances that it had touched.
     pub(crate) fn forget(&self) -> impl Iterator<Item = String> + use<> {
         self.turns.take().stages.into_keys()
     }

@@ -1,58 +1,31 @@
-//! What this process has itself committed about running instances. In: committed turns. Out: what claims and commits would
-//! otherwise have to read, and whether an instance may be handed out ahead. Valid only inside the writer's transaction,
-//! after it was made sure that nobody else has written; forgotten altogether at the first doubt.
+//! Running instances as this process last committed them. In: committed turns, claims, enqueued messages. Out: what claims
+//! and commits would otherwise have to read. Valid only inside the writer's transaction, after [`RecentInstances::check`]:
+//! when another connection has written, everything is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
 
 use duroxide_core::provider::Incarnation;
 
 use crate::connection::statements::Prepared;
-use crate::kill;
+use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::Result;
+use crate::tx::{Deletions, Enqueued, QueueMemory};
 
-/// How many instances are remembered; with more running than this, all are forgotten and learnt anew.
-const MAX: usize = 8_192;
-/// How long after an end without a farewell nothing is handed out ahead.
-const CAUTION: Duration = Duration::from_secs(60);
-
-/// How the last process that had the file open ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastEnd {
-    /// It closed the file, or there was none.
-    Orderly,
-    /// It left its log behind, or still lives.
-    Unknown,
-}
-
-/// What of an instance cannot be read, in SQLite's words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Damage {
-    Messages(String),
-    History(String),
-}
-
-/// Whether parts of deleted instances are still to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deletions {
-    None,
-    Some,
-}
+/// How many instances are kept; with more running than this, all are dropped and learnt anew.
+const INSTANCES_MAX: usize = 8_192;
 
 /// What other connections did since the last transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Others {
-    /// Nothing.
-    Rested,
+pub(crate) enum OtherConnections {
+    WroteNothing,
     /// They committed something, or may have.
-    Wrote,
+    MayHaveWritten,
 }
 
 /// A running instance as its last commit left it.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct RecentInstance {
     pub(crate) handler: Handler,
     pub(crate) last_event_id: Option<u64>,
     /// Whether the row of its execution says that it runs.
@@ -61,114 +34,43 @@ pub(crate) struct Entry {
     pub(crate) is_idle: bool,
 }
 
-pub(crate) struct Known {
-    running: RefCell<HashMap<String, Entry>>,
-    /// Instances that were handed out ahead in a transaction that never happened.
-    doubtful: RefCell<HashSet<String>>,
-    /// Instances some page of which cannot be read. SQLite does not commit a transaction that met such a page, so they are
-    /// remembered and not touched again.
-    damaged: RefCell<HashMap<String, Damage>>,
+/// What the writer thread remembers of its own commits.
+#[derive(Default)]
+pub(crate) struct RecentInstances {
+    running: RefCell<HashMap<String, RecentInstance>>,
     /// Instances whose last claim took every message they have, and that got none since.
-    taken_whole: RefCell<HashSet<String>>,
+    claimed_whole: RefCell<HashSet<String>>,
     /// No request to cancel is queued that was enqueued before this time, if that was read.
     cancels_from: Cell<Option<i64>>,
-    /// Whether parts of deleted instances are still to go, if that was read.
+    /// Whether parts of deleted instances are left, if that was read.
     deletions: Cell<Option<Deletions>>,
+    /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
-    opened_at_ms: i64,
-    trusts_from: Instant,
 }
 
-impl Known {
-    /// For a store that is opened now.
-    pub(crate) fn after(end: LastEnd, now_ms: i64) -> Self {
-        let now = Instant::now();
-        Self {
-            running: RefCell::default(),
-            doubtful: RefCell::default(),
-            damaged: RefCell::default(),
-            taken_whole: RefCell::default(),
-            cancels_from: Cell::new(None),
-            deletions: Cell::new(None),
-            data_version: Cell::new(None),
-            opened_at_ms: now_ms,
-            trusts_from: match end {
-                LastEnd::Orderly => now,
-                LastEnd::Unknown if kill::is_careless() => now,
-                LastEnd::Unknown => now + CAUTION,
-            },
-        }
-    }
-
-    /// The connection is a new one.
-    pub(crate) fn begin_anew(&self) {
+impl RecentInstances {
+    /// The writer has a new connection, whose change counter begins anew.
+    pub(crate) fn connection_changed(&self) {
         self.data_version.set(None);
         self.forget_all();
     }
 
-    /// Called in a transaction that has just begun to write: forgets everything if somebody else has committed.
-    pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<Others> {
+    /// Call in a transaction that holds the write lock. Forgets everything if another connection has committed since the
+    /// last one.
+    pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<OtherConnections> {
         let version = statements.with("PRAGMA data_version", |statement| {
             statement.query_row([], |row| row.get(0))
         })?;
         if self.data_version.replace(Some(version)) != Some(version) {
             self.forget_all();
-            return Ok(Others::Wrote);
+            return Ok(OtherConnections::MayHaveWritten);
         }
-        Ok(Others::Rested)
+        Ok(OtherConnections::WroteNothing)
     }
 
     /// The instance, if this process committed a turn of it.
-    pub(crate) fn of(&self, instance: &str) -> Option<Entry> {
+    pub(crate) fn get(&self, instance: &str) -> Option<RecentInstance> {
         self.running.borrow().get(instance).cloned()
-    }
-
-    /// Whether a turn of the instance may be handed out ahead. A turn that brings the process down is not counted then;
-    /// so not soon after a crash, when the same may be asked for again. And not after a transaction that never happened:
-    /// the turn may have been the reason, and could not be told.
-    pub(crate) fn trusts(&self, instance: &str) -> bool {
-        Instant::now() >= self.trusts_from && !self.doubtful.borrow().contains(instance)
-    }
-
-    /// What of the instance cannot be read, as far as it was met.
-    pub(crate) fn damage(&self, instance: &str) -> Option<Damage> {
-        let damaged = self.damaged.borrow();
-        match damaged.is_empty() {
-            true => None,
-            false => damaged.get(instance).cloned(),
-        }
-    }
-
-    /// A page of the instance could not be read.
-    pub(crate) fn is_damaged(&self, instance: &str, damage: Damage) {
-        let mut damaged = self.damaged.borrow_mut();
-        if damaged.len() >= MAX {
-            damaged.clear();
-        }
-        tracing::error!(target: "duroxide::providers::sqlite", instance_id = instance, ?damage, "part of an instance cannot be read; restore a backup");
-        damaged.insert(instance.to_owned(), damage);
-    }
-
-    /// These were handed out ahead in vain.
-    pub(crate) fn doubt(&self, instances: impl IntoIterator<Item = String>) {
-        let mut doubtful = self.doubtful.borrow_mut();
-        if doubtful.len() >= MAX {
-            doubtful.clear();
-        }
-        doubtful.extend(instances);
-    }
-
-    /// A turn of the instance was committed.
-    pub(crate) fn trust(&self, instance: &str) {
-        let mut doubtful = self.doubtful.borrow_mut();
-        if !doubtful.is_empty() {
-            doubtful.remove(instance);
-        }
-    }
-
-    /// Whether something was written since this process opened the store.
-    pub(crate) fn is_of_this_life(&self, created_at_ms: i64) -> bool {
-        created_at_ms >= self.opened_at_ms
     }
 
     /// Whether the row of this execution says that it runs.
@@ -179,12 +81,12 @@ impl Known {
             .is_some_and(|entry| entry.is_running && entry.handler.execution_id == execution_id)
     }
 
-    /// A turn of this execution was committed; whether the instance is known, and was changed.
+    /// A turn of this execution was committed. Returns whether the instance was remembered, and is changed.
     pub(crate) fn change(
         &self,
         instance: &str,
         execution_id: u64,
-        change: impl FnOnce(&mut Entry),
+        change: impl FnOnce(&mut RecentInstance),
     ) -> bool {
         let mut running = self.running.borrow_mut();
         let entry = running.get_mut(instance);
@@ -197,9 +99,9 @@ impl Known {
         }
     }
 
-    pub(crate) fn learn(&self, instance: &str, entry: Entry) {
+    pub(crate) fn insert(&self, instance: &str, entry: RecentInstance) {
         let mut running = self.running.borrow_mut();
-        if running.len() >= MAX {
+        if running.len() >= INSTANCES_MAX {
             running.clear();
         }
         running.insert(instance.to_owned(), entry);
@@ -210,15 +112,15 @@ impl Known {
         self.running.borrow_mut().remove(instance);
     }
 
-    /// Nobody knows what is stored.
+    /// What is stored is no longer certain.
     pub(crate) fn forget_all(&self) {
         self.running.borrow_mut().clear();
-        self.taken_whole.borrow_mut().clear();
+        self.claimed_whole.borrow_mut().clear();
         self.cancels_from.set(None);
         self.deletions.set(None);
     }
 
-    /// The life of the instance, `None` if the instance is not known.
+    /// The life of the instance; `None` if the instance is not remembered.
     pub(crate) fn life(&self, instance: &str) -> Option<Option<Incarnation>> {
         let running = self.running.borrow();
         Some(running.get(instance)?.handler.incarnation)
@@ -226,28 +128,25 @@ impl Known {
 
     /// The instance was claimed, with every message it has or with some of them.
     pub(crate) fn claimed(&self, instance: &str, with_all: bool) {
-        let mut taken = self.taken_whole.borrow_mut();
-        if taken.len() >= MAX {
-            taken.clear();
+        let mut claimed = self.claimed_whole.borrow_mut();
+        if claimed.len() >= INSTANCES_MAX {
+            claimed.clear();
         }
-        match with_all {
-            true => drop(taken.insert(instance.to_owned())),
-            false => drop(taken.remove(instance)),
+        if with_all {
+            claimed.insert(instance.to_owned());
+        } else {
+            claimed.remove(instance);
         }
     }
 
-    /// The messages of the last claim go; whether it is certain that none are left.
-    pub(crate) fn leaves_nothing(&self, instance: &str) -> bool {
-        self.taken_whole.borrow_mut().remove(instance)
+    /// The messages of the last claim are deleted. Returns whether it is certain that none are left.
+    pub(crate) fn claim_took_all(&self, instance: &str) -> bool {
+        self.claimed_whole.borrow_mut().remove(instance)
     }
 
-    /// A message for the instance is enqueued; returns the lane of the instance and whether this is its only message.
-    pub(crate) fn enqueues(&self, instance: &str) -> Option<(String, bool)> {
-        self.taken_whole.borrow_mut().remove(instance);
-        let mut running = self.running.borrow_mut();
-        let entry = running.get_mut(instance)?;
-        let was_idle = std::mem::replace(&mut entry.is_idle, false);
-        Some((entry.handler.lane.clone(), was_idle))
+    /// The remembered time of the first request to cancel leads nowhere any more.
+    pub(crate) fn forget_cancels(&self) {
+        self.cancels_from.set(None);
     }
 
     /// The instance needs other code from here on.
@@ -256,33 +155,37 @@ impl Known {
             lane.clone_into(&mut entry.handler.lane);
         }
     }
+}
 
-    /// A time before which no request to cancel was enqueued that is still queued, if that was read.
-    pub(crate) fn cancels_from(&self) -> Option<i64> {
-        self.cancels_from.get()
+impl QueueMemory for RecentInstances {
+    fn message_enqueued(&self, instance: &str) -> Option<Enqueued> {
+        self.claimed_whole.borrow_mut().remove(instance);
+        let mut running = self.running.borrow_mut();
+        let entry = running.get_mut(instance)?;
+        Some(Enqueued {
+            is_only_one: std::mem::replace(&mut entry.is_idle, false),
+            lane: entry.handler.lane.clone(),
+        })
     }
 
-    pub(crate) fn set_cancels_from(&self, from: i64) {
-        self.cancels_from.set(Some(from));
-    }
-
-    /// What is known of them may be outdated.
-    pub(crate) fn forget_cancels(&self) {
-        self.cancels_from.set(None);
-    }
-
-    /// A request to cancel was enqueued.
-    pub(crate) fn cancel_enqueued(&self, at: i64) {
+    fn cancel_enqueued(&self, at: i64) {
         let from = self.cancels_from.get();
         self.cancels_from.set(from.map(|from| from.min(at)));
     }
 
-    /// Whether parts of deleted instances are still to go, if that was read.
-    pub(crate) fn deletions(&self) -> Option<Deletions> {
+    fn cancels_from(&self) -> Option<i64> {
+        self.cancels_from.get()
+    }
+
+    fn set_cancels_from(&self, from: i64) {
+        self.cancels_from.set(Some(from));
+    }
+
+    fn deletions(&self) -> Option<Deletions> {
         self.deletions.get()
     }
 
-    pub(crate) fn set_deletions(&self, deletions: Option<Deletions>) {
+    fn set_deletions(&self, deletions: Option<Deletions>) {
         self.deletions.set(deletions);
     }
 }
@@ -291,8 +194,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        Entry {
+    fn entry() -> RecentInstance {
+        RecentInstance {
             handler: Handler {
                 name: "a".to_owned(),
                 version: None,
@@ -309,27 +212,31 @@ mod tests {
 
     #[test]
     fn only_the_first_message_after_a_rest_is_the_only_one() {
-        let known = Known::after(LastEnd::Orderly, 0);
-        known.learn("a", entry());
-        assert_eq!(known.enqueues("a"), Some(("lane".to_owned(), true)));
-        assert_eq!(known.enqueues("a"), Some(("lane".to_owned(), false)));
-        assert_eq!(known.enqueues("b"), None);
+        let recent = RecentInstances::default();
+        recent.insert("a", entry());
+        let enqueued = |is_only_one| Enqueued {
+            lane: "lane".to_owned(),
+            is_only_one,
+        };
+        assert_eq!(recent.message_enqueued("a"), Some(enqueued(true)));
+        assert_eq!(recent.message_enqueued("a"), Some(enqueued(false)));
+        assert_eq!(recent.message_enqueued("b"), None);
     }
 
     #[test]
-    fn a_message_that_comes_after_a_claim_is_left_when_the_claim_goes() {
-        let known = Known::after(LastEnd::Orderly, 0);
-        known.claimed("a", true);
-        assert!(known.leaves_nothing("a"));
-        assert!(!known.leaves_nothing("a"), "said once for each claim");
-        known.claimed("a", true);
-        known.enqueues("a");
-        assert!(!known.leaves_nothing("a"));
-        known.claimed("a", true);
-        known.claimed("a", false);
-        assert!(!known.leaves_nothing("a"));
-        known.claimed("a", true);
-        known.forget_all();
-        assert!(!known.leaves_nothing("a"));
+    fn a_message_that_comes_after_a_claim_is_left_when_the_claim_is_committed() {
+        let recent = RecentInstances::default();
+        recent.claimed("a", true);
+        assert!(recent.claim_took_all("a"));
+        assert!(!recent.claim_took_all("a"), "once for each claim");
+        recent.claimed("a", true);
+        recent.message_enqueued("a");
+        assert!(!recent.claim_took_all("a"));
+        recent.claimed("a", true);
+        recent.claimed("a", false);
+        assert!(!recent.claim_took_all("a"));
+        recent.claimed("a", true);
+        recent.forget_all();
+        assert!(!recent.claim_took_all("a"));
     }
 }

@@ -1,10 +1,10 @@
 //! Completes an activity: the item goes, its completion comes, in one transaction and under a valid lease.
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{orchestrator_queue, sessions, worker_queue};
 use crate::token::{self, Work};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
     let Work { id, in_session } = token::work(token)?;

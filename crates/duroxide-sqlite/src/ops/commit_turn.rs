@@ -8,8 +8,9 @@ use duroxide_core::provider::{
 };
 
 use crate::codec;
-use crate::early::recent_instances::{Damage, Entry, Known};
-use crate::error::SqliteError;
+use crate::damage::Damage;
+use crate::early::RecentInstance;
+use crate::error::{Result, SqliteError};
 use crate::lane;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::executions::Change;
@@ -22,7 +23,8 @@ use crate::tables::{
     worker_queue,
 };
 use crate::token::{self, Turn};
-use crate::tx::{News, Result, Tx};
+use crate::tx::{InstanceChange, Tx};
+use crate::writer_tx::WriterTx;
 
 /// Everything one turn writes.
 pub(crate) struct Commit {
@@ -111,21 +113,21 @@ impl Commit {
     }
 }
 
-pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
+pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     let Turn {
         instance,
         bounds,
         next_life,
     } = token::turn(&commit.token)?;
     // Writing to it would fail this transaction, and every one that shares it.
-    if let Some(Damage::History(why)) = tx.damage(instance) {
+    if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {
         return Err(SqliteError::Undecodable {
             what: format!("the history of {instance}"),
             why,
         });
     }
     let parents = parents(tx, instance, commit)?;
-    let left = end_lease(tx, instance, commit, bounds)?;
+    let queue = end_lease(tx, instance, commit, bounds)?;
     let birth = Birth {
         incarnation: next_life,
         parent_incarnation: parents.first().copied(),
@@ -135,7 +137,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
     for event in &commit.events {
         history::append(tx, instance, commit.execution_id, event)?;
     }
-    write_state(tx, instance, commit, left)?;
+    write_state(tx, instance, commit, queue)?;
     schedule(tx, instance, commit, next_life)?;
     // After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
     for activity in &commit.cancelled {
@@ -147,24 +149,23 @@ pub(crate) fn run(tx: &mut Tx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
-    if left == Left::Perhaps && orchestrator_queue::settle_head(tx, instance)? {
-        tx.effects.turn_claimable_at(tx.now);
+    if queue == QueueAfter::MayHaveMore && orchestrator_queue::settle_head(tx, instance)? {
+        let now = tx.now;
+        tx.effects.turn_claimable_at(now);
     }
-    if let Some(aware) = tx.aware() {
-        let is_idle = left == Left::Nothing && !commit.sends_to(instance);
-        remember(tx, aware.known, instance, commit, lane.as_deref(), is_idle)?;
-        if !commit.ends_execution() {
-            aware.ahead.rests(instance);
-        }
+    let is_idle = queue == QueueAfter::Empty && !commit.sends_to(instance);
+    remember(tx, instance, commit, lane.as_deref(), is_idle)?;
+    if !commit.ends_execution() {
+        tx.writer().in_flight.rest(instance);
     }
-    let news = news(tx, instance, commit)?;
-    tx.effects.instance_changed(instance, news);
+    let change = change(tx, instance, commit)?;
+    tx.effects.instance_changed(instance, change);
     Ok(())
 }
 
 /// Enqueues the activities that the turn scheduled, each stamped with the life of the instance.
 fn schedule(
-    tx: &mut Tx<'_>,
+    tx: &mut WriterTx<'_>,
     instance: &str,
     commit: &Commit,
     next_life: Incarnation,
@@ -172,8 +173,7 @@ fn schedule(
     if commit.to_workers.is_empty() {
         return Ok(());
     }
-    let known = tx.aware().and_then(|aware| aware.known.life(instance));
-    let own = match known {
+    let own = match tx.writer().recent.life(instance) {
         Some(life) => life,
         None if commit.begins_instance() && commit.named.is_some() => Some(next_life),
         None => instances::incarnation(tx, instance)?,
@@ -240,56 +240,59 @@ fn send(
     Ok(())
 }
 
-/// Whether messages are left once those of the claim are gone.
+/// What is queued for the instance once the messages of the claim are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Nothing,
-    Perhaps,
+enum QueueAfter {
+    Empty,
+    MayHaveMore,
 }
 
 /// The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that was
-/// overtaken changes nothing. A lease that began in this transaction is not written, and nobody can have taken it over.
-fn end_lease(tx: &Tx<'_>, instance: &str, commit: &Commit, bounds: Bounds) -> Result<Left> {
-    let lease = tx
-        .aware()
-        .and_then(|aware| aware.ahead.take_back(instance, &commit.token, tx.now));
-    if let Some(lease) = lease {
+/// overtaken changes nothing. A lease that began in this transaction is in no table, and cannot have been taken over.
+fn end_lease(
+    tx: &WriterTx<'_>,
+    instance: &str,
+    commit: &Commit,
+    bounds: Bounds,
+) -> Result<QueueAfter> {
+    let in_flight = tx.writer().in_flight;
+    if let Some(lease) = in_flight.end_lease(instance, &commit.token, tx.now) {
         orchestrator_queue::delete(tx, &lease.messages)?;
-        return Ok(left(tx, instance));
+        return Ok(queue_after(tx, instance));
     }
     if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
     }
     orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)?;
-    Ok(left(tx, instance))
+    Ok(queue_after(tx, instance))
 }
 
-/// What is left when the messages of the last claim are gone.
-fn left(tx: &Tx<'_>, instance: &str) -> Left {
-    match tx.aware() {
-        Some(aware) if aware.known.leaves_nothing(instance) => Left::Nothing,
-        Some(_) | None => Left::Perhaps,
+fn queue_after(tx: &WriterTx<'_>, instance: &str) -> QueueAfter {
+    if tx.writer().recent.claim_took_all(instance) {
+        QueueAfter::Empty
+    } else {
+        QueueAfter::MayHaveMore
     }
 }
 
 /// Keeps what the next claim of the instance would have to read.
 fn remember(
-    tx: &Tx<'_>,
-    known: &Known,
+    tx: &WriterTx<'_>,
     instance: &str,
     commit: &Commit,
     lane: Option<&str>,
     is_idle: bool,
 ) -> Result<()> {
+    let recent = tx.writer().recent;
     if !commit.events.is_empty() {
-        known.trust(instance);
+        tx.writer().caution.trust(instance);
     }
     if commit.ended.is_some() {
-        known.forget(instance);
+        recent.forget(instance);
         return Ok(());
     }
     let last_written = commit.events.iter().map(|event| event.event_id).max();
-    let moved = known.change(instance, commit.execution_id, |entry| {
+    let changed = recent.change(instance, commit.execution_id, |entry| {
         entry.is_running &= commit.says_it_runs();
         entry.is_idle = is_idle;
         entry.last_event_id = last_written.max(entry.last_event_id);
@@ -300,12 +303,12 @@ fn remember(
             lane.clone_into(&mut entry.handler.lane);
         }
     });
-    if moved && commit.named.is_none() {
+    if changed && commit.named.is_none() {
         return Ok(());
     }
     // Messages that were consumed without running any code prove nothing.
     if commit.events.is_empty() {
-        known.forget(instance);
+        recent.forget(instance);
         return Ok(());
     }
     let handler = match &commit.named {
@@ -322,7 +325,7 @@ fn remember(
     // Without one there is a history, but no row.
     if let Some(handler) = handler {
         let is_current = handler.execution_id == commit.execution_id;
-        let entry = Entry {
+        let entry = RecentInstance {
             last_event_id: match commit.begins_instance() {
                 true => last_written,
                 false => history::last_event_id(tx, instance, handler.execution_id)?,
@@ -331,32 +334,32 @@ fn remember(
             is_running: is_current && commit.execution.status.as_deref() == Some("Running"),
             handler,
         };
-        known.learn(instance, entry);
+        recent.insert(instance, entry);
     }
     Ok(())
 }
 
-/// What the turn means to whoever follows the instance.
-fn news(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<News> {
+/// What the turn did to the instance, for its watches.
+fn change(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<InstanceChange> {
     let Some(ended) = &commit.ended else {
         return Ok(match commit.execution.status.as_deref() {
-            None | Some("Running" | "ContinuedAsNew") => News::Moved,
-            Some(_) => News::Unknown,
+            None | Some("Running" | "ContinuedAsNew") => InstanceChange::Progressed,
+            Some(_) => InstanceChange::Unknown,
         });
     };
-    // Somebody who begins to follow it from here on has to look.
-    if !tx.is_followed(instance) {
-        return Ok(News::Unknown);
+    // A watch that is registered after this has to read the instance anyway.
+    if !tx.writer().watches.contains(instance) {
+        return Ok(InstanceChange::Unknown);
     }
     Ok(match instances::custom_status(tx, instance, None)? {
-        Some((custom_status, custom_status_version)) => News::Ended(InstanceOutcome {
+        Some((custom_status, custom_status_version)) => InstanceChange::Ended(InstanceOutcome {
             execution_id: commit.execution_id,
             status: ended.clone(),
             custom_status,
             custom_status_version,
         }),
-        // A history without a row; reading it is left to whoever wants it.
-        None => News::Unknown,
+        // A history without a row; a watcher reads it if it needs to.
+        None => InstanceChange::Unknown,
     })
 }
 
@@ -374,7 +377,7 @@ fn lane_after(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<Option<Str
 }
 
 fn write_instance(
-    tx: &Tx<'_>,
+    tx: &WriterTx<'_>,
     instance: &str,
     commit: &Commit,
     lane: Option<&str>,
@@ -387,9 +390,9 @@ fn write_instance(
         }
         None => instances::advance(tx, instance, commit.execution_id, lane)?,
     }
-    // What the turn sends to its own instance goes by it.
-    if let (Some(lane), Some(aware)) = (lane, tx.aware()) {
-        aware.known.move_to_lane(instance, lane);
+    // The messages that the turn sends to its own instance go into this lane.
+    if let Some(lane) = lane {
+        tx.writer().recent.move_to_lane(instance, lane);
     }
     if is_recorded(tx, instance, commit) {
         return Ok(());
@@ -398,16 +401,14 @@ fn write_instance(
 }
 
 /// Whether the row of the execution says already what the turn says: that it runs.
-fn is_recorded(tx: &Tx<'_>, instance: &str, commit: &Commit) -> bool {
+fn is_recorded(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> bool {
     let says_nothing = commit.execution.pinned.is_none() && commit.execution.output.is_none();
     says_nothing
         && commit.says_it_runs()
-        && tx
-            .aware()
-            .is_some_and(|aware| aware.known.is_running(instance, commit.execution_id))
+        && tx.writer().recent.is_running(instance, commit.execution_id)
 }
 
-fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, left: Left) -> Result<()> {
+fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) -> Result<()> {
     if let Some(status) = &commit.custom_status {
         instances::set_custom_status(tx, instance, status.as_deref())?;
     }
@@ -416,7 +417,7 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, left: Left) -> Resu
     }
     if commit.ends_execution() {
         kv::merge(tx, instance)?;
-        if left == Left::Perhaps {
+        if queue == QueueAfter::MayHaveMore {
             orchestrator_queue::delete_pending_timers(tx, instance)?;
         }
     }

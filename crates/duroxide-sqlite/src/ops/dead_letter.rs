@@ -5,12 +5,12 @@ use duroxide_core::event::ErrorDetails;
 
 use super::ack_work::why_not_held;
 use crate::codec;
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::orchestrator_queue::Taken;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
 use crate::token::{self, Turn};
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Tx, shown_ms};
 
 /// Messages by their position in the batch as it was claimed, those already set aside counted. The lease stays, also
 /// if nothing is left of the batch.

@@ -4,10 +4,11 @@ use duroxide_core::event::{ErrorDetails, EventKind};
 use duroxide_core::provider::{InstanceOutcome, OutcomeStatus};
 
 use crate::codec;
+use crate::error::Result;
 use crate::ops::read_history;
 use crate::tables::history;
 use crate::tables::instances::{self, Standing};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceOutcome>> {
     let Some(standing) = instances::standing(tx, instance)? else {

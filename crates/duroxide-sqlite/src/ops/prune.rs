@@ -4,10 +4,11 @@
 
 use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 
+use crate::error::Result;
 use crate::ops::inspect::not_found;
 use crate::ops::steps::{BULK_LIMIT, STEP_ROWS};
 use crate::tables::{executions, history, instances};
-use crate::tx::{Result, Tx, stored_ms};
+use crate::tx::{Tx, stored_ms};
 
 /// How many instances one transaction of a bulk operation looks at.
 const BULK_STEP: usize = 32;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use duroxide_core::provider::{HandlerKind, ReadyWork};
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::{orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Tx, shown_ms};
 
 /// How many instances or activities are counted for one handler, per lane or per tag and session.
 const COUNT_MAX: u32 = 10_000;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::ops::ack_work::why_not_held;
 use crate::tables::{sessions, worker_queue};
 use crate::token::{self, Work};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
     let Work { id, in_session } = token::work(token)?;

@@ -1,33 +1,38 @@
-//! Notices commits of other processes. In: the log, and a connection. Out: whether somebody else has committed.
+//! Commits of other processes. In: the log, and the writer's connection. Out: whether another connection has committed.
 //!
-//! While this process works it looks every 50 ms; once it has been at rest for a while it lets the system tell.
+//! While this process works, the writer compares the file's change counter every 50 ms. Once it has been idle for a while,
+//! it asks the operating system to notify it of writes to the log instead (`log_watcher.rs`).
 
+#[cfg(target_os = "linux")]
+mod inotify;
 mod log_watcher;
+mod watch_state;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use self::log_watcher::LogWatcher;
+use self::watch_state::Watching;
 use crate::connection::statements::{Prepared, Statements};
-use crate::other_processes::log_watcher::{Lookout, Post};
 
 /// How soon a commit of another process is noticed.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long nothing must have happened before the system is asked to tell.
-const AT_REST: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// How long this process must have been idle before the system is asked to notify it.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// Notices commits of other connections: `data_version` changes for those, and for those only.
 pub(crate) struct ForeignCommits {
-    /// `None` for a database in memory, which nobody shares.
+    /// `None` for a database in memory, which has no other connection.
     log: Option<PathBuf>,
-    lookout: Lookout,
-    /// A look was made after the lookout began: nothing fell between the two.
-    looked_since_manned: bool,
-    last_look: Option<Instant>,
-    /// When anybody, this process included, last committed something.
+    watcher: LogWatcher,
+    /// Whether a check was made after the watcher became active: no commit falls between the two.
+    checked_since_active: bool,
+    last_check: Option<Instant>,
+    /// When any process, this one included, last committed something.
     last_commit: Instant,
     data_version: Option<i64>,
-    /// The log at the last look, and at the last one that could ask SQLite about it.
-    log_looked_at: Option<(u64, SystemTime)>,
+    /// The log at the last check, and at the last one that could ask SQLite about it.
+    log_checked: Option<(u64, SystemTime)>,
     log_seen: Option<(u64, SystemTime)>,
 }
 
@@ -35,12 +40,12 @@ impl ForeignCommits {
     pub(crate) fn new(log: Option<PathBuf>) -> Self {
         Self {
             log,
-            lookout: Lookout::new(),
-            looked_since_manned: false,
-            last_look: None,
+            watcher: LogWatcher::new(),
+            checked_since_active: false,
+            last_check: None,
             last_commit: Instant::now(),
             data_version: None,
-            log_looked_at: None,
+            log_checked: None,
             log_seen: None,
         }
     }
@@ -50,54 +55,56 @@ impl ForeignCommits {
         self.last_commit = Instant::now();
     }
 
-    /// How long until the next look is due; `None` while none is needed.
-    pub(crate) fn next_look(&self) -> Option<Duration> {
+    /// How long until the next check; `None` while none is needed.
+    pub(crate) fn next_check(&self) -> Option<Duration> {
         self.log.as_ref()?;
-        (!self.is_told()).then_some(LOOK)
+        (!self.is_notified()).then_some(CHECK_EVERY)
     }
 
-    /// Whether somebody else has committed since the last look; looks only when it is time to. `tell` wakes whoever
-    /// calls this.
-    pub(crate) fn have_happened(
+    /// Whether another connection has committed since the last check. Checks only when one is due. `notify` wakes the
+    /// thread that calls this.
+    pub(crate) fn check(
         &mut self,
         statements: &Statements<'_>,
-        tell: impl Fn() + Send + 'static,
+        notify: impl Fn() + Send + 'static,
     ) -> bool {
         let Some(log) = self.log.clone() else {
             return false;
         };
-        if !self.is_time_to_look() {
+        if !self.is_due() {
             return false;
         }
-        self.looked_since_manned = self.lookout.post() == Post::Manned;
+        self.checked_since_active = self.watcher.watching() == Watching::Active;
         let happened = self.log_moved(&log) && self.version_moved(statements);
         if happened {
             self.last_commit = Instant::now();
-        } else if self.last_commit.elapsed() > AT_REST {
-            self.lookout.order(log, tell);
+        } else if self.last_commit.elapsed() > IDLE_AFTER {
+            self.watcher.request(log, notify);
         }
         happened
     }
 
-    fn is_told(&self) -> bool {
-        self.lookout.post() == Post::Manned && self.looked_since_manned
+    /// Whether the system notifies this process of every commit.
+    fn is_notified(&self) -> bool {
+        self.watcher.watching() == Watching::Active && self.checked_since_active
     }
 
-    fn is_time_to_look(&mut self) -> bool {
+    fn is_due(&mut self) -> bool {
         let now = Instant::now();
-        let is_first_of_watch = self.lookout.post() == Post::Manned && !self.looked_since_manned;
-        let due = is_first_of_watch
-            || !self.is_told()
+        let is_first_since_active =
+            self.watcher.watching() == Watching::Active && !self.checked_since_active;
+        let due = is_first_since_active
+            || !self.is_notified()
                 && self
-                    .last_look
-                    .is_none_or(|last| now.duration_since(last) >= LOOK);
+                    .last_check
+                    .is_none_or(|last| now.duration_since(last) >= CHECK_EVERY);
         if due {
-            self.last_look = Some(now);
+            self.last_check = Some(now);
         }
         due
     }
 
-    /// Whether the log changed since the last look: asking the file system is many times cheaper than asking SQLite.
+    /// Whether the log changed since the last check: asking the file system is many times cheaper than asking SQLite.
     fn log_moved(&mut self, log: &Path) -> bool {
         // A change this young may be followed by another one with the same time stamp.
         const YOUNG: Duration = Duration::from_millis(100);
@@ -106,7 +113,7 @@ impl ForeignCommits {
             .ok();
         let young = now.is_some_and(|(_, at)| at.elapsed().is_ok_and(|age| age < YOUNG));
         let moved = young || now.is_none() || now != self.log_seen;
-        self.log_looked_at = now;
+        self.log_checked = now;
         moved
     }
 
@@ -117,13 +124,13 @@ impl ForeignCommits {
         });
         match version {
             Ok(version) => {
-                self.log_seen = self.log_looked_at;
-                // The first look has nothing to compare with, and somebody may have tried just before it.
+                self.log_seen = self.log_checked;
+                // The first check has nothing to compare with, and a commit may have come just before it.
                 let known = self.data_version.replace(version);
                 known.is_none_or(|known| known != version)
             }
-            // A database that cannot be read now is reported to the next request; waking nobody is right until then. The
-            // log counts as not seen: the next look asks again.
+            // The next request gets the error of a database that cannot be read. The log counts as not seen, so that
+            // the next check asks SQLite again.
             Err(error) => {
                 tracing::debug!(%error, "could not look for commits of other processes");
                 false

@@ -1,20 +1,19 @@
 //! Requests on their way to a thread. In: one at a time, from any task. Out: all that has queued up, at once.
 //!
-//! A channel of the standard library spins before it sleeps and hands out one message per call; a thread that is
-//! woken twenty times a second while idle, and takes hundreds of requests at once while busy, wants neither.
+//! A channel of the standard library spins before it sleeps, and hands out one message per call. The writer wakes up to
+//! twenty times a second while idle and takes hundreds of requests at once while busy: neither suits it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::SqliteError;
-use crate::tx::Result;
+use crate::error::{Result, SqliteError};
 
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     state: Mutex<State<T>>,
-    /// Whether something is queued, for a thread that lingers.
+    /// Whether something is queued; read by [`linger`](Self::linger) without the lock.
     any: AtomicBool,
     arrived: Condvar,
 }
@@ -56,9 +55,9 @@ impl<T> Inbox<T> {
         }
         state.queue.push_back(request);
         self.any.store(true, Ordering::Release);
-        let somebody_sleeps = state.sleepers > 0;
+        let is_waited_for = state.sleepers > 0;
         drop(state);
-        if somebody_sleeps {
+        if is_waited_for {
             self.arrived.notify_one();
         }
         Ok(())
@@ -86,12 +85,12 @@ impl<T> Inbox<T> {
         Took::Some
     }
 
-    /// Looks out for a request for a short time without falling asleep. Waking a thread that sleeps costs more than a
-    /// short request, on virtual machines several times more.
+    /// Polls for a request for a short time without sleeping. Waking a thread that sleeps costs more than a short
+    /// request, on virtual machines several times more.
     pub(crate) fn linger(&self, time: Duration) {
         let until = Instant::now() + time;
         while !self.any.load(Ordering::Acquire) && Instant::now() < until {
-            // Whoever needs the processor gets it.
+            // Another thread that needs the processor gets it.
             std::thread::yield_now();
         }
     }
@@ -107,7 +106,7 @@ impl<T> Inbox<T> {
         self.state().closed
     }
 
-    /// Closes, and drops what is queued, so that nobody waits for an answer that cannot come.
+    /// Closes, and drops what is queued: its callers learn that no answer will come.
     fn abandon(&self) {
         self.close();
         let left = std::mem::take(&mut self.state().queue);
@@ -139,10 +138,11 @@ impl<T> Inbox<T> {
     }
 }
 
-/// Held by the thread that empties an inbox: when the thread ends, for whatever reason, nobody is left waiting.
-pub(crate) struct Emptier<T>(pub(crate) Arc<Inbox<T>>);
+/// Held by the thread that serves an inbox. When the thread ends, for whatever reason, it closes the inbox and drops what is
+/// queued, so that no caller waits for ever.
+pub(crate) struct CloseOnDrop<T>(pub(crate) Arc<Inbox<T>>);
 
-impl<T> Drop for Emptier<T> {
+impl<T> Drop for CloseOnDrop<T> {
     fn drop(&mut self) {
         self.0.abandon();
     }
@@ -179,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_dies_leaves_nobody_waiting() {
+    fn a_thread_that_dies_leaves_no_request_waiting() {
         let inbox = Arc::new(Inbox::new());
         let (request, answer) = std::sync::mpsc::channel::<()>();
         inbox.push(request).unwrap();
-        drop(Emptier(Arc::clone(&inbox)));
+        drop(CloseOnDrop(Arc::clone(&inbox)));
         assert!(answer.recv().is_err(), "the request was dropped");
         assert!(inbox.push(std::sync::mpsc::channel().0).is_err());
     }

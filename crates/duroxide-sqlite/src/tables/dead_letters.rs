@@ -2,7 +2,8 @@
 
 use duroxide_core::provider::DeadLetter;
 
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::error::Result;
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// A message to be set aside.
 pub(crate) struct NewLetter<'a> {

@@ -4,7 +4,8 @@ use duroxide_core::provider::ExecutionInfo;
 use rusqlite::Row;
 use semver::{BuildMetadata, Prerelease, Version};
 
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::error::Result;
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a commit says about an execution.
 #[derive(Debug, Clone, Default)]

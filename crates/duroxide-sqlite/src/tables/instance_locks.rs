@@ -1,6 +1,7 @@
 //! Leases of instances. A row exists while a turn is claimed; it counts only until `locked_until`.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// Grants a lease. The caller has made sure, in this transaction, that no valid one exists.
 pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Result<()> {

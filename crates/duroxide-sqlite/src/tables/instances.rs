@@ -5,9 +5,10 @@ use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::executions;
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
 #[derive(Debug, Clone)]

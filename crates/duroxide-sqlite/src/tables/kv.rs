@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use duroxide_core::provider::KvEntry;
 
-use crate::tx::{Result, Tx, shown_ms, stored_ms};
+use crate::error::Result;
+use crate::tx::{Tx, shown_ms, stored_ms};
 
 /// A change made by the running execution.
 #[derive(Debug, Clone)]

@@ -7,6 +7,9 @@ pub(crate) mod history;
 pub(crate) mod instance_locks;
 pub(crate) mod instances;
 pub(crate) mod kv;
+mod latest_time;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
+
+pub(crate) use latest_time::latest_time;

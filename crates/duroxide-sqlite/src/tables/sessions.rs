@@ -1,6 +1,7 @@
 //! Leases of sessions: which worker all activities of a session go to.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// Who holds a session, and until when.
 #[derive(Debug)]

@@ -4,8 +4,9 @@
 use duroxide_core::provider::Incarnation;
 use rusqlite::Row;
 
+use crate::error::Result;
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, Unsigned, count, payload, payload_text, unsigned};
+use crate::tx::{Tx, Unsigned, count, payload, payload_text, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]

@@ -4,26 +4,28 @@
 //! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
 //! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
-//! the failed one is undone. If the commit fails, nothing happened and every job is told so.
+//! the failed one is undone. If the commit fails, nothing happened, and every job fails with its error.
 
 use crate::connection::migrate;
 use crate::connection::statements::Statements;
-use crate::early::recent_instances::Others;
-use crate::error::SqliteError;
+use crate::early::OtherConnections;
+use crate::error::{Result, SqliteError};
 use crate::kill;
-use crate::requests::job::Job;
-use crate::store_clock::{self, StoreClock};
-use crate::tx::{Aware, Effects, Result, Tx};
+use crate::requests::{Job, LeaseView};
+use crate::store_clock::StoreClock;
+use crate::tables;
+use crate::tx::Effects;
+use crate::writer_tx::{WriterState, WriterTx};
 
-/// An open transaction and the jobs that ran in it. Dropped without a commit, it never happened.
+/// An open transaction and the jobs that ran in it. Dropped without a commit, it is rolled back.
 pub(crate) struct Group<'g, 'c> {
     statements: &'g Statements<'c>,
     clock: &'g StoreClock,
-    aware: Aware<'g>,
+    state: WriterState<'g>,
     jobs: Vec<Box<dyn Job>>,
     effects: Vec<Effects>,
-    /// How many of the effects were asked for already.
-    heard: usize,
+    /// How many of the effects `new_effects` has returned.
+    returned: usize,
     guard: Guard,
 }
 
@@ -43,11 +45,11 @@ enum Pass {
     Dirty,
 }
 
-/// What became of the jobs that ran before.
+/// What became of the jobs that had run before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ran {
     Once,
-    /// The transaction was begun anew and its jobs ran again; what had left the group before is void.
+    /// The transaction was rolled back and its jobs ran again; the claims that had left the group before are void.
     Again,
 }
 
@@ -55,22 +57,22 @@ impl<'g, 'c> Group<'g, 'c> {
     pub(crate) fn begin(
         statements: &'g Statements<'c>,
         clock: &'g StoreClock,
-        aware: Aware<'g>,
+        state: WriterState<'g>,
     ) -> Result<Self> {
         statements.run("BEGIN IMMEDIATE")?;
         let group = Self {
             statements,
             clock,
-            aware,
+            state,
             jobs: Vec::new(),
             effects: Vec::new(),
-            heard: 0,
+            returned: 0,
             guard: Guard::Group,
         };
-        if aware.known.check(statements)? == Others::Wrote {
-            // A newer build may have brought the schema up to date meanwhile.
+        if state.recent.check(statements)? == OtherConnections::MayHaveWritten {
+            // A newer build may have migrated the schema meanwhile.
             migrate::check_version(statements)?;
-            if let Some(latest) = store_clock::latest_stored(statements)? {
+            if let Some(latest) = tables::latest_time(statements)? {
                 clock.raise_to(latest);
             }
         }
@@ -96,25 +98,25 @@ impl<'g, 'c> Group<'g, 'c> {
         }
     }
 
-    /// The jobs from there on leave the group: they are answered before the commit, or run again.
+    /// The jobs from this place on leave the group: the writer answers them before the commit, or runs them again.
     pub(crate) fn split_off(&mut self, from: usize) -> Vec<Box<dyn Job>> {
         self.jobs.split_off(from)
     }
 
-    /// A job that left stays after all.
-    pub(crate) fn extend(&mut self, job: Option<Box<dyn Job>>) {
+    /// Puts a job that had left back into the group.
+    pub(crate) fn put_back(&mut self, job: Option<Box<dyn Job>>) {
         self.jobs.extend(job);
     }
 
-    /// What the jobs did since this was asked the last time.
-    pub(crate) fn news(&mut self) -> &[Effects] {
-        let from = std::mem::replace(&mut self.heard, self.effects.len());
+    /// What the jobs did since the last call.
+    pub(crate) fn new_effects(&mut self) -> &[Effects] {
+        let from = std::mem::replace(&mut self.returned, self.effects.len());
         &self.effects[from..]
     }
 
-    /// Writes the leases of turns that are still out, and commits.
+    /// Writes the leases of turns in flight, and commits.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.aware.ahead.write_leases(&self.view())?;
+        self.state.in_flight.write_leases(&self.view())?;
         kill::point("before_commit");
         self.statements.run("COMMIT")?;
         kill::point("after_commit");
@@ -130,22 +132,22 @@ impl<'g, 'c> Group<'g, 'c> {
     }
 
     /// The transaction as one job sees it.
-    fn view(&self) -> Tx<'g> {
-        Tx::new(self.statements, self.clock.now()).aware_of(self.aware)
+    fn view(&self) -> WriterTx<'g> {
+        WriterTx::new(self.statements, self.clock.now(), self.state)
     }
 
-    /// Something that was done is no longer so.
-    fn undone(&self) {
-        self.aware.known.doubt(self.aware.ahead.forget());
-        self.aware.known.forget_all();
+    /// The transaction was rolled back.
+    fn forget(&self) {
+        self.state.caution.distrust(self.state.in_flight.forget());
+        self.state.recent.forget_all();
     }
 
     fn start_over(&mut self) -> Result<()> {
         self.statements.run("ROLLBACK")?;
-        self.undone();
+        self.forget();
         self.statements.run("BEGIN IMMEDIATE")?;
         self.effects.clear();
-        self.heard = 0;
+        self.returned = 0;
         self.guard = Guard::Job;
         match self.pass(0)? {
             Pass::Clean => Ok(()),
@@ -168,7 +170,7 @@ impl<'g, 'c> Group<'g, 'c> {
             let mut tx = self.view_for(index)?;
             let before = conn.total_changes();
             match self.jobs[index].run(&mut tx) {
-                Ok(()) => self.effects.push(tx.effects),
+                Ok(()) => self.effects.push(tx.into_effects()),
                 Err(error) if conn.is_autocommit() => return Err(error),
                 Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
                 Err(error) if error.spoils_connection() => return Err(error),
@@ -183,12 +185,12 @@ impl<'g, 'c> Group<'g, 'c> {
             let mut tx = self.view_for(index)?;
             self.statements.run("SAVEPOINT job")?;
             match self.jobs[index].run(&mut tx) {
-                Ok(()) => self.effects.push(tx.effects),
+                Ok(()) => self.effects.push(tx.into_effects()),
                 Err(error) if self.statements.connection().is_autocommit() => return Err(error),
                 Err(error) if error.spoils_connection() => return Err(error),
                 Err(_) => {
                     self.statements.run("ROLLBACK TO job")?;
-                    self.aware.known.forget_all();
+                    self.state.recent.forget_all();
                 }
             }
             self.statements.run("RELEASE job")?;
@@ -196,11 +198,12 @@ impl<'g, 'c> Group<'g, 'c> {
         Ok(Pass::Clean)
     }
 
-    /// The transaction as this job expects it.
-    fn view_for(&self, index: usize) -> Result<Tx<'g>> {
+    /// The transaction as this job sees it, with the leases it needs to see.
+    fn view_for(&self, index: usize) -> Result<WriterTx<'g>> {
         let tx = self.view();
-        if self.jobs[index].minds_leases() && self.aware.ahead.anybody_out() {
-            self.aware.ahead.write_leases(&tx)?;
+        let needs_leases = self.jobs[index].lease_view() == LeaseView::Needed;
+        if needs_leases && self.state.in_flight.any() {
+            self.state.in_flight.write_leases(&tx)?;
         }
         Ok(tx)
     }

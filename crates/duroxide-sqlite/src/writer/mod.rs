@@ -1,8 +1,14 @@
-//! The one thread that writes. In: jobs, as many as have queued up. Out: one commit for all of them, then their
-//! answers and wake-ups. Never waits for jobs that might come: a lone job commits at once, a burst shares one sync.
-//! Only for turns that it has handed out itself does it wait, a moment (`fill.rs`).
+//! The one thread that writes. In: messages, as many as have queued up. Out: one commit for all their jobs, then the
+//! answers and notifications. It does not wait for jobs that might come: a lone job commits at once, a burst shares one
+//! sync. Only for turns that it has handed out early does it wait, for a moment (`fill.rs`).
 //!
-//! While somebody waits for work, the thread also looks whether another process has committed.
+//! While claims wait or instances are watched, the thread also checks whether another process has committed.
+
+mod batch;
+mod fill;
+mod group;
+mod outage;
+mod source;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,39 +17,36 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use self::batch::Batch;
+use self::outage::Outage;
 use crate::checkpoint::{Checkpointer, Emptied, Failures};
-use crate::claims::waiting_claims::Lobby;
+use crate::claims::{GiveBack, WaitingClaims};
 use crate::connection::statements::Statements;
-use crate::early::in_flight::{Ahead, Uncommitted};
-use crate::early::recent_instances::Known;
-use crate::error::SqliteError;
+use crate::damage::DamagedInstances;
+use crate::early::{CrashCaution, InFlight, RecentInstances, Uncommitted};
+use crate::error::{Result, SqliteError};
 use crate::kill;
 use crate::other_processes::ForeignCommits;
-use crate::requests::inbox::{Inbox, Took};
-use crate::requests::job::Job;
+use crate::requests::{Inbox, Job, Took};
 use crate::store_clock::StoreClock;
-use crate::tx::{Aware, Result};
-use crate::watch::Wake;
-use crate::writer::group::Group;
+use crate::watch::Watches;
+use crate::writer_tx::WriterState;
 
-mod fill;
-pub(crate) mod group;
-mod outage;
-mod source;
-
-use outage::Outage;
-
+pub(crate) use group::Group;
+#[cfg(test)]
+pub(crate) use group::Ran;
 pub(crate) use source::Source;
 
 /// How many jobs share one commit at most; bounds what one failed commit takes with it.
 const GROUP_MAX: usize = 256;
-/// How long the writer looks out for the next request before it sleeps: about as long as a short turn takes.
+/// How long the writer polls for the next request before it sleeps: about as long as a short turn takes.
 const LINGER: Duration = Duration::from_micros(100);
 
-pub(crate) enum Message {
+/// What reaches the writer.
+pub(crate) enum WriterMessage {
     Job(Box<dyn Job>),
-    /// Look around: somebody began to wait, or no longer does.
-    Nudge,
+    /// A caller began to wait, or waits no longer, or another process may have committed: the writer looks again.
+    LookAgain,
     /// Stands for a defect of the writer.
     #[cfg(test)]
     Panic,
@@ -51,59 +54,44 @@ pub(crate) enum Message {
     Checkpoint(oneshot::Sender<Result<Emptied>>),
 }
 
-/// What has queued up.
-#[derive(Default)]
-struct Batch {
-    /// As they came; empty between two gatherings.
-    messages: Vec<Message>,
-    jobs: Vec<Box<dyn Job>>,
-    checkpoints: Vec<oneshot::Sender<Result<Emptied>>>,
-}
-
-impl Batch {
-    fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.checkpoints.is_empty()
-    }
-
-    fn fail(&mut self, error: &SqliteError) {
-        for job in self.jobs.drain(..) {
-            job.fail(error.clone());
-        }
-        for reply in self.checkpoints.drain(..) {
-            // Nobody listens when the caller was dropped.
-            let _ = reply.send(Err(error.clone()));
-        }
+impl GiveBack for Inbox<WriterMessage> {
+    fn give_back(&self, job: Box<dyn Job>) {
+        // After the store was closed, the lease runs out by itself.
+        let _ = self.push(WriterMessage::Job(job));
     }
 }
 
+/// The thread's own state.
 pub(crate) struct Writer {
     pub(crate) source: Source,
-    pub(crate) inbox: Arc<Inbox<Message>>,
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) inbox: Arc<Inbox<WriterMessage>>,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) uncommitted: Arc<Uncommitted>,
-    pub(crate) known: Known,
+    pub(crate) recent: RecentInstances,
+    pub(crate) caution: CrashCaution,
+    pub(crate) damaged: DamagedInstances,
     pub(crate) failed_checkpoints: Failures,
     pub(crate) clock: Arc<StoreClock>,
-    /// How long a claim rests at most.
+    /// How long a claim waits for its next try at most.
     pub(crate) recheck: Duration,
 }
 
-/// Why a connection is no longer served.
+/// Why the writer stops using a connection.
 enum End {
-    /// The store is dropped.
+    /// The store is closed.
     Closed,
     /// The disk failed: the connection must not be used again.
     Spoilt,
-    /// A defect of this crate ended the work; who waited for an answer hears so.
+    /// A defect of this crate ended the work. The requests of its transaction are dropped, and their callers learn it.
     Panicked,
 }
 
 impl Writer {
-    /// Works until the store is dropped, then closes the connection. Nothing else ends the thread: while the database
-    /// is out of reach it is tried again, and work that panicked is begun anew.
+    /// Works until the store is closed, then closes the connection. Nothing else ends the thread: while the database is
+    /// out of reach the thread tries to open it again, and after a panic it begins anew.
     pub(crate) fn run(mut self) {
         let mut batch = Batch::default();
-        let mut lobby = Lobby::new(self.recheck);
+        let mut claims = WaitingClaims::new(self.recheck);
         let mut checkpointer = Checkpointer::new(
             self.source.database().cloned(),
             self.failed_checkpoints.clone(),
@@ -113,9 +101,9 @@ impl Writer {
             match self.source.connect() {
                 Ok(conn) => {
                     outage.is_over();
-                    match self.work_with(&conn, &mut batch, &mut lobby, &mut checkpointer) {
+                    match self.work_with(&conn, &mut batch, &mut claims, &mut checkpointer) {
                         End::Closed => {
-                            // Its connection must not outlive the writer's, which empties the log at the end.
+                            // Its connection must not outlive the writer's, which checkpoints the log as it closes.
                             drop(checkpointer);
                             return;
                         }
@@ -130,19 +118,19 @@ impl Writer {
                 }
                 Err(error) => {
                     let error = outage.goes_on(&error);
-                    batch.jobs.extend(lobby.give_up());
+                    batch.jobs.extend(claims.take_overdue());
                     batch.fail(&error);
                 }
             }
-            // While somebody waits, the connection is tried again now and then; else by the next request.
-            let pause = outage.pause().filter(|_| !lobby.is_empty());
+            // While claims wait, the thread tries to connect again after a pause; otherwise with the next request.
+            let pause = outage.pause().filter(|_| !claims.is_empty());
             let wait = if outage.is_on() {
                 pause
             } else {
                 Some(Duration::ZERO)
             };
-            if self.gather(wait, &mut batch, &mut lobby) == Took::Closed {
-                batch.jobs.extend(lobby.dismiss());
+            if self.gather(wait, &mut batch, &mut claims) == Took::Closed {
+                batch.jobs.extend(claims.take_all());
                 batch.fail(&SqliteError::Closed);
                 return;
             }
@@ -153,15 +141,15 @@ impl Writer {
         &self,
         conn: &Connection,
         batch: &mut Batch,
-        lobby: &mut Lobby,
+        claims: &mut WaitingClaims,
         checkpointer: &mut Checkpointer,
     ) -> End {
-        self.known.begin_anew();
+        self.recent.connection_changed();
         let statements = Statements::new(conn);
-        let work = || self.serve(&statements, batch, lobby, checkpointer);
-        // What the work leaves half done is undone: an open group by its drop, the rest is queues of requests.
+        let work = || self.serve(&statements, batch, claims, checkpointer);
+        // A panic leaves nothing half done: the group rolls back when it is dropped, and the rest are queues of requests.
         let end = catch_unwind(AssertUnwindSafe(work)).unwrap_or(End::Panicked);
-        self.uncommitted.say(false);
+        self.uncommitted.set(false);
         end
     }
 
@@ -169,21 +157,21 @@ impl Writer {
         &self,
         statements: &Statements<'_>,
         batch: &mut Batch,
-        lobby: &mut Lobby,
+        claims: &mut WaitingClaims,
         checkpointer: &mut Checkpointer,
     ) -> End {
         let mut foreign = ForeignCommits::new(self.source.log());
         let mut took = Took::Some;
         loop {
-            if !batch.is_empty() || lobby.is_anybody_called(Instant::now()) {
-                // A claim alone that is tried again usually writes nothing.
+            if !batch.is_empty() || claims.any_due(Instant::now()) {
+                // A claim that is tried again alone usually writes nothing.
                 if !batch.is_empty() {
                     foreign.note_own_commit();
                 }
-                if let Err(error) = self.work_off(statements, batch, lobby, checkpointer) {
+                if let Err(error) = self.commit(statements, batch, claims, checkpointer) {
                     let spoilt = error.spoils_connection();
-                    // Claims that wait hear of it too: they would be tried, and fail, again and again.
-                    batch.jobs.extend(lobby.dismiss());
+                    // Waiting claims fail too: the writer would try them, and fail, again and again.
+                    batch.jobs.extend(claims.take_all());
                     batch.fail(&error);
                     if spoilt && self.source.is_shared() {
                         return End::Spoilt;
@@ -191,102 +179,117 @@ impl Writer {
                 }
                 checkpointer.after_commit(statements.connection());
             }
-            if self.anybody_waits(lobby) {
-                self.look(statements, &mut foreign, lobby);
+            if self.must_check_others(claims) {
+                self.check_others(statements, &mut foreign, claims);
             }
-            let rest = self.rest(batch, lobby, &foreign);
+            let rest = self.rest(batch, claims, &foreign);
             if took == Took::Some && rest != Some(Duration::ZERO) {
                 // One request rarely comes alone.
                 self.inbox.linger(LINGER);
             }
-            took = self.gather(rest, batch, lobby);
+            took = self.gather(rest, batch, claims);
             if took == Took::Closed && batch.is_empty() {
                 return End::Closed;
             }
         }
     }
 
-    fn anybody_waits(&self, lobby: &Lobby) -> bool {
-        !lobby.is_empty() || self.wake.anybody_waits()
+    /// Whether anything here depends on commits of other processes.
+    fn must_check_others(&self, claims: &WaitingClaims) -> bool {
+        !claims.is_empty() || !self.watches.is_empty()
     }
 
-    /// Adds what has queued up; adds nothing when it is time to look around.
-    fn gather(&self, wait: Option<Duration>, batch: &mut Batch, lobby: &mut Lobby) -> Took {
+    /// Adds what has queued up to the batch and to the waiting claims. Waits for it, but no longer than given.
+    fn gather(
+        &self,
+        wait: Option<Duration>,
+        batch: &mut Batch,
+        claims: &mut WaitingClaims,
+    ) -> Took {
         let took = self.inbox.take(GROUP_MAX, wait, &mut batch.messages);
         let now = Instant::now();
         for message in batch.messages.drain(..) {
             match message {
-                Message::Job(job) => match job.wait() {
+                WriterMessage::Job(job) => match job.claim_state() {
                     None => batch.jobs.push(job),
-                    Some(wait) => lobby.admit(job, &wait, now),
+                    Some(state) => claims.add(job, &state, now),
                 },
-                Message::Nudge => {}
+                WriterMessage::LookAgain => {}
                 #[cfg(test)]
-                Message::Panic => panic!("asked for"),
-                Message::Checkpoint(reply) => batch.checkpoints.push(reply),
+                WriterMessage::Panic => panic!("asked for"),
+                WriterMessage::Checkpoint(reply) => batch.checkpoints.push(reply),
             }
         }
         took
     }
 
-    /// How long there is nothing to do if nothing comes.
-    fn rest(&self, batch: &Batch, lobby: &Lobby, foreign: &ForeignCommits) -> Option<Duration> {
+    /// How long the thread may sleep if nothing comes; `None` for ever.
+    fn rest(
+        &self,
+        batch: &Batch,
+        claims: &WaitingClaims,
+        foreign: &ForeignCommits,
+    ) -> Option<Duration> {
         let now = Instant::now();
-        if !batch.is_empty() || lobby.is_anybody_called(now) {
+        if !batch.is_empty() || claims.any_due(now) {
             return Some(Duration::ZERO);
         }
-        let look = foreign.next_look().filter(|_| self.anybody_waits(lobby));
-        let call = lobby
-            .next_call()
+        let check = foreign
+            .next_check()
+            .filter(|_| self.must_check_others(claims));
+        let due = claims
+            .next_due()
             .map(|at| at.saturating_duration_since(now));
-        look.into_iter().chain(call).min()
+        check.into_iter().chain(due).min()
     }
 
-    /// Commits the jobs as one group, then does the checkpoints. On an error nothing was answered yet but claims taken
-    /// ahead, which are void then.
-    fn work_off(
+    /// Runs the jobs as one group and commits it, answers them, then does the checkpoints. On an error it has answered
+    /// nothing but early claims, whose leases are void.
+    fn commit(
         &self,
         statements: &Statements<'_>,
         batch: &mut Batch,
-        lobby: &mut Lobby,
+        claims: &mut WaitingClaims,
         checkpointer: &mut Checkpointer,
     ) -> Result<()> {
         self.source.check()?;
-        let ahead = Ahead::default();
-        let aware = Aware {
-            wake: &self.wake,
-            ahead: &ahead,
-            known: &self.known,
+        let in_flight = InFlight::default();
+        let state = WriterState {
+            watches: &self.watches,
+            in_flight: &in_flight,
+            recent: &self.recent,
+            caution: &self.caution,
+            damaged: &self.damaged,
         };
-        let mut group = Group::begin(statements, &self.clock, aware)?;
+        let mut group = Group::begin(statements, &self.clock, state)?;
         let committed = self
-            .fill(&mut group, batch, lobby, &ahead)
+            .fill(&mut group, batch, claims, &in_flight)
             .and_then(|()| group.commit());
         let (jobs, mut effects) = group.into_parts();
-        self.uncommitted.say(false);
+        self.uncommitted.set(false);
         if let Err(error) = committed {
-            self.known.doubt(ahead.forget());
-            self.known.forget_all();
+            self.caution.distrust(in_flight.forget());
+            self.recent.forget_all();
             batch.jobs.extend(jobs);
             return Err(error);
         }
         kill::point("before_answer");
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for effects in &effects {
-            self.wake.remember(effects);
+            self.watches.remember(effects);
         }
-        // Who asked hears first: it may count what it did before somebody who was waiting for it looks.
+        // Callers before watches: a caller may count what it did before a watcher reads it.
         for job in jobs {
-            let answered = match job.wait() {
+            let answered = match job.claim_state() {
                 None => Some(job),
-                Some(wait) => lobby.settle(job, &wait, now, now_ms),
+                Some(state) => claims.keep_unless_answered(job, &state, now, now_ms),
             };
             if let Some(job) = answered {
                 job.answer();
             }
         }
         for effects in &mut effects {
-            self.wake.announce(effects);
+            self.watches.notify(effects);
         }
         for reply in batch.checkpoints.drain(..) {
             let _ = reply.send(checkpointer.empty(statements.connection()));
@@ -298,13 +301,19 @@ impl Writer {
         self.clock.now()
     }
 
-    fn look(&self, statements: &Statements<'_>, foreign: &mut ForeignCommits, lobby: &mut Lobby) {
+    /// After a commit of another process, every claim is due and every watch is notified.
+    fn check_others(
+        &self,
+        statements: &Statements<'_>,
+        foreign: &mut ForeignCommits,
+        claims: &mut WaitingClaims,
+    ) {
         let inbox = Arc::clone(&self.inbox);
-        // If the store is closed there is nothing left to notice.
-        let nudge = move || drop(inbox.push(Message::Nudge));
-        if foreign.have_happened(statements, nudge) {
-            lobby.ring_all();
-            self.wake.ring_all();
+        // If the store is closed, there is nothing left to notice.
+        let notify = move || drop(inbox.push(WriterMessage::LookAgain));
+        if foreign.check(statements, notify) {
+            claims.queues_changed();
+            self.watches.everything_changed();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use duroxide_core::event::ErrorDetails;
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ClaimedTurn, ExecutionMetadata, Provider, TurnClaim,
+    CachedHistories, CachedHistory, ClaimedTurn, ExecutionMetadata, HandOut, Provider, TurnClaim,
     TurnHistory, WorkClaim, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
@@ -22,7 +22,7 @@ impl CachedHistories for Held {
 async fn claim(store: &SqliteProvider, held: Option<CachedHistory>) -> ClaimedTurn {
     let claim = TurnClaim {
         cached: held.map(|held| Arc::new(Held(held)) as Arc<dyn CachedHistories>),
-        ahead: true,
+        hand_out: HandOut::BeforeCommit,
         ..TurnClaim::new(1, LEASE, NO_WAIT)
     };
     store.claim_turns(claim).await.unwrap().remove(0)
@@ -120,7 +120,7 @@ fn delete_alone(path: &std::path::Path, instance: &str) {
 
 #[tokio::test]
 async fn a_history_held_of_an_earlier_life_is_not_confirmed() {
-    for ahead in [false, true] {
+    for early in [false, true] {
         let (store, _clock) = store_with_clock().await;
         create(&store, "a").await;
         let held = CachedHistory {
@@ -129,8 +129,8 @@ async fn a_history_held_of_an_earlier_life_is_not_confirmed() {
             last_event_id: 1,
         };
         admin(&store).delete_instance("a", true).await.unwrap();
-        if ahead {
-            // Its first turn is taken and committed in one transaction with its start.
+        if early {
+            // Its first turn is handed out early.
             send(&store, start("a")).await;
             let turn = claim(&store, None).await;
             ack(&store, &turn.lock_token, 1, vec![started("a")], named()).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::event::{ErrorDetails, EventKind};
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ExecutionMetadata, OutcomeStatus, Provider, TurnClaim,
+    CachedHistories, CachedHistory, ExecutionMetadata, HandOut, OutcomeStatus, Provider, TurnClaim,
     TurnHistory, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
@@ -219,14 +219,14 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
             panic!("not today");
         }
     }
-    for ahead in [false, true] {
+    for hand_out in [HandOut::AfterCommit, HandOut::BeforeCommit] {
         let (store, _clock) = store_with_clock().await;
         create(&store, "a").await;
         send(&store, raised("a", "x")).await;
         let error = store
             .claim_turns(TurnClaim {
                 cached: Some(Arc::new(Broken)),
-                ahead,
+                hand_out,
                 ..claim(1)
             })
             .await
@@ -287,13 +287,13 @@ async fn a_status_written_is_the_status_read() {
 }
 
 #[tokio::test]
-async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
+async fn a_first_turn_handed_out_early_and_refused_gets_the_reason_at_its_second_try() {
     let (store, _clock) = store_with_clock().await;
     send(&store, start("a")).await;
     for expected_attempt in [1, 1] {
         let turn = store
             .claim_turns(TurnClaim {
-                ahead: true,
+                hand_out: HandOut::BeforeCommit,
                 poll_timeout: Duration::from_millis(200),
                 ..claim(1)
             })
@@ -320,7 +320,7 @@ async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
             return;
         }
     }
-    panic!("it was told twice that it had lost its lease");
+    panic!("both tries failed as a lost lease");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Messages for instances nobody has started yet: hidden until the start comes, or set aside.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// Stands in `lock_token` for a message whose instance nobody has started yet.
 pub(super) const AWAITING_START: &str = "awaiting-start";
@@ -26,7 +27,7 @@ pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
 }
 
 /// Whether messages wait for the start of the instance.
-pub(crate) fn anybody_awaits(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+pub(crate) fn messages_await_start(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let found = tx.first(
         "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_awaiting
          WHERE instance_id = ?1 AND lock_token = 'awaiting-start' LIMIT 1",

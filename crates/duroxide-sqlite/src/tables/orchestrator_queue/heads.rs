@@ -3,8 +3,8 @@
 //! A message that has a lane stands for its instance: the earliest one always does. Lanes follow the instance at each
 //! commit; one that is outdated all the same is put right by the claim that finds it.
 
-use crate::early::recent_instances::Known;
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// A message that stands for its instance.
 #[derive(Debug, Clone)]
@@ -174,8 +174,8 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
 
 /// A time before which no request to cancel was enqueued that is still queued; far in the future if there is none.
 pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
-    let known = tx.aware().map(|aware| aware.known);
-    if let Some(from) = known.and_then(Known::cancels_from) {
+    let memory = tx.memory();
+    if let Some(from) = memory.and_then(|memory| memory.cancels_from()) {
         return Ok(from);
     }
     let first: Option<i64> = tx.one(
@@ -184,8 +184,8 @@ pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
         |row| row.get(0),
     )?;
     let from = first.unwrap_or(i64::MAX);
-    if let Some(known) = known {
-        known.set_cancels_from(from);
+    if let Some(memory) = memory {
+        memory.set_cancels_from(from);
     }
     Ok(from)
 }

@@ -12,9 +12,10 @@ pub(crate) use heads::*;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
 use rusqlite::Row;
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, count, payload, payload_text};
+use crate::tx::{Tx, count, payload, payload_text};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -116,17 +117,19 @@ fn insert(
         Due::After(delay) => tx.after(delay),
         Due::At(at) => at,
     };
-    let known = tx.aware().and_then(|aware| {
+    let remembered = tx.memory().and_then(|memory| {
         if message.kind == "CancelInstance" {
-            aware.known.cancel_enqueued(tx.now);
+            memory.cancel_enqueued(tx.now);
         }
-        aware.known.enqueues(&message.instance)
+        memory.message_enqueued(&message.instance)
     });
-    let (lane, of_instance) = match (lane, &known) {
+    let (lane, of_instance) = match (lane, &remembered) {
         (Some(lane), _) => (Some(lane), None),
         // The only message stands for its instance.
-        (None, Some((lane, true))) if lane != lane::BETWEEN => (Some(lane.as_str()), None),
-        (None, Some((lane, _))) => (None, Some(lane.as_str())),
+        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => {
+            (Some(it.lane.as_str()), None)
+        }
+        (None, Some(it)) => (None, Some(it.lane.as_str())),
         (None, None) => (None, None),
     };
     let row = (

@@ -1,22 +1,22 @@
-//! Turns taken ahead of the commit of their claim. A store may hand them out at once or wait for the commit; either way
-//! a turn in hand holds its lease, and what it asks is answered as of its claim.
+//! The rules of [`HandOut::BeforeCommit`]. A store may hand a turn out early or wait for the commit; either way the turn is
+//! leased from the hand-out on, and what it asks is answered as of its claim.
 
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, TurnClaim};
+use duroxide_core::provider::{HandOut, Provider, TurnClaim};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, Turn, items, kinds};
 
-/// How often a step is repeated whose failure depends on who is faster.
+/// How often a step is repeated whose failure depends on the order of two threads.
 const ROUNDS: usize = 25;
 /// How often a store that does not wait for work is asked for it.
 const TRIES: usize = 5_000;
 
-async fn take(store: &dyn Provider, lease: Duration, patience: Duration) -> Option<Turn> {
+async fn take(store: &dyn Provider, lease: Duration, wait: Duration) -> Option<Turn> {
     let claim = TurnClaim {
-        ahead: true,
-        ..TurnClaim::new(1, lease, patience)
+        hand_out: HandOut::BeforeCommit,
+        ..TurnClaim::new(1, lease, wait)
     };
     let claimed = store.claim_turns(claim).await;
     let turn = claimed.expect("a claim does not fail").pop()?;
@@ -35,16 +35,16 @@ async fn take_when_made(store: &dyn Provider, lease: Duration) -> Turn {
             None => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     }
-    panic!("the turn was made, and nobody can claim it");
+    panic!("the turn was made, and no claim gets it");
 }
 
 /// A turn is taken while the request that makes it is still on its way, committed, and read back.
-pub async fn a_turn_taken_ahead_is_committed_like_any_other<F: ProviderFactory + ?Sized>(
+pub async fn a_turn_handed_out_early_is_committed_like_any_other<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
     let bench = Bench::open(factory).await;
     for round in 0..ROUNDS {
-        let instance = format!("ahead-{round}");
+        let instance = format!("early-{round}");
         let steps = async {
             let turn = take_when_made(&*bench.store, bench.lock).await;
             assert_eq!(turn.item.instance, instance);
@@ -56,8 +56,8 @@ pub async fn a_turn_taken_ahead_is_committed_like_any_other<F: ProviderFactory +
     }
 }
 
-/// Nobody else gets a turn that was taken ahead, and its lease runs out like any other.
-pub async fn a_turn_taken_ahead_is_leased<F: ProviderFactory + ?Sized>(factory: &F) {
+/// No other claim gets a turn that was handed out early, and its lease runs out like any other.
+pub async fn a_turn_handed_out_early_is_leased<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("leased").await;
     let lease = bench.brief();
@@ -73,8 +73,8 @@ pub async fn a_turn_taken_ahead_is_leased<F: ProviderFactory + ?Sized>(factory: 
     bench.commit(&again, Commit::first()).await;
 }
 
-/// A turn taken ahead and given back is there for the next, with its attempt counted.
-pub async fn a_turn_taken_ahead_can_be_given_back<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A turn that was handed out early and abandoned can be claimed again, with its attempt counted.
+pub async fn a_turn_handed_out_early_can_be_abandoned<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     for round in 0..ROUNDS {
         let instance = format!("back-{round}");
@@ -91,8 +91,8 @@ pub async fn a_turn_taken_ahead_can_be_given_back<F: ProviderFactory + ?Sized>(f
     }
 }
 
-/// A parent sets a key and starts a child in one turn; the child, taken ahead, reads the key of its parent.
-pub async fn what_a_turn_taken_ahead_asks_is_answered_as_of_its_claim<
+/// A parent sets a key and starts a child in one turn; the child, handed out early, reads the key of its parent.
+pub async fn what_a_turn_handed_out_early_asks_is_answered_as_of_its_claim<
     F: ProviderFactory + ?Sized,
 >(
     factory: &F,
