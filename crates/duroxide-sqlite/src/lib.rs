@@ -1,8 +1,8 @@
 //! SQLite store for Duroxide: durable by default, no server, any number of processes on one file.
 //!
-//! One thread writes. It takes whatever requests have queued up, runs them in one transaction and commits once, so
+//! One thread writes. It takes the requests that have queued up, runs them in one transaction and commits once, so
 //! that a burst of requests shares one sync to disk while a lone one is not delayed. Reads have connections of their
-//! own. Whoever waits for work is woken by the commit that brings it.
+//! own. The commit that brings work wakes the callers that wait for it.
 //!
 //! ```
 //! use duroxide_core::provider::{Provider, WorkItem};

@@ -94,7 +94,7 @@ impl SqliteProvider {
     ///
     /// # Errors
     ///
-    /// If somebody has been reading the log for several seconds, or the disk fails.
+    /// If another connection has been reading the log for several seconds, or the disk fails.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         self.store.checkpoint().await
     }
@@ -105,7 +105,7 @@ impl SqliteProvider {
         self.store.failed_checkpoints()
     }
 
-    /// Closes the store: requests that are queued are answered, later ones are refused, and the log is folded into the
+    /// Closes the store: it answers the requests that are queued, refuses later ones, and checkpoints the log into the
     /// database file. Dropping the last handle does the same, but blocks its thread meanwhile.
     ///
     /// ```
@@ -118,7 +118,7 @@ impl SqliteProvider {
     /// ```
     pub async fn close(&self) {
         let store = Arc::clone(&self.store);
-        // A panic of the threads was logged; nothing is left to do then.
+        // A panic of a thread is logged where it is joined.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }
 

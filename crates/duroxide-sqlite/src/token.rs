@@ -1,6 +1,6 @@
 //! Lock tokens. A token names the row it was granted for, so that finding it again needs no index, and what the
 //! holder's next step would otherwise have to read; the random part makes it a proof. In: row keys. Out: text, and
-//! back. Whatever a token says is used only after the token itself was found in its row.
+//! back. What a token contains is used only after the token itself was found in its row.
 
 use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ const IN_SESSION: char = 's';
 /// Stands before the number of each message that came later than the others of its claim.
 const AND: char = '+';
 
-/// What the token of a claimed instance says.
+/// What the token of a claimed instance contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Turn<'t> {
     pub(crate) instance: &'t str,
@@ -26,7 +26,7 @@ pub(crate) struct Turn<'t> {
     pub(crate) next_life: Incarnation,
 }
 
-/// What the token of a claimed activity says.
+/// What the token of a claimed activity contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) id: i64,

@@ -31,7 +31,7 @@ const RUNNING_MAX: usize = 16_384;
 /// What happened to an instance since its first watch was registered.
 #[derive(Debug, Clone, Default)]
 struct Feed {
-    /// Counts the changes that only a read of the instance can tell.
+    /// Counts the changes that only a read of the instance can show.
     unknown_changes: u64,
     /// How it ended.
     ended: Option<Arc<InstanceOutcome>>,

@@ -37,7 +37,7 @@ impl<T> Claimed<T> {
     }
 }
 
-/// Whether the deadline of a caller has passed. The caller says so, the writer reads it.
+/// Whether the deadline of a caller has passed. The caller sets it, the writer reads it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deadline(Arc<AtomicBool>);
 

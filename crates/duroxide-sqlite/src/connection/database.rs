@@ -1,5 +1,5 @@
 //! Connections. In: a [`Place`] and a durability. Out: a configured connection to a database of ours, migrated if it
-//! may be written. A file that is not ours is read just enough to say so, and never written.
+//! may be written. A file that is not ours is read just enough to recognise that, and never written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ impl Database {
         self.expect("journal_mode", "wal", wal)?;
         let level = self.durability.synchronous_level();
         conn.pragma_update(None, "synchronous", level)?;
-        // An illegal value would be turned into some legal one in silence; only reading it back tells.
+        // An illegal value would be turned into some legal one in silence; only reading it back shows that.
         let found: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
         // On macOS an ordinary sync leaves the data in the cache of the disk. Elsewhere these do nothing.
         if self.durability == Durability::Full {
@@ -258,7 +258,7 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     }
     match options.open(path) {
         Ok(_) => Ok(()),
-        // Another one was a moment faster, and that is fine.
+        // Another process created it first, and that is fine.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }

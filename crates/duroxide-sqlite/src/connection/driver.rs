@@ -1,6 +1,6 @@
 //! Where releases of SQLite differ. In: the linked release. Out: what may be done with it.
 //!
-//! Only one crate of a program may link SQLite, so a neighbour (sqlx, diesel) may decide which release that is.
+//! Only one crate of a program may link SQLite, so another dependency (sqlx, diesel) may decide which release that is.
 
 use std::sync::Once;
 
@@ -8,7 +8,7 @@ use std::sync::Once;
 /// commits.
 const SOUND: (u32, u32, u32) = (3, 51, 3);
 
-/// Who checkpoints.
+/// Which thread checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checkpoints {
     /// A thread beside the writer, and any other process.
@@ -17,7 +17,7 @@ pub(crate) enum Checkpoints {
     WriterAlone,
 }
 
-/// What the linked SQLite allows. Says so once if it is not the best.
+/// What the linked SQLite allows. Warns once if that is not all.
 pub(crate) fn checkpoints(wants_caution: bool) -> Checkpoints {
     static SAID: Once = Once::new();
     if parsed(rusqlite::version()) >= SOUND {

@@ -6,13 +6,14 @@ use rusqlite::Connection;
 use super::driver::Checkpoints;
 use crate::error::Result;
 
-/// 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page written by a
+/// 4,000 pages are 16 MB: few enough to be replayed quickly after a crash, many enough that a page written by a
 /// hundred commits is copied into the database once.
 const BEGIN_AT: usize = 4_000;
 /// From four times that on the log is made to begin anew.
 const TOO_LONG: usize = 4;
 /// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of work.
 const REST: usize = 2;
+
 /// Settings of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogPolicy {

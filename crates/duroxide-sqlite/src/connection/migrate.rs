@@ -1,5 +1,5 @@
-//! The schema and its versions. In: a connection to any database. Out: one with our schema, or an error that says
-//! whose it is. Each migration runs once, in an exclusive transaction; `user_version` counts them.
+//! The schema and its versions. In: a connection to any database. Out: one with our schema, or an error that
+//! names its owner. Each migration runs once, in an exclusive transaction; `user_version` counts them.
 
 use std::path::Path;
 
@@ -19,13 +19,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_deletions.sql"),
 ];
 
-/// What a file says about itself.
+/// What the header of a file declares.
 enum State {
     Empty,
     Ours { version: i64 },
 }
 
-/// Brings the schema up to date. Safe when many processes open an empty file at once: whoever gets the lock second
+/// Brings the schema up to date. Safe when many processes open an empty file at once: the one that gets the lock second
 /// finds the work done.
 pub(crate) fn run(conn: &Connection, path: &Path) -> Result<()> {
     // Read before asking for the lock, so that a file of another program is left untouched.
@@ -83,7 +83,7 @@ fn known_version() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// The state as of one moment: somebody else may be half way through writing its parts.
+/// The state as of one moment: another process may be half way through writing its parts.
 fn snapshot_state(conn: &Connection, path: &Path) -> Result<State> {
     let tx = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
     state(&tx, path)
@@ -122,7 +122,7 @@ fn pragma(conn: &Connection, path: &Path, name: &str) -> Result<i64> {
         })
 }
 
-/// Whose database it is, for the error text.
+/// The program that the database belongs to, for the error text.
 fn owner(conn: &Connection) -> Result<String> {
     let published: i64 = conn.query_row(
         "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('orchestrator_queue', '_sqlx_migrations')",

@@ -45,7 +45,7 @@
 //!   lost lease; the group runs its other jobs again, and the waiting claims are tried again. The turn itself may have been
 //!   the cause, so [`CrashCaution::distrust`] keeps its instance from being handed out early until a turn of it is committed.
 //! - **The process crashes.** Nothing of the open transaction is on disk. A message that was enqueued in it has a sender
-//!   without an answer, who sends it again; one that was stored before is claimed again. The attempt was not counted, so a
+//!   without an answer, which sends it again; one that was stored before is claimed again. The attempt was not counted, so a
 //!   turn that ends the process could do so for ever; [`CrashCaution`] prevents that (see below).
 //! - **Another process commits.** It cannot while the transaction is open: the writer holds SQLite's write lock from its
 //!   first statement. Before a transaction hands anything out, [`RecentInstances::check`] has compared the file's change
@@ -71,8 +71,8 @@
 //! A claim is handed out as a whole, before or after the commit. The first instance it takes decides; instances that cannot
 //! go with it are left to the next claim.
 //!
-//! **Activities never.** An activity acts on the world. If it ran and its claim were rolled back, nothing would tell that it
-//! ran. So work is handed out after the commit, and its claims are tried last in a transaction.
+//! **Activities never.** An activity acts on the world. If it ran and its claim were rolled back, no record would show
+//! that it ran. So work is handed out after the commit, and its claims are tried last in a transaction.
 //!
 //! # Time limits
 //!

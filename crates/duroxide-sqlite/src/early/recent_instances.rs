@@ -28,7 +28,7 @@ pub(crate) enum OtherConnections {
 pub(crate) struct RecentInstance {
     pub(crate) handler: Handler,
     pub(crate) last_event_id: Option<u64>,
-    /// Whether the row of its execution says that it runs.
+    /// Whether the row of its execution has the status `Running`.
     pub(crate) is_running: bool,
     /// Whether no message is queued for it, due or not.
     pub(crate) is_idle: bool,
@@ -73,7 +73,7 @@ impl RecentInstances {
         self.running.borrow().get(instance).cloned()
     }
 
-    /// Whether the row of this execution says that it runs.
+    /// Whether the row of this execution has the status `Running`.
     pub(crate) fn is_running(&self, instance: &str, execution_id: u64) -> bool {
         self.running
             .borrow()

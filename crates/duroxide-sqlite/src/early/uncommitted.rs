@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Shared by the writer thread and the callers of a store. The [protocol](super) says what it is for.
+/// Shared by the writer thread and the callers of a store. The [protocol](super) describes its use.
 #[derive(Debug, Default)]
 pub(crate) struct Uncommitted(AtomicBool);
 

@@ -20,7 +20,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>)
     }
     match completion {
         Some(message) => orchestrator_queue::push(tx, message),
-        None => Ok(()), // the activity was cancelled, nobody waits for it
+        None => Ok(()), // the activity was cancelled, its result is not needed
     }
 }
 

@@ -90,7 +90,7 @@ impl Commit {
         })
     }
 
-    /// Whether it holds the very first event: nothing was stored for the instance before it.
+    /// Whether it has the very first event: nothing was stored for the instance before it.
     fn begins_instance(&self) -> bool {
         self.execution_id == 1 && self.events.first().is_some_and(|event| event.event_id == 1)
     }
@@ -317,7 +317,7 @@ fn remember(
             version: Some(named.version.clone()),
             execution_id: commit.execution_id,
             pinned: commit.execution.pinned.clone(),
-            lane: lane.unwrap_or(lane::ANYBODY).to_owned(),
+            lane: lane.unwrap_or(lane::ANY_NODE).to_owned(),
             incarnation: Some(token::turn(&commit.token)?.next_life),
         }),
         _ => instances::handler(tx, instance)?,
@@ -385,7 +385,7 @@ fn write_instance(
 ) -> Result<()> {
     match &commit.named {
         Some(named) => {
-            let lane = lane.unwrap_or(lane::ANYBODY);
+            let lane = lane.unwrap_or(lane::ANY_NODE);
             instances::name(tx, instance, named, commit.execution_id, lane, birth)?;
         }
         None => instances::advance(tx, instance, commit.execution_id, lane)?,
@@ -400,7 +400,7 @@ fn write_instance(
     executions::apply(tx, instance, commit.execution_id, &commit.execution)
 }
 
-/// Whether the row of the execution says already what the turn says: that it runs.
+/// Whether the row of the execution has the status of the turn already: that it runs.
 fn is_recorded(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> bool {
     let says_nothing = commit.execution.pinned.is_none() && commit.execution.output.is_none();
     says_nothing
@@ -452,10 +452,10 @@ fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
 }
 
 /// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
-/// names. A turn that says nothing about it changes nothing.
+/// names. A turn that names nothing changes nothing.
 fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
     match metadata.status.as_deref() {
-        Some("Completed" | "Failed") => return Some(lane::ANYBODY.to_owned()),
+        Some("Completed" | "Failed") => return Some(lane::ANY_NODE.to_owned()),
         Some("ContinuedAsNew") => {
             let next = sent
                 .iter()

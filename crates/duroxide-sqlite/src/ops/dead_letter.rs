@@ -1,4 +1,4 @@
-//! Sets claimed messages aside as dead letters, under the lease they were claimed with.
+//! Dead-letters claimed messages, under the lease they were claimed with.
 
 use duroxide_core::WorkItem;
 use duroxide_core::event::ErrorDetails;
@@ -12,8 +12,8 @@ use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_que
 use crate::token::{self, Turn};
 use crate::tx::{Tx, shown_ms};
 
-/// Messages by their position in the batch as it was claimed, those already set aside counted. The lease stays, also
-/// if nothing is left of the batch.
+/// Dead-letters messages by their position in the batch as it was claimed, counting those that were dead-lettered before. The
+/// lease stays, also if nothing is left of the batch.
 pub(crate) fn by_position(
     tx: &Tx<'_>,
     token: &str,
@@ -40,12 +40,12 @@ pub(crate) fn by_position(
     Ok(())
 }
 
-/// Messages that did not decode. If nothing is left of the batch the lease ends: there is no turn to run.
+/// Dead-letters messages that did not decode. If nothing is left of the batch, the lease ends: there is no turn to run.
 pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
     let Turn {
         instance, bounds, ..
     } = token::turn(token)?;
-    // A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
+    // After this lease has run out, the next claim finds the same messages.
     if !instance_locks::is_valid(tx, instance, token)? {
         return Ok(());
     }
@@ -66,7 +66,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
     Ok(())
 }
 
-/// A claimed item that its worker can do nothing with.
+/// Dead-letters a claimed item that its worker can do nothing with.
 pub(crate) fn work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Result<()> {
     let id = token::work(token)?.id;
     if !worker_queue::is_held(tx, id, token)? {
@@ -75,7 +75,7 @@ pub(crate) fn work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Result<()> {
     undecodable_work(tx, token, reason)
 }
 
-/// An activity that did not decode. Whoever waits for it hears that it failed.
+/// Dead-letters an activity that did not decode. The instance that waits for it gets a failure.
 pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Result<()> {
     let id = token::work(token)?.id;
     let Some(taken) = worker_queue::take(tx, id, token)? else {
@@ -98,8 +98,8 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
     orchestrator_queue::push(tx, &codec::completion(&failed)?)
 }
 
-/// What takes the place of a message that does not decode, if its row tells which operation waits for it: a result fails the
-/// operation, a timer fires.
+/// What takes the place of a message that does not decode, if its row names the operation that waits for it: a result fails
+/// the operation, a timer fires.
 fn stand_in(instance: &str, taken: &Taken, reason: &str) -> Option<WorkItem> {
     let (execution_id, id) = taken.answers?;
     let (execution_id, id) = (execution_id.try_into().ok()?, id.try_into().ok()?);

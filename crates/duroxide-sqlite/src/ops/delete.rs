@@ -2,8 +2,8 @@
 //! is under way fail, so that a deleted instance cannot come back.
 //!
 //! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a bounded
-//! number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, whoever opens the
-//! store next goes on with it.
+//! number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next one
+//! that opens the store goes on with it.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! Messages for instances nobody has started. In: instances without a row. Out: either they are known after all, or their
-//! messages are hidden for a while, or set aside; other instances never wait for them.
+//! Messages for instances that are not started. In: instances without a row. Out: either they are known after all, or their
+//! messages are hidden for a while, or dead-lettered; other instances never wait for them.
 //!
 //! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have overtaken
-//! its start: it is hidden until the start comes, and set aside once it has waited for the grace period.
+//! its start: it is hidden until the start comes, and dead-lettered once it has waited for the grace period.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
     }))
 }
 
-/// Hides what is visible of the instance, or sets it aside; whether some of it is left for the next claim.
+/// Hides the visible messages of the instance, or dead-letters them. Returns whether some are left for the next claim.
 pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Result<bool> {
     let instance = &orphan.instance;
     let grace = duration_ms(grace.min(GRACE_MAX));

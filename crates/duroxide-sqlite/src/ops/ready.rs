@@ -1,4 +1,4 @@
-//! Work that is ready and that nobody has claimed, by the handler it needs. Runs on a reader; counting stops at a bound, so
+//! Work that is ready and not claimed, by the handler it needs. Runs on a reader; counting stops at a bound, so
 //! that a large backlog does not make it slow.
 
 use std::collections::BTreeMap;

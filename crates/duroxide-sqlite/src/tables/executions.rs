@@ -7,7 +7,7 @@ use semver::{BuildMetadata, Prerelease, Version};
 use crate::error::Result;
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
-/// What a commit says about an execution.
+/// What a commit changes of an execution.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Change {
     pub(crate) status: Option<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Change {
     pub(crate) pinned: Option<Version>,
 }
 
-/// Creates the execution with what the commit says, or changes it. What the commit does not mention stays.
+/// Creates the execution with the values of the commit, or changes it. What the commit leaves out stays.
 pub(crate) fn apply(tx: &Tx<'_>, instance: &str, execution_id: u64, change: &Change) -> Result<()> {
     let status = change.status.as_deref();
     // Still running is no completion, whatever the caller sends along.

@@ -135,7 +135,7 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
             let stored: Option<String> = row.get(8)?;
             let status: Option<String> = row.get(9)?;
             let lane = stored.unwrap_or_else(|| match status.as_deref() {
-                Some("Completed" | "Failed") => lane::ANYBODY.to_owned(),
+                Some("Completed" | "Failed") => lane::ANY_NODE.to_owned(),
                 Some("ContinuedAsNew") => lane::BETWEEN.to_owned(),
                 _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
             });

@@ -4,7 +4,7 @@ use crate::connection::statements::Prepared;
 use crate::error::Result;
 
 /// The latest time that something queued was written at, or a lease granted. Rows are numbered in the order they are
-/// written, so the last one tells.
+/// written, so the last one has the latest time.
 pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
     let latest = statements.with(
         "SELECT MAX(at) FROM

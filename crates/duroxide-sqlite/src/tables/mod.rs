@@ -1,4 +1,4 @@
-//! One file per table; only that file names it. In: values. Out: rows. No rules beyond what one statement says.
+//! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
 
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;

@@ -1,5 +1,5 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
-//! tag, session and name to the oldest one, so that items nobody here may take are never walked over.
+//! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
 use duroxide_core::provider::Incarnation;
 use rusqlite::Row;
@@ -424,7 +424,7 @@ pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     )
 }
 
-/// Items nobody holds.
+/// How many items are not leased.
 pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
     tx.one(
         "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",

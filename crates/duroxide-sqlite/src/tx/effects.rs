@@ -21,7 +21,7 @@ pub(crate) enum InstanceChange {
     Started,
     /// It ran a turn and has not ended.
     Progressed,
-    /// The request changed it in a way that only a read of its rows can tell.
+    /// The request changed it in a way that only a read of its rows can show.
     Unknown,
     Ended(InstanceOutcome),
 }

@@ -1,7 +1,7 @@
 //! What a transaction may remember instead of reading it. In: what the tables change. Out: what the tables would otherwise
 //! have to read.
 //!
-//! The trait stands here, below the tables, so that they need not know who remembers: the writer does, in
+//! The trait stands here, below the tables, so that they need not know what remembers: the writer does, in
 //! `early/recent_instances.rs`.
 
 /// What the writer remembers of the queues. Every answer is exactly what the tables hold, or `None`.

@@ -62,7 +62,7 @@ impl<'c> Tx<'c> {
         Ok(self.execute_raw(sql, params)?)
     }
 
-    /// As [`execute`](Self::execute), with SQLite's own error, for callers that tell causes apart.
+    /// As [`execute`](Self::execute), with SQLite's own error, for callers that distinguish causes.
     pub(crate) fn execute_raw(
         &self,
         sql: &'static str,
@@ -111,7 +111,7 @@ impl<'c> Tx<'c> {
         Ok(rows?)
     }
 
-    /// Hands rows to `visit` until it says stop (`false`), fails, or there are no more.
+    /// Hands rows to `visit` until it returns `false`, fails, or there are no more.
     pub(crate) fn walk(
         &self,
         sql: &'static str,

@@ -43,7 +43,7 @@ pub(crate) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<usize> {
     usize::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, stored))
 }
 
-/// A stored payload, whatever it is: a damaged one must reach the decoder, which says what is wrong with it, and not
+/// A stored payload, whatever it is: a damaged one must reach the decoder, which reports what is wrong with it, and not
 /// fail the statement that reads it together with others.
 pub(crate) fn payload(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<u8>> {
     Ok(match row.get_ref(column)? {

@@ -2,7 +2,7 @@
 //! lease, the one that waited longest first. Only reads: rows must not move under the walk.
 //!
 //! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane is
-//! a hint: what the rows of the instance say decides, and a message in the wrong lane is moved.
+//! a hint: the rows of the instance decide, and a message in the wrong lane is moved.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -310,7 +310,7 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
             lane,
         } => Examined::Candidate {
             pinned,
-            lane: lane.unwrap_or_else(|| lane::ANYBODY.to_owned()),
+            lane: lane.unwrap_or_else(|| lane::ANY_NODE.to_owned()),
             candidate: Candidate {
                 instance: instance.to_owned(),
                 handler: None,

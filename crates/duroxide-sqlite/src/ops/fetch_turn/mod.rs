@@ -107,7 +107,7 @@ pub(crate) async fn run(
                 found.push(turn);
             }
         }
-        // A claim of which nothing was left says nothing about the instances behind it.
+        // If nothing is left of a claim, the instances behind it have not been looked at.
         if !found.is_empty() || nothing_there {
             return Ok(found);
         }

@@ -38,7 +38,7 @@ pub(crate) fn lanes(tx: &Tx<'_>) -> Result<Vec<String>> {
 #[derive(Debug)]
 pub(crate) struct Stretch {
     pub(crate) lane: String,
-    /// Visible heads whose instances nobody holds, the one that waited longest first.
+    /// Visible heads of instances that are not leased, the one that waited longest first.
     pub(crate) heads: Vec<Head>,
     /// Whether there may be more of them; then nothing is known about what comes after.
     pub(crate) is_cut: bool,
@@ -95,7 +95,7 @@ pub(crate) fn survey(
     }
 }
 
-/// Heads lane by lane, whatever is not due included; those that are due only if nobody holds their instance.
+/// Heads lane by lane, those that are not due included; those that are due only if their instance is not leased.
 fn walk_lanes(
     tx: &Tx<'_>,
     after: Option<&str>,
@@ -121,7 +121,7 @@ fn walk_lanes(
     }
 }
 
-/// Visible heads of a lane whose instances nobody holds, the one that waited longest first, after a given one.
+/// Visible heads of a lane, of instances that are not leased, the one that waited longest first, after a given one.
 pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Result<Vec<Head>> {
     tx.all(
         "SELECT q.id, q.instance_id, q.visible_at FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
@@ -139,7 +139,7 @@ pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Resu
     )
 }
 
-/// Requests to cancel that were enqueued by a time, of instances nobody holds, oldest first, after a given one. The time
+/// Requests to cancel that were enqueued by a time, of instances that are not leased, oldest first, after a given one. The time
 /// they were enqueued stands in `since`.
 pub(crate) fn old_cancels(
     tx: &Tx<'_>,

@@ -1,4 +1,4 @@
-//! Messages for instances, timers included. `visible_at` says from when on a message can be claimed.
+//! Messages for instances, timers included. A message can be claimed from its `visible_at` on.
 //!
 //! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the messages
 //! of one of them; both skip what is not due, so that parked timers cost nothing.
@@ -38,7 +38,7 @@ impl NewMessage {
         self.kind == "StartOrchestration"
     }
 
-    /// Whether a child tells its parent how it ended.
+    /// Whether it reports to a parent how its child ended.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
@@ -365,7 +365,7 @@ pub(crate) struct Taken {
     pub(crate) kind: String,
     /// When it was due.
     pub(crate) visible_at: i64,
-    /// Execution and scheduling event of the operation that waits for it, if the row says so.
+    /// Execution and scheduling event of the operation that waits for it, if the row names one.
     pub(crate) answers: Option<(i64, i64)>,
 }
 
@@ -415,7 +415,7 @@ pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The execution has ended: its timers would fire for nobody.
+/// The execution has ended, and its timers are of no use.
 pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute(
         "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at > ?2 AND kind = 'TimerFired'",
@@ -432,7 +432,7 @@ pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     )
 }
 
-/// Messages nobody has claimed, and timers that are not due yet.
+/// How many messages are not claimed, and how many timers are not due yet.
 pub(crate) fn depths(tx: &Tx<'_>) -> Result<(usize, usize)> {
     tx.one(
         "SELECT
