@@ -85,11 +85,7 @@ async fn a_folder_that_cannot_be_written_is_named_and_left_as_it_is() {
     let child = folder.path().join("child");
     std::fs::copy(std::env::current_exe().unwrap(), &child).unwrap();
     let mut command = Command::new(&child);
-    command.args([
-        "--exact",
-        "bad_days::child_without_permissions",
-        "--ignored",
-    ]);
+    command.args(["--exact", "outages::child_without_permissions", "--ignored"]);
     command.env(LOCKED, &locked).current_dir(folder.path());
     if std::fs::write(locked.join("probe"), "x").is_ok() {
         // Permissions mean nothing to this user; they do to nobody.
