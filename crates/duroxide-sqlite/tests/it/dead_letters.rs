@@ -1,4 +1,4 @@
-//! Messages nobody can use: for unknown instances, or damaged.
+//! Messages that become dead letters: for instances that never start, damaged ones, and those a holder gives up on.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn queued(instance: &str) -> WorkItem {
 }
 
 #[tokio::test]
-async fn a_message_for_an_unknown_instance_holds_up_nobody() {
+async fn a_message_for_an_unknown_instance_holds_up_no_other() {
     let (store, _clock) = store_with_clock().await;
     send(&store, raised("ghost", "1")).await;
     send(&store, start("b")).await;
@@ -36,7 +36,7 @@ async fn a_message_that_overtook_its_start_is_delivered_with_it() {
 }
 
 #[tokio::test]
-async fn a_message_whose_instance_never_starts_is_set_aside_after_the_grace_period() {
+async fn a_message_whose_instance_never_starts_is_dead_lettered_after_the_grace_period() {
     let (store, clock) = store_with_clock().await;
     send(&store, raised("ghost", "1")).await;
     assert!(fetch(&store).await.is_none());
@@ -80,7 +80,7 @@ async fn a_queue_message_waits_for_its_start_as_a_signal_does() {
 }
 
 #[tokio::test]
-async fn a_grace_period_without_end_is_one() {
+async fn a_grace_period_without_end_never_ends() {
     let clock = HandClock::new();
     let options = SqliteOptions {
         clock: clock.clone(),
@@ -114,7 +114,7 @@ async fn queue_messages_wait_for_a_start_that_is_only_delayed() {
 }
 
 #[tokio::test]
-async fn a_damaged_message_is_set_aside_and_the_rest_of_the_batch_goes_on() {
+async fn a_damaged_message_is_dead_lettered_and_the_rest_of_the_batch_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
@@ -150,25 +150,7 @@ async fn a_start_that_does_not_decode_leaves_no_lease_behind() {
 }
 
 #[tokio::test]
-async fn a_damaged_history_is_reported_with_the_lease_held() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.db");
-    let store = file_store(&path).await;
-    create(&store, "a").await;
-    shell(&path)
-        .execute("UPDATE history SET event_data = '{}'", [])
-        .unwrap();
-    send(&store, raised("a", "1")).await;
-    let (item, token, attempts) = fetch(&store).await.unwrap();
-    assert!(item.history_error.is_some());
-    assert!(item.history.is_empty());
-    assert_eq!((item.messages.len(), attempts), (1, 1));
-    assert!(!store.read("a").await.unwrap_err().is_retryable());
-    ack(&store, &token, 1, vec![], Default::default()).await;
-}
-
-#[tokio::test]
-async fn claimed_messages_can_be_set_aside_by_position() {
+async fn claimed_messages_can_be_dead_lettered_by_position() {
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
     for data in ["1", "2", "3"] {

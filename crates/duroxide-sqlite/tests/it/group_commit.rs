@@ -14,7 +14,7 @@ async fn a_burst_of_requests_shares_commits() {
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
     store.checkpoint().await.unwrap();
-    // Somebody holds the lock, so that the requests pile up behind it; each is sent when it is first polled.
+    // Another program holds the lock, so that the requests queue up behind it; each is sent when it is first polled.
     let blocker = shell(&path);
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
     let requests = join_all((0..REQUESTS).map(|n| {
@@ -66,17 +66,17 @@ async fn a_request_that_fails_takes_none_of_its_group_with_it() {
                 let event_id = if n % 4 == 0 { 1 } else { 2 };
                 let mut event = started(&id);
                 event.event_id = event_id;
-                store
-                    .ack_orchestration_item(
-                        &token,
-                        1,
-                        vec![event],
-                        vec![activity(&id, 2)],
-                        vec![],
-                        ended("Completed", "out"),
-                        vec![],
-                    )
-                    .await
+                commit(
+                    store.as_ref(),
+                    &token,
+                    Decided {
+                        events: vec![event],
+                        activities: vec![activity(&id, 2)],
+                        metadata: ended("Completed", "out"),
+                        ..Decided::default()
+                    },
+                )
+                .await
             })
         })
         .collect();

@@ -65,18 +65,16 @@ async fn parent_with_child(store: &SqliteProvider, parent: &str, child: &str) {
     send(store, start(parent)).await;
     let (_, token, _) = fetch(store).await.unwrap();
     let sent = vec![child_of(parent, child)];
-    store
-        .ack_orchestration_item(
-            &token,
-            1,
-            vec![started(parent)],
-            vec![],
-            sent,
-            named(),
-            vec![],
-        )
-        .await
-        .unwrap();
+    commit(
+        store,
+        &token,
+        Decided {
+            messages: sent,
+            ..Decided::first(parent)
+        },
+    )
+    .await
+    .unwrap();
 }
 
 async fn child_begins(store: &SqliteProvider, parent: &str, child: &str) {
@@ -95,18 +93,17 @@ async fn child_ends(store: &SqliteProvider, parent: &str, child: &str) {
     let (item, token, _) = fetch(store).await.unwrap();
     assert_eq!(item.instance, child);
     let sent = vec![notice(parent)];
-    store
-        .ack_orchestration_item(
-            &token,
-            1,
-            vec![],
-            vec![],
-            sent,
-            ended("Failed", "broke"),
-            vec![],
-        )
-        .await
-        .unwrap();
+    commit(
+        store,
+        &token,
+        Decided {
+            messages: sent,
+            metadata: ended("Failed", "broke"),
+            ..Decided::default()
+        },
+    )
+    .await
+    .unwrap();
 }
 
 /// A person deletes the parent and leaves its child.
@@ -145,7 +142,7 @@ async fn a_history_held_of_an_earlier_life_is_not_confirmed() {
 }
 
 #[tokio::test]
-async fn the_first_turn_is_told_the_life_that_its_commit_begins() {
+async fn the_first_turn_carries_the_life_that_its_commit_begins() {
     let (store, _clock) = store_with_clock().await;
     send(&store, start("a")).await;
     let given_back = claim(&store, None).await;
@@ -165,18 +162,16 @@ async fn an_activity_names_the_life_that_scheduled_it() {
     send(&store, start("a")).await;
     let turn = claim(&store, None).await;
     let work = vec![activity("a", 2)];
-    store
-        .ack_orchestration_item(
-            &turn.lock_token,
-            1,
-            vec![started("a")],
-            work,
-            vec![],
-            named(),
-            vec![],
-        )
-        .await
-        .unwrap();
+    commit(
+        &store,
+        &turn.lock_token,
+        Decided {
+            activities: work,
+            ..Decided::first("a")
+        },
+    )
+    .await
+    .unwrap();
     let work = store
         .claim_work(WorkClaim::new(1, LEASE, NO_WAIT))
         .await

@@ -11,6 +11,7 @@ mod admin;
 mod checkpoints;
 mod clocks;
 mod conformance;
+mod damage;
 mod dead_letters;
 mod group_commit;
 mod incarnations;
