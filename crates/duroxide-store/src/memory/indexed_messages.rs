@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::message::Message;
 
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct IndexedMessages {
     messages: BTreeMap<u64, Message>,
     by_group: BTreeMap<String, BTreeSet<u64>>,
     by_key: BTreeMap<(String, String), BTreeSet<u64>>,
 }
 
-impl Shelf {
+impl IndexedMessages {
     pub(super) fn insert(&mut self, message: Message) {
         let id = message.id;
         let group = message.group.clone();
