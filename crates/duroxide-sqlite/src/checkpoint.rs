@@ -1,9 +1,9 @@
-//! Checkpoints: copies the write-ahead log into the database file. In: how long the log is after some commits. Out: a log
-//! that stays short. A thread of its own does the work; commits do not wait for it.
+//! Checkpoints: copies the write-ahead log into the database file. In: how long the log is after some commits. Out: a
+//! log that stays short. A thread of its own does the work; commits do not wait for it.
 //!
-//! A log can begin anew only when nothing in it is left to copy, which under steady load never happens by itself. When the
-//! log has become too long and only a small rest of it is left, the writer copies that rest with the write lock held, so
-//! that no connection, of this process or another, adds to it meanwhile.
+//! A log can begin anew only when nothing in it is left to copy, which under steady load never happens by itself. When
+//! the log has become too long and only a small rest of it is left, the writer copies that rest with the write lock
+//! held, so that no connection, of this process or another, adds to it meanwhile.
 //!
 //! With a SQLite that cannot be checkpointed beside a writer, SQLite does it at commits of the writer.
 
@@ -119,7 +119,8 @@ impl Checkpointer {
         }
     }
 
-    /// Copies all of the log and empties its file, if that takes no longer than a moment. Otherwise the thread goes on with it.
+    /// Copies all of the log and empties its file, if that takes no longer than a moment. Otherwise the thread goes on
+    /// with it.
     pub(crate) fn empty(&mut self, conn: &Connection) -> Result<Emptied> {
         let Some(policy) = self.policy() else {
             return Ok(Emptied::Completely);

@@ -1,5 +1,5 @@
-//! Instances that SQLite cannot read. In: the first failed read of an instance. Out: what the writer must not touch again:
-//! SQLite refuses to commit a transaction that met a damaged page.
+//! Instances that SQLite cannot read. In: the first failed read of an instance. Out: what the writer must not touch
+//! again: SQLite refuses to commit a transaction that met a damaged page.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Lanes: which code an instance needs, as text that an index can hold. In: handler and engine version. Out: a lane, and
-//! whether a caller may claim from it.
+//! Lanes: which code an instance needs, as text that an index can hold. In: handler and engine version. Out: a lane,
+//! and whether a caller may claim from it.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ pub(crate) const ANY_NODE: &str = "";
 /// Stands for the lane of an instance whose next execution is still to be named, by the message that begins it.
 pub(crate) const BETWEEN: &str = "between";
 
-/// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that has
-/// begun has an engine version.
+/// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that
+/// has begun has an engine version.
 pub(crate) fn of(name: &str, version: Option<&str>, pinned: Option<&Version>) -> String {
     let pinned = pinned.map(Version::to_string);
     // Strings always encode.

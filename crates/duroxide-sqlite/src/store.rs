@@ -1,4 +1,5 @@
-//! The running store: its threads, and the ways to them. In: closures over a transaction. Out: their answers. Knows no table.
+//! The running store: its threads, and the ways to them. In: closures over a transaction. Out: their answers. Knows no
+//! table.
 //!
 //! Three ideas, one method each: [`write`](Store::write) runs a closure in the writer's next transaction,
 //! [`read`](Store::read) on a snapshot, [`claim`](Store::claim) again and again until it finds something.
@@ -30,7 +31,8 @@ use crate::watch::{Watch, Watches};
 use crate::writer::{Source, Writer, WriterMessage};
 use crate::writer_tx::WriterTx;
 
-/// How long a claim waits for its next try at most when it follows the system clock: bounds the harm of a clock that is set.
+/// How long a claim waits for its next try at most when it follows the system clock: bounds the harm of a clock that is
+/// set.
 const RECHECK: Duration = Duration::from_secs(5);
 /// The same with a clock of the user's own, which may jump at any moment.
 const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
@@ -60,8 +62,8 @@ struct Threads {
 pub(crate) enum ReadView {
     /// What is committed.
     Committed,
-    /// At least what the claim of any turn in flight saw, the open transaction included. For short reads: while a turn is
-    /// in flight, the writer runs them (see `early`).
+    /// At least what the claim of any turn in flight saw, the open transaction included. For short reads: while a turn
+    /// is in flight, the writer runs them (see `early`).
     OpenTransaction,
 }
 
@@ -217,9 +219,9 @@ impl Store {
         Ok(answered?.accept())
     }
 
-    /// Copies the write-ahead log into the database file and empties it. Commits and reads go on meanwhile: as long as other
-    /// connections read the log or much of it is left, this asks the writer again after a pause. Gives up when nothing has
-    /// moved for several seconds.
+    /// Copies the write-ahead log into the database file and empties it. Commits and reads go on meanwhile: as long as
+    /// other connections read the log or much of it is left, this asks the writer again after a pause. Gives up when
+    /// nothing has moved for several seconds.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         const PAUSE: Duration = Duration::from_millis(20);
         const GIVE_UP_AFTER: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
-//! The time of a store. In: a clock that may be set back, and times that were stored under it. Out: a time that never runs
-//! backwards, in this process or over a restart, and goes on at its pace while the clock is behind.
+//! The time of a store. In: a clock that may be set back, and times that were stored under it. Out: a time that never
+//! runs backwards, in this process or over a restart, and goes on at its pace while the clock is behind.
 //!
-//! What is to be claimed at once carries the time it was written at. If the clock is set back, everything that was ready
-//! must stay ready, and a lease must end no later than its length from now.
+//! What is to be claimed at once carries the time it was written at. If the clock is set back, everything that was
+//! ready must stay ready, and a lease must end no later than its length from now.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! Watches of instances. In: effects of committed requests, and commits of other processes. Out: notifications, the last of
-//! which says how the instance ended.
+//! Watches of instances. In: effects of committed requests, and commits of other processes. Out: notifications, the
+//! last of which says how the instance ended.
 //!
-//! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered, so
-//! no change is missed.
+//! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered,
+//! so no change is missed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,8 +103,8 @@ impl Watches {
         }
     }
 
-    /// Remembers which instances run. The writer calls it before it answers the committed request: a caller that knows of
-    /// an end must not find the instance running.
+    /// Remembers which instances run. The writer calls it before it answers the committed request: a caller that knows
+    /// of an end must not find the instance running.
     pub(crate) fn remember(&self, effects: &Effects) {
         let changes = effects.changes();
         let matters = |change: &InstanceChange| !matches!(change, InstanceChange::Progressed);

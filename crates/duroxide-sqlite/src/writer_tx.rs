@@ -1,6 +1,6 @@
-//! The writer's transaction as one request sees it: the tables of a [`Tx`], and what the writer knows beyond them. In: a
-//! [`Tx`]. Out: the same, with the turns in flight and what the writer remembers. A reader never has one, so an operation
-//! that needs the writer cannot be sent to a reader.
+//! The writer's transaction as one request sees it: the tables of a [`Tx`], and what the writer knows beyond them. In:
+//! a [`Tx`]. Out: the same, with the turns in flight and what the writer remembers. A reader never has one, so an
+//! operation that needs the writer cannot be sent to a reader.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,6 +1,6 @@
-//! One claim on its way to the writer and back. In: how to claim, and how to give back. Out: what was claimed, or nothing once
-//! the caller's deadline has passed. Until then the writer keeps the claim and tries it again whenever there may be
-//! something for it.
+//! One claim on its way to the writer and back. In: how to claim, and how to give back. Out: what was claimed, or
+//! nothing once the caller's deadline has passed. Until then the writer keeps the claim and tries it again whenever
+//! there may be something for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,8 +176,8 @@ impl<F: Send, T: Send + 'static> Answer for Claim<F, T> {
     }
 }
 
-/// What was claimed, on its way to the caller. If it is dropped before the caller accepts it, it gives back what it holds: the
-/// leases would keep other callers from the work until they run out.
+/// What was claimed, on its way to the caller. If it is dropped before the caller accepts it, it gives back what it
+/// holds: the leases would keep other callers from the work until they run out.
 pub(crate) struct ClaimReply<T: Send + 'static> {
     found: Vec<T>,
     undo: Undo<T>,

@@ -1,5 +1,5 @@
-//! Claims: requests that wait until there is something to claim. In: claims of callers, effects of other requests, time. Out:
-//! the claims that the writer should try now, and replies that give back what their caller does not take.
+//! Claims: requests that wait until there is something to claim. In: claims of callers, effects of other requests,
+//! time. Out: the claims that the writer should try now, and replies that give back what their caller does not take.
 
 mod claim;
 mod waiting_claims;

@@ -1,9 +1,9 @@
-//! Claims that wait for something to claim. In: claims, effects of requests, time. Out: the claims that should be tried now.
-//! Belongs to the writer thread; knows no table.
+//! Claims that wait for something to claim. In: claims, effects of requests, time. Out: the claims that should be tried
+//! now. Belongs to the writer thread; knows no table.
 //!
-//! The writer tries a claim in the same transaction that made its work, so that a step and the claim of the next one share
-//! one commit. A claim on a queue that was just found empty is postponed a little: usually the next request brings
-//! something, and a fruitless try is saved.
+//! The writer tries a claim in the same transaction that made its work, so that a step and the claim of the next one
+//! share one commit. A claim on a queue that was just found empty is postponed a little: usually the next request
+//! brings something, and a fruitless try is saved.
 
 use std::time::{Duration, Instant};
 

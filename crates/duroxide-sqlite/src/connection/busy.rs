@@ -1,5 +1,5 @@
-//! Waiting for locks of other connections. In: SQLite's question whether to try again. Out: a short sleep, or no once the
-//! limit is reached.
+//! Waiting for locks of other connections. In: SQLite's question whether to try again. Out: a short sleep, or no once
+//! the limit is reached.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

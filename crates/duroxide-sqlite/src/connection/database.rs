@@ -81,8 +81,8 @@ impl Database {
             self.set_durability(&conn)?;
             self.log.apply(&conn)?;
         }
-        // Small on purpose: whenever a tree was rebalanced, the commit looks at every cached page, and pages that are not
-        // cached here are in the memory of the operating system.
+        // Small on purpose: whenever a tree was rebalanced, the commit looks at every cached page, and pages that are
+        // not cached here are in the memory of the operating system.
         conn.pragma_update(None, "cache_size", -2_000)?;
         // Savepoints keep their undo pages in memory instead of in a temporary file.
         conn.pragma_update(None, "temp_store", "MEMORY")?;
@@ -246,8 +246,8 @@ fn switch_to_wal(conn: &Connection) -> Result<String> {
     Err(SqliteError::Busy)
 }
 
-/// Creates the file. Never opens one that is there: closing it would drop the locks that another store of this process has
-/// on it.
+/// Creates the file. Never opens one that is there: closing it would drop the locks that another store of this process
+/// has on it.
 fn create_private(path: &Path) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,5 +1,5 @@
-//! Exclusive use of a file by one store, where the linked SQLite needs that. In: a database. Out: a lock that lasts as long as
-//! it is held; if the process dies, the system releases it.
+//! Exclusive use of a file by one store, where the linked SQLite needs that. In: a database. Out: a lock that lasts as
+//! long as it is held; if the process dies, the system releases it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 

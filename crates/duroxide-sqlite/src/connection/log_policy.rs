@@ -11,7 +11,8 @@ use crate::error::Result;
 const BEGIN_AT: usize = 4_000;
 /// From four times that on the log is made to begin anew.
 const TOO_LONG: usize = 4;
-/// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of work.
+/// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of
+/// work.
 const REST: usize = 2;
 
 /// Settings of the log.
@@ -40,8 +41,8 @@ impl LogPolicy {
         (self.begin_at / REST).max(1)
     }
 
-    /// Sets up a connection that writes: whether SQLite checkpoints at its commits, and how long a file the log keeps when
-    /// it begins anew.
+    /// Sets up a connection that writes: whether SQLite checkpoints at its commits, and how long a file the log keeps
+    /// when it begins anew.
     pub(crate) fn apply(self, conn: &Connection) -> Result<()> {
         let pages = match self.by {
             Checkpoints::Beside => 0,

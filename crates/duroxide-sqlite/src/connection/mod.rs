@@ -1,5 +1,5 @@
-//! Connections to the database. In: a url and options. Out: configured connections, their prepared statements, and what the
-//! linked SQLite allows. Knows no table and no thread.
+//! Connections to the database. In: a url and options. Out: configured connections, their prepared statements, and what
+//! the linked SQLite allows. Knows no table and no thread.
 
 pub(crate) mod busy;
 pub(crate) mod database;

@@ -1,5 +1,5 @@
-//! Whether an instance may be handed out before its claim is committed. In: how the store was opened, rollbacks, committed
-//! turns. Out: yes or no. Never reads a table. The [protocol](super) gives the reasons.
+//! Whether an instance may be handed out before its claim is committed. In: how the store was opened, rollbacks,
+//! committed turns. Out: yes or no. Never reads a table. The [protocol](super) gives the reasons.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -1,5 +1,5 @@
-//! The turns that one transaction has handed out early, by instance. In: claims, commits and returns of turns, as they run in
-//! the transaction. Out: which turns are in flight, and which instances wait for the next transaction. The
+//! The turns that one transaction has handed out early, by instance. In: claims, commits and returns of turns, as they
+//! run in the transaction. Out: which turns are in flight, and which instances wait for the next transaction. The
 //! [protocol](super) describes the states.
 
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
-//! Running instances as this process last committed them. In: committed turns, claims, enqueued messages. Out: what claims
-//! and commits would otherwise have to read. Valid only inside the writer's transaction, after [`RecentInstances::check`]:
-//! when another connection has written, everything is dropped.
+//! Running instances as this process last committed them. In: committed turns, claims, enqueued messages. Out: what
+//! claims and commits would otherwise have to read. Valid only inside the writer's transaction, after
+//! [`RecentInstances::check`]: when another connection has written, everything is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -55,8 +55,8 @@ impl RecentInstances {
         self.forget_all();
     }
 
-    /// Call in a transaction that holds the write lock. Forgets everything if another connection has committed since the
-    /// last one.
+    /// Call in a transaction that holds the write lock. Forgets everything if another connection has committed since
+    /// the last one.
     pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<OtherConnections> {
         let version = statements.with("PRAGMA data_version", |statement| {
             statement.query_row([], |row| row.get(0))

@@ -363,8 +363,8 @@ fn change(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<Instance
     })
 }
 
-/// The code that the instance needs after the turn, if that changes with it. A turn that names no handler may still move
-/// the execution to another engine version.
+/// The code that the instance needs after the turn, if that changes with it. A turn that names no handler may still
+/// move the execution to another engine version.
 fn lane_after(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<Option<String>> {
     if commit.lane.is_some() || commit.named.is_some() {
         return Ok(commit.lane.clone());

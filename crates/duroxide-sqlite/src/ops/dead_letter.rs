@@ -12,8 +12,8 @@ use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_que
 use crate::token::{self, Turn};
 use crate::tx::{Tx, shown_ms};
 
-/// Dead-letters messages by their position in the batch as it was claimed, counting those that were dead-lettered before. The
-/// lease stays, also if nothing is left of the batch.
+/// Dead-letters messages by their position in the batch as it was claimed, counting those that were dead-lettered
+/// before. The lease stays, also if nothing is left of the batch.
 pub(crate) fn by_position(
     tx: &Tx<'_>,
     token: &str,
@@ -98,8 +98,8 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
     orchestrator_queue::push(tx, &codec::completion(&failed)?)
 }
 
-/// What takes the place of a message that does not decode, if its row names the operation that waits for it: a result fails
-/// the operation, a timer fires.
+/// What takes the place of a message that does not decode, if its row names the operation that waits for it: a result
+/// fails the operation, a timer fires.
 fn stand_in(instance: &str, taken: &Taken, reason: &str) -> Option<WorkItem> {
     let (execution_id, id) = taken.answers?;
     let (execution_id, id) = (execution_id.try_into().ok()?, id.try_into().ok()?);

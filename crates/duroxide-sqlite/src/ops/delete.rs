@@ -1,9 +1,9 @@
 //! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
 //! is under way fail, so that a deleted instance cannot come back.
 //!
-//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a bounded
-//! number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next one
-//! that opens the store goes on with it.
+//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a
+//! bounded number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next
+//! one that opens the store goes on with it.
 
 use std::collections::HashSet;
 
@@ -138,8 +138,8 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<DeleteInstanceResult>
     Ok(total)
 }
 
-/// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of one
-/// that is under way cannot commit any more. Returns how many starts went.
+/// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of
+/// one that is under way cannot commit any more. Returns how many starts went.
 fn unborn_children(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     let Some(life) = instances::incarnation(tx, instance)? else {
         return Ok(0);

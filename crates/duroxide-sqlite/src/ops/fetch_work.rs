@@ -106,8 +106,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed out, and
-/// this one is claimed again when its lease has run out.
+/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed
+/// out, and this one is claimed again when its lease has run out.
 async fn dead_letter_broken(store: &Store, token: String, reason: String) {
     let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
     if let Err(error) = store.write(LeaseView::Needed, step).await {

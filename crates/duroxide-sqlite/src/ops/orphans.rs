@@ -1,8 +1,8 @@
-//! Messages for instances that are not started. In: instances without a row. Out: either they are known after all, or their
-//! messages are hidden for a while, or dead-lettered; other instances never wait for them.
+//! Messages for instances that are not started. In: instances without a row. Out: either they are known after all, or
+//! their messages are hidden for a while, or dead-lettered; other instances never wait for them.
 //!
-//! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have overtaken
-//! its start: it is hidden until the start comes, and dead-lettered once it has waited for the grace period.
+//! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have
+//! overtaken its start: it is hidden until the start comes, and dead-lettered once it has waited for the grace period.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The thread that waits for inotify to report a write to the log. In: requests to watch. Out: the state of the watch, and
-//! notifications to the writer.
+//! The thread that waits for inotify to report a write to the log. In: requests to watch. Out: the state of the watch,
+//! and notifications to the writer.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! Watches the log for writes of other processes while this one is idle. In: a request to watch. Out: one notification.
 //!
 //! The operating system notifies, so that an idle program costs nothing. A busy program checks for itself, because the
-//! system would notify it of its own writes too. Where the system cannot notify, the writer goes on checking for itself.
+//! system would notify it of its own writes too. Where the system cannot notify, the writer goes on checking for
+//! itself.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ impl LogWatcher {
         self.state.get()
     }
 
-    /// Requests a watch over this file. The thread calls `notify` when the watch is active, and when a write has ended it.
+    /// Requests a watch over this file. The thread calls `notify` when the watch is active, and when a write has ended
+    /// it.
     pub(super) fn request(&mut self, log: PathBuf, notify: impl Fn() + Send + 'static) {
         if self.watching() != Watching::No {
             return;

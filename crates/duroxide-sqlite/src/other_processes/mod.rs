@@ -1,7 +1,7 @@
 //! Commits of other processes. In: the log, and the writer's connection. Out: whether another connection has committed.
 //!
-//! While this process works, the writer compares the file's change counter every 50 ms. Once it has been idle for a while,
-//! it asks the operating system to notify it of writes to the log instead (`log_watcher.rs`).
+//! While this process works, the writer compares the file's change counter every 50 ms. Once it has been idle for a
+//! while, it asks the operating system to notify it of writes to the log instead (`log_watcher.rs`).
 
 #[cfg(target_os = "linux")]
 mod inotify;

@@ -138,8 +138,8 @@ impl<T> Inbox<T> {
     }
 }
 
-/// Held by the thread that serves an inbox. When the thread ends, for whatever reason, it closes the inbox and drops what is
-/// queued, so that no caller waits for ever.
+/// Held by the thread that serves an inbox. When the thread ends, for whatever reason, it closes the inbox and drops
+/// what is queued, so that no caller waits for ever.
 pub(crate) struct CloseOnDrop<T>(pub(crate) Arc<Inbox<T>>);
 
 impl<T> Drop for CloseOnDrop<T> {

@@ -1,5 +1,5 @@
-//! How a call reaches a thread that owns a connection. In: a closure over a transaction. Out: a job in the inbox of that
-//! thread, and its answer after the transaction has ended. Knows no table, and not which thread works on the jobs.
+//! How a call reaches a thread that owns a connection. In: a closure over a transaction. Out: a job in the inbox of
+//! that thread, and its answer after the transaction has ended. Knows no table, and not which thread works on the jobs.
 
 mod inbox;
 mod job;

@@ -153,9 +153,9 @@ fn distinct(
     Ok(found)
 }
 
-/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and those
-/// that have no name because they cannot be read. One statement goes on from name to name, and another one begins only
-/// where something is to be passed over.
+/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and
+/// those that have no name because they cannot be read. One statement goes on from name to name, and another one begins
+/// only where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
@@ -197,7 +197,8 @@ pub(crate) fn free(
     }
 }
 
-/// Free items by name and age, those without a name first; or those of later names. What is not visible yet is not read.
+/// Free items by name and age, those without a name first; or those of later names. What is not visible yet is not
+/// read.
 fn walk_free(
     tx: &Tx<'_>,
     tag: Option<&str>,

@@ -1,5 +1,5 @@
-//! What a transaction may remember instead of reading it. In: what the tables change. Out: what the tables would otherwise
-//! have to read.
+//! What a transaction may remember instead of reading it. In: what the tables change. Out: what the tables would
+//! otherwise have to read.
 //!
 //! The trait stands here, below the tables, so that they need not know what remembers: the writer does, in
 //! `early/recent_instances.rs`.

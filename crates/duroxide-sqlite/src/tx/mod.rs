@@ -1,5 +1,5 @@
-//! One request's view of the open transaction. In: statements. Out: rows, and the [`Effects`] of the request. Never begins
-//! or ends a transaction, and knows nothing of the threads above it: what the writer remembers comes in as a
+//! One request's view of the open transaction. In: statements. Out: rows, and the [`Effects`] of the request. Never
+//! begins or ends a transaction, and knows nothing of the threads above it: what the writer remembers comes in as a
 //! [`QueueMemory`].
 
 mod effects;

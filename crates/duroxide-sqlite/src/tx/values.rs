@@ -19,7 +19,8 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
-/// A number without a sign as a parameter. Not every release of the driver takes one; one that does not fit is an error.
+/// A number without a sign as a parameter. Not every release of the driver takes one; one that does not fit is an
+/// error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unsigned(pub(crate) u64);
 

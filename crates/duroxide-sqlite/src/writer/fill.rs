@@ -1,5 +1,6 @@
-//! What goes into one transaction. In: the jobs that have queued up, and the waiting claims. Out: all of them run in the open
-//! group, turns handed out early, and the commits of those turns that came back in time. The protocol is in `early/mod.rs`.
+//! What goes into one transaction. In: the jobs that have queued up, and the waiting claims. Out: all of them run in
+//! the open group, turns handed out early, and the commits of those turns that came back in time. The protocol is in
+//! `early/mod.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ use crate::requests::{CallerState, Job, Queue};
 
 /// How long the writer waits for the next turn in flight; a turn that takes longer commits with a later transaction.
 const HOLD: Duration = Duration::from_micros(150);
-/// How long a transaction stays open at most for turns in flight. Other requests, and other processes, wait for its end.
+/// How long a transaction stays open at most for turns in flight. Other requests, and other processes, wait for its
+/// end.
 const HOLD_MAX: Duration = Duration::from_millis(2);
 /// With more jobs than this the writer does not wait: many share the commit already.
 const HOLD_JOBS_MAX: usize = 8;

@@ -147,7 +147,8 @@ impl Writer {
         self.recent.connection_changed();
         let statements = Statements::new(conn);
         let work = || self.serve(&statements, batch, claims, checkpointer);
-        // A panic leaves nothing half done: the group rolls back when it is dropped, and the rest are queues of requests.
+        // A panic leaves nothing half done: the group rolls back when it is dropped, and the rest are queues of
+        // requests.
         let end = catch_unwind(AssertUnwindSafe(work)).unwrap_or(End::Panicked);
         self.uncommitted.set(false);
         end

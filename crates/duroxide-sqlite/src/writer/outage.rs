@@ -19,8 +19,8 @@ impl Outage {
         self.failed_attempts > 0
     }
 
-    /// An attempt failed. Returns the error for the callers: they may try again, because the file was ours when the store was
-    /// opened, and whatever is wrong with it now may be put right.
+    /// An attempt failed. Returns the error for the callers: they may try again, because the file was ours when the
+    /// store was opened, and whatever is wrong with it now may be put right.
     pub(super) fn goes_on(&mut self, why: &SqliteError) -> SqliteError {
         self.failed_attempts = self.failed_attempts.saturating_add(1);
         if self.failed_attempts == 1 {

@@ -1,8 +1,8 @@
 //! Writes and syncs that fail in the middle of commits, in a child process under load: nothing is acknowledged that is
 //! not kept, errors say that trying again makes sense, and once the fault is over the same process goes on.
 //!
-//! The faults come from the system, not from us: `strace` lets chosen calls fail, `prlimit` forbids files to grow. Where
-//! these tools are missing or not allowed, the tests say so and are skipped.
+//! The faults come from the system, not from us: `strace` lets chosen calls fail, `prlimit` forbids files to grow.
+//! Where these tools are missing or not allowed, the tests say so and are skipped.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

@@ -189,7 +189,8 @@ async fn a_watch_resolves_after_the_commit_that_changed_its_instance() {
     );
 }
 
-/// Waits until the operating system watches the log for this process, which begins after about a second without a commit.
+/// Waits until the operating system watches the log for this process, which begins after about a second without a
+/// commit.
 #[cfg(target_os = "linux")]
 async fn log_is_watched() {
     let is_watched = || {

@@ -1,8 +1,8 @@
-//! Chooses which instances a claim takes. In: what the caller can run. Out: instances with visible messages and no valid
-//! lease, the one that waited longest first. Only reads: rows must not move under the walk.
+//! Chooses which instances a claim takes. In: what the caller can run. Out: instances with visible messages and no
+//! valid lease, the one that waited longest first. Only reads: rows must not move under the walk.
 //!
-//! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane is
-//! a hint: the rows of the instance decide, and a message in the wrong lane is moved.
+//! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane
+//! is a hint: the rows of the instance decide, and a message in the wrong lane is moved.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -112,8 +112,8 @@ impl Walk {
     }
 }
 
-/// Walks over instances until enough are found. The first one decides whether the claim is handed out before the commit;
-/// others that cannot go with it are left to the next claim.
+/// Walks over instances until enough are found. The first one decides whether the claim is handed out before the
+/// commit; others that cannot go with it are left to the next claim.
 pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     // One more than is asked for: whether there is another is part of the answer.
     let step = ask.max.saturating_add(1).min(LOOKS_MAX);
@@ -327,8 +327,8 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     })
 }
 
-/// The messages of an instance, if the turn may be handed out before the commit: the caller accepts that, and none of the
-/// messages can have ended a process before (see `early`, "Which turns").
+/// The messages of an instance, if the turn may be handed out before the commit: the caller accepts that, and none of
+/// the messages can have ended a process before (see `early`, "Which turns").
 fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
     let caution = tx.writer().caution;
     if ask.hand_out == HandOut::AfterCommit || !caution.allows(instance) {

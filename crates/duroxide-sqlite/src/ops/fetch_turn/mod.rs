@@ -114,8 +114,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails here, the
-/// other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
+/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails
+/// here, the other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
 async fn dead_letter_broken(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
     let token = turn.lock_token.clone();
     let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable(tx, &token, &broken);

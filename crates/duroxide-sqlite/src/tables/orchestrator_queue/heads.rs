@@ -46,9 +46,9 @@ pub(crate) struct Stretch {
     pub(crate) next_due: Option<i64>,
 }
 
-/// The first visible heads of every lane that fits, at most `limit` of each. One statement goes on from lane to lane, and
-/// another one begins only where something is to be passed over: a lane that does not fit, messages that are not due, or
-/// more heads than are wanted.
+/// The first visible heads of every lane that fits, at most `limit` of each. One statement goes on from lane to lane,
+/// and another one begins only where something is to be passed over: a lane that does not fit, messages that are not
+/// due, or more heads than are wanted.
 pub(crate) fn survey(
     tx: &Tx<'_>,
     limit: usize,
@@ -139,8 +139,8 @@ pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Resu
     )
 }
 
-/// Requests to cancel that were enqueued by a time, of instances that are not leased, oldest first, after a given one. The time
-/// they were enqueued stands in `since`.
+/// Requests to cancel that were enqueued by a time, of instances that are not leased, oldest first, after a given one.
+/// The time they were enqueued stands in `since`.
 pub(crate) fn old_cancels(
     tx: &Tx<'_>,
     enqueued_by: i64,
@@ -260,8 +260,8 @@ pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(visible_at <= tx.now)
 }
 
-/// The lane named by the message that begins the next execution, and when that message becomes visible. One that continues
-/// the instance goes before a start.
+/// The lane named by the message that begins the next execution, and when that message becomes visible. One that
+/// continues the instance goes before a start.
 pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(String, i64)>> {
     // Chosen here: there is nearly always one, and sorting costs SQLite more than finding it.
     let mut first = None;

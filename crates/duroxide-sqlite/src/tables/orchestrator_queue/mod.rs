@@ -1,7 +1,7 @@
 //! Messages for instances, timers included. A message can be claimed from its `visible_at` on.
 //!
-//! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the messages
-//! of one of them; both skip what is not due, so that parked timers cost nothing.
+//! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the
+//! messages of one of them; both skip what is not due, so that parked timers cost nothing.
 
 mod awaiting;
 mod heads;
@@ -251,8 +251,8 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
     )
 }
 
-/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not through
-/// the many messages of this one.
+/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not
+/// through the many messages of this one.
 fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at

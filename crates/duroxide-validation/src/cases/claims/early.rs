@@ -1,5 +1,5 @@
-//! The rules of [`HandOut::BeforeCommit`]. A store may hand a turn out early or wait for the commit; either way the turn is
-//! leased from the hand-out on, and what it asks is answered as of its claim.
+//! The rules of [`HandOut::BeforeCommit`]. A store may hand a turn out early or wait for the commit; either way the
+//! turn is leased from the hand-out on, and what it asks is answered as of its claim.
 
 use std::time::Duration;
 
