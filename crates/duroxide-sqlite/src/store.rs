@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::checkpoint::{Emptied, Failures};
-use crate::claims::{self, Claimed, Deadline, GiveBack};
+use crate::claims::{self, ClaimAttempt, Deadline, GiveBack};
 use crate::connection::database;
 use crate::connection::driver::{self, Checkpoints};
 use crate::connection::exclusive::ExclusiveUse;
@@ -24,7 +24,7 @@ use crate::early::{CrashCaution, RecentInstances, Uncommitted};
 use crate::error::{Result, SqliteError};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::requests::{CloseOnDrop, Inbox, LeaseView, Queue, ReadJob, read_job, write_job};
+use crate::requests::{ClaimQueue, CloseOnDrop, Inbox, LeaseView, ReadJob, read_job, write_job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::tx::Tx;
 use crate::watch::{Watch, Watches};
@@ -190,9 +190,9 @@ impl Store {
     /// writer has claimed for it meanwhile.
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
-        queue: Queue,
+        queue: ClaimQueue,
         wait_until: Option<Instant>,
-        work: impl FnMut(&mut WriterTx<'_>) -> Result<Claimed<T>> + Send + 'static,
+        work: impl FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
         undo: impl Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Vec<T>> {
         let deadline = match wait_until {

@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use crate::error::{Result, SqliteError};
 use crate::requests::{
-    Answer, CallerState, ClaimState, Job, LeaseView, Queue, catch_panic, verdict,
+    Answer, CallerState, ClaimQueue, ClaimState, Job, LeaseView, catch_panic, verdict,
 };
 use crate::writer_tx::WriterTx;
 
 /// What one try to claim something brought.
 #[derive(Debug)]
-pub(crate) struct Claimed<T> {
+pub(crate) struct ClaimAttempt<T> {
     pub(crate) found: Vec<T>,
     /// Whether the claim took all it asked for, so that there may be more.
     pub(crate) leaves_more: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Claimed<T> {
     pub(crate) due: Option<i64>,
 }
 
-impl<T> Claimed<T> {
+impl<T> ClaimAttempt<T> {
     pub(crate) fn nothing() -> Self {
         Self {
             found: Vec::new(),
@@ -66,11 +66,11 @@ pub(crate) trait GiveBack: Send + Sync {
 type Undo<T> = Arc<dyn Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync>;
 
 struct Claim<F, T: Send + 'static> {
-    queue: Queue,
+    queue: ClaimQueue,
     work: F,
     undo: Undo<T>,
     /// The last try.
-    tried: Option<Result<Claimed<T>>>,
+    tried: Option<Result<ClaimAttempt<T>>>,
     deadline: Deadline,
     reply: oneshot::Sender<Result<ClaimReply<T>>>,
     writer: Arc<dyn GiveBack>,
@@ -78,14 +78,14 @@ struct Claim<F, T: Send + 'static> {
 
 /// Wraps a closure that claims. `undo` gives back, by a job of its own, what the caller was not there to take.
 pub(crate) fn claim<F, T, U>(
-    queue: Queue,
+    queue: ClaimQueue,
     deadline: Deadline,
     writer: Arc<dyn GiveBack>,
     work: F,
     undo: U,
 ) -> (Box<dyn Job>, oneshot::Receiver<Result<ClaimReply<T>>>)
 where
-    F: FnMut(&mut WriterTx<'_>) -> Result<Claimed<T>> + Send + 'static,
+    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
     T: Send + 'static,
     U: Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
 {
@@ -104,13 +104,13 @@ where
 
 impl<F, T> Job for Claim<F, T>
 where
-    F: FnMut(&mut WriterTx<'_>) -> Result<Claimed<T>> + Send,
+    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send,
     T: Send + 'static,
 {
     fn run(&mut self, tx: &mut WriterTx<'_>) -> Result<()> {
         // A lease for a caller that is gone would keep other callers from the work.
         if self.reply.is_closed() {
-            self.tried = Some(Ok(Claimed::nothing()));
+            self.tried = Some(Ok(ClaimAttempt::nothing()));
             return Ok(());
         }
         let tried = catch_panic(|| (self.work)(tx));
@@ -268,9 +268,9 @@ mod tests {
         let given_back = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&given_back);
         let work = |_: &mut WriterTx<'_>| {
-            Ok(Claimed {
+            Ok(ClaimAttempt {
                 found: vec!["lost", "held"],
-                ..Claimed::nothing()
+                ..ClaimAttempt::nothing()
             })
         };
         let undo = move |_: &mut WriterTx<'_>, found: &&'static str| {
@@ -281,7 +281,7 @@ mod tests {
             }
         };
         let writer = Arc::clone(&returned) as Arc<dyn GiveBack>;
-        let (mut job, answer) = claim(Queue::Turns, Deadline::default(), writer, work, undo);
+        let (mut job, answer) = claim(ClaimQueue::Turns, Deadline::default(), writer, work, undo);
         job.run(&mut tx).unwrap();
         job.answer();
         // The caller drops its call while the reply is on its way.

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::requests::{CallerState, ClaimState, Job, Queue};
+use crate::requests::{CallerState, ClaimQueue, ClaimState, Job};
 use crate::tx::Effects;
 
 /// How long a claim is postponed that would probably find nothing.
@@ -15,7 +15,7 @@ const POSTPONE: Duration = Duration::from_millis(1);
 
 struct WaitingClaim {
     claim: Box<dyn Job>,
-    queue: Queue,
+    queue: ClaimQueue,
     try_at: Instant,
 }
 
@@ -82,12 +82,12 @@ impl WaitingClaims {
     pub(crate) fn note(&mut self, effects: &[Effects], now: Instant, now_ms: i64) {
         let turns_at = effects.iter().filter_map(Effects::turns_at).min();
         let work_at = effects.iter().filter_map(Effects::work_at).min();
-        self.claimable_at(Queue::Turns, turns_at, now, now_ms);
-        self.claimable_at(Queue::Work, work_at, now, now_ms);
+        self.claimable_at(ClaimQueue::Turns, turns_at, now, now_ms);
+        self.claimable_at(ClaimQueue::Work, work_at, now, now_ms);
     }
 
     /// Takes the claims of one queue that should be tried now.
-    pub(crate) fn take_due(&mut self, queue: Queue, now: Instant) -> Vec<Box<dyn Job>> {
+    pub(crate) fn take_due(&mut self, queue: ClaimQueue, now: Instant) -> Vec<Box<dyn Job>> {
         let mut due = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.queue == queue && self.is_due(&waiting, now) {
@@ -138,7 +138,7 @@ impl WaitingClaims {
     }
 
     /// Something becomes claimable at `at`.
-    fn claimable_at(&mut self, queue: Queue, at: Option<i64>, now: Instant, now_ms: i64) {
+    fn claimable_at(&mut self, queue: ClaimQueue, at: Option<i64>, now: Instant, now_ms: i64) {
         match at {
             None => {}
             Some(at) if at <= now_ms => *self.unseen(queue) = true,
@@ -155,16 +155,16 @@ impl WaitingClaims {
 
     fn is_due(&self, waiting: &WaitingClaim, now: Instant) -> bool {
         let unseen = match waiting.queue {
-            Queue::Turns => self.unseen_turns,
-            Queue::Work => self.unseen_work,
+            ClaimQueue::Turns => self.unseen_turns,
+            ClaimQueue::Work => self.unseen_work,
         };
         unseen || waiting.try_at <= now || !waiting.caller_waits()
     }
 
-    fn unseen(&mut self, queue: Queue) -> &mut bool {
+    fn unseen(&mut self, queue: ClaimQueue) -> &mut bool {
         match queue {
-            Queue::Turns => &mut self.unseen_turns,
-            Queue::Work => &mut self.unseen_work,
+            ClaimQueue::Turns => &mut self.unseen_turns,
+            ClaimQueue::Work => &mut self.unseen_work,
         }
     }
 
@@ -194,7 +194,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::claims::claim::{Claimed, Deadline, GiveBack, claim};
+    use crate::claims::claim::{ClaimAttempt, Deadline, GiveBack, claim};
     use crate::error::Result;
     use crate::writer_tx::WriterTx;
 
@@ -208,8 +208,8 @@ mod tests {
     }
 
     /// A claim that finds nothing, and the caller's end of it.
-    fn fruitless(queue: Queue, deadline: &Deadline) -> (Box<dyn Job>, impl Sized + use<>) {
-        let work = |_: &mut WriterTx<'_>| Ok(Claimed::nothing());
+    fn fruitless(queue: ClaimQueue, deadline: &Deadline) -> (Box<dyn Job>, impl Sized + use<>) {
+        let work = |_: &mut WriterTx<'_>| Ok(ClaimAttempt::nothing());
         let undo = |_: &mut WriterTx<'_>, (): &()| -> Result<()> { Ok(()) };
         claim(queue, deadline.clone(), Arc::new(Nothing), work, undo)
     }
@@ -227,14 +227,14 @@ mod tests {
         now_ms: i64,
     ) -> Vec<Box<dyn Job>> {
         claims.note(effects, now, now_ms);
-        let mut due = claims.take_due(Queue::Turns, now);
-        due.extend(claims.take_due(Queue::Work, now));
+        let mut due = claims.take_due(ClaimQueue::Turns, now);
+        due.extend(claims.take_due(ClaimQueue::Work, now));
         due
     }
 
     /// Both queues were found empty, and one claim waits.
     fn waiting(
-        queue: Queue,
+        queue: ClaimQueue,
         deadline: &Deadline,
         now: Instant,
     ) -> (WaitingClaims, impl Sized + use<>) {
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn the_first_claim_is_tried_at_once() {
         let mut claims = WaitingClaims::new(RECHECK);
-        let (claim, _caller) = fruitless(Queue::Turns, &Deadline::default());
+        let (claim, _caller) = fruitless(ClaimQueue::Turns, &Deadline::default());
         let now = Instant::now();
         add(&mut claims, claim, now);
         assert!(claims.any_due(now));
@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn a_claim_on_a_queue_just_found_empty_is_postponed() {
         let (now, patient) = (Instant::now(), Deadline::default());
-        let (mut claims, _caller) = waiting(Queue::Turns, &patient, now);
-        let (second, _second_caller) = fruitless(Queue::Turns, &patient);
+        let (mut claims, _caller) = waiting(ClaimQueue::Turns, &patient, now);
+        let (second, _second_caller) = fruitless(ClaimQueue::Turns, &patient);
         add(&mut claims, second, now);
         assert!(due(&mut claims, &[], now, 0).is_empty());
         assert_eq!(due(&mut claims, &[], now + POSTPONE, 0).len(), 1);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_request_that_makes_work_makes_the_claims_of_its_queue_due_and_no_others() {
         let now = Instant::now();
-        let (mut claims, _caller) = waiting(Queue::Turns, &Deadline::default(), now);
+        let (mut claims, _caller) = waiting(ClaimQueue::Turns, &Deadline::default(), now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
         assert!(due(&mut claims, &[work], now, 7).is_empty());
@@ -282,11 +282,11 @@ mod tests {
     #[test]
     fn work_without_a_waiting_claim_is_found_by_the_next_claim_at_once() {
         let (now, patient) = (Instant::now(), Deadline::default());
-        let (mut claims, _caller) = waiting(Queue::Turns, &patient, now);
+        let (mut claims, _caller) = waiting(ClaimQueue::Turns, &patient, now);
         let mut work = Effects::default();
         work.work_claimable_at(7);
         due(&mut claims, &[work], now, 7);
-        let (claim, _second_caller) = fruitless(Queue::Work, &patient);
+        let (claim, _second_caller) = fruitless(ClaimQueue::Work, &patient);
         add(&mut claims, claim, now);
         assert_eq!(due(&mut claims, &[], now, 7).len(), 1);
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_sooner_due_time_brings_a_claim_forward_and_a_later_one_does_not() {
         let now = Instant::now();
-        let (mut claims, _caller) = waiting(Queue::Turns, &Deadline::default(), now);
+        let (mut claims, _caller) = waiting(ClaimQueue::Turns, &Deadline::default(), now);
         let mut later = Effects::default();
         later.turn_claimable_at(60_000);
         due(&mut claims, &[later], now, 0);
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_claim_whose_deadline_passed_is_due_and_answered() {
         let (now, deadline) = (Instant::now(), Deadline::default());
-        let (mut claims, _caller) = waiting(Queue::Turns, &deadline, now);
+        let (mut claims, _caller) = waiting(ClaimQueue::Turns, &deadline, now);
         assert!(!claims.any_due(now));
         deadline.pass();
         let claim = due(&mut claims, &[], now, 0).pop().unwrap();
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_claim_whose_caller_is_gone_does_not_wait_on() {
         let now = Instant::now();
-        let (mut claims, caller) = waiting(Queue::Turns, &Deadline::default(), now);
+        let (mut claims, caller) = waiting(ClaimQueue::Turns, &Deadline::default(), now);
         drop(caller);
         let claim = due(&mut claims, &[], now, 0).pop().unwrap();
         let state = claim.claim_state().unwrap();

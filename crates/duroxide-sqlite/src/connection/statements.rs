@@ -13,10 +13,10 @@ use rusqlite::{Connection, Statement};
 /// its statements.
 pub(crate) trait Prepared {
     /// Calls `work` once with the statement prepared for this literal.
-    fn visit(&self, sql: &'static str, work: Work<'_>) -> rusqlite::Result<()>;
+    fn visit(&self, sql: &'static str, work: StatementFn<'_>) -> rusqlite::Result<()>;
 }
 
-pub(crate) type Work<'w> = &'w mut dyn FnMut(&mut Statement<'_>) -> rusqlite::Result<()>;
+pub(crate) type StatementFn<'w> = &'w mut dyn FnMut(&mut Statement<'_>) -> rusqlite::Result<()>;
 
 impl dyn Prepared + '_ {
     /// Runs `work` with the statement prepared for this literal.
@@ -73,7 +73,7 @@ impl<'c> Statements<'c> {
 }
 
 impl Prepared for Statements<'_> {
-    fn visit(&self, sql: &'static str, work: Work<'_>) -> rusqlite::Result<()> {
+    fn visit(&self, sql: &'static str, work: StatementFn<'_>) -> rusqlite::Result<()> {
         let statement = self.prepared(sql)?;
         match statement.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),

@@ -27,15 +27,15 @@ pub(crate) struct InFlight {
 #[derive(Debug, Default)]
 struct Turns {
     stages: HashMap<String, Stage>,
-    /// How many of them are [`Stage::Out`].
-    out: usize,
+    /// How many of them are [`Stage::InFlight`].
+    in_flight: usize,
 }
 
 /// Where an instance stands in this transaction.
 #[derive(Debug)]
 enum Stage {
     /// A dispatcher works on its turn.
-    Out(EarlyLease),
+    InFlight(EarlyLease),
     /// A turn of it was committed or abandoned; claims leave it to the next transaction.
     Resting,
     /// As the tables say.
@@ -44,12 +44,12 @@ enum Stage {
 
 impl Turns {
     fn set(&mut self, instance: &str, stage: Stage) -> Option<Stage> {
-        self.out += usize::from(matches!(stage, Stage::Out(_)));
+        self.in_flight += usize::from(matches!(stage, Stage::InFlight(_)));
         let before = match self.stages.get_mut(instance) {
             Some(known) => Some(std::mem::replace(known, stage)),
             None => self.stages.insert(instance.to_owned(), stage),
         };
-        self.out -= usize::from(matches!(before, Some(Stage::Out(_))));
+        self.in_flight -= usize::from(matches!(before, Some(Stage::InFlight(_))));
         before
     }
 }
@@ -57,18 +57,20 @@ impl Turns {
 impl InFlight {
     /// The writer hands out a turn of this instance. After this call only the transaction as a whole may fail.
     pub(crate) fn hand_out(&self, instance: &str, lease: EarlyLease) {
-        self.turns.borrow_mut().set(instance, Stage::Out(lease));
+        self.turns
+            .borrow_mut()
+            .set(instance, Stage::InFlight(lease));
     }
 
     /// Ends the lease of a turn in flight; `None` if the token is not that of one, or its lease has run out.
     pub(crate) fn end_lease(&self, instance: &str, token: &str, now: i64) -> Option<EarlyLease> {
         let mut turns = self.turns.borrow_mut();
         match turns.stages.get(instance)? {
-            Stage::Out(lease) if lease.token == token && lease.until > now => {}
+            Stage::InFlight(lease) if lease.token == token && lease.until > now => {}
             _ => return None,
         }
         match turns.set(instance, Stage::Written)? {
-            Stage::Out(lease) => Some(lease),
+            Stage::InFlight(lease) => Some(lease),
             Stage::Resting | Stage::Written => None,
         }
     }
@@ -90,20 +92,20 @@ impl InFlight {
     pub(crate) fn contains(&self, instance: &str) -> bool {
         matches!(
             self.turns.borrow().stages.get(instance),
-            Some(Stage::Out(_))
+            Some(Stage::InFlight(_))
         )
     }
 
     /// Whether any turn is in flight.
     pub(crate) fn any(&self) -> bool {
-        self.turns.borrow().out > 0
+        self.turns.borrow().in_flight > 0
     }
 
     /// When the first of these leases runs out.
     pub(crate) fn next_expiry(&self) -> Option<i64> {
         let turns = self.turns.borrow();
         let expiry = |stage: &Stage| match stage {
-            Stage::Out(lease) => Some(lease.until),
+            Stage::InFlight(lease) => Some(lease.until),
             Stage::Resting | Stage::Written => None,
         };
         turns.stages.values().filter_map(expiry).min()
@@ -112,12 +114,12 @@ impl InFlight {
     /// Writes the leases of all turns in flight into the tables, as a claim without early hand-out does.
     pub(crate) fn write_leases(&self, tx: &Tx<'_>) -> Result<()> {
         let mut turns = self.turns.borrow_mut();
-        if turns.out == 0 {
+        if turns.in_flight == 0 {
             return Ok(());
         }
-        turns.out = 0;
+        turns.in_flight = 0;
         for (instance, stage) in &mut turns.stages {
-            if let Stage::Out(lease) = stage {
+            if let Stage::InFlight(lease) = stage {
                 instance_locks::grant(tx, instance, &lease.token, lease.until)?;
                 orchestrator_queue::tag(tx, &lease.messages, &lease.token)?;
                 *stage = Stage::Written;

@@ -18,24 +18,24 @@
 //!
 //! ```text
 //!                claim                   commit of the turn, or its lease is written
-//!  Written ──────────────────► Out(lease) ────────────────────────────────────────► Written
+//!  Written ────────────────► InFlight(lease) ───────────────────────────────────────► Written
 //!     │                                                                                │
 //!     └────────── a turn was committed or abandoned, and its execution goes on ────────┴──► Resting
 //! ```
 //!
 //! - **Written**: the tables say all there is to know. Every instance that the transaction did not touch is in this
 //!   state.
-//! - **Out**: the dispatcher works on the turn. Its lease exists only in memory. Claims pass over the instance.
+//! - **InFlight**: the dispatcher works on the turn. Its lease exists only in memory. Claims pass over the instance.
 //! - **Resting**: a turn of the instance was committed or abandoned in this transaction, and its execution goes on. The
 //!   dispatcher learns that only after the transaction is committed; a claim before that would load the history for
 //!   nothing. So claims leave the instance to the next transaction.
 //!
 //! Only the writer thread moves an instance from state to state:
 //!
-//! - Written to Out, in `ops/fetch_turn`: a claim takes an instance that [`CrashCaution`] allows.
-//! - Out to Written, in `ops/commit_turn`: the commit of the turn joins the transaction. It deletes the messages, and
+//! - Written to InFlight, in `ops/fetch_turn`: a claim takes an instance that [`CrashCaution`] allows.
+//! - InFlight to Written, in `ops/commit_turn`: the commit of the turn joins the transaction. It deletes the messages, and
 //!   no lease is ever written.
-//! - Out to Written, in [`InFlight::write_leases`]: the group is about to commit, or a request needs to see leases
+//! - InFlight to Written, in [`InFlight::write_leases`]: the group is about to commit, or a request needs to see leases
 //!   (`LeaseView::Needed`). The lease goes into the tables and the attempt is counted, as for any claim.
 //! - Written to Resting, in `ops/commit_turn` and `ops/abandon_turn`: a turn is over and its execution goes on.
 //! - All to Written, in `writer/`: the transaction ends, committed or rolled back. The next one begins with an empty
@@ -43,11 +43,11 @@
 //!
 //! # What goes wrong
 //!
-//! - **The transaction is rolled back** (a job failed after it had written, the commit failed, the disk failed). The
-//!   claims never happened. [`InFlight::forget`] drops their leases, so a commit that comes later finds none and is
-//!   refused as a lost lease; the group runs its other jobs again, and the waiting claims are tried again. The turn
-//!   itself may have been the cause, so [`CrashCaution::distrust`] keeps its instance from being handed out early until
-//!   a turn of it is committed.
+//! - **The transaction is rolled back.** Its claims never happened. [`InFlight::forget`] drops their leases, so a commit
+//!   that comes later finds none and is refused as a lost lease. If a job failed after it had written, the group runs
+//!   the jobs again that it has not answered, and the writer tries the waiting claims again. If the commit or the disk
+//!   failed, all jobs and waiting claims fail with the error. The turn itself may have been the cause, so
+//!   [`CrashCaution::distrust`] keeps its instance from being handed out early until a turn of it is committed.
 //! - **The process crashes.** Nothing of the open transaction is on disk. A message that was enqueued in it has a
 //!   sender without an answer, which sends it again; one that was stored before is claimed again. The attempt was not
 //!   counted, so a turn that ends the process could do so for ever; [`CrashCaution`] prevents that (see below).

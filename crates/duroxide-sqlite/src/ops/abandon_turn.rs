@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Result, SqliteError};
 use crate::tables::{instance_locks, orchestrator_queue};
-use crate::token::{self, Turn};
+use crate::token::{self, TurnToken};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(
@@ -13,7 +13,7 @@ pub(crate) fn run(
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let Turn {
+    let TurnToken {
         instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::release(tx, instance, token)? {

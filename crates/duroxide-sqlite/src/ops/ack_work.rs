@@ -3,11 +3,11 @@
 use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{orchestrator_queue, sessions, worker_queue};
-use crate::token::{self, Work};
+use crate::token::{self, WorkToken};
 use crate::tx::Tx;
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
-    let Work { id, in_session } = token::work(token)?;
+    let WorkToken { id, in_session } = token::work(token)?;
     let session = match in_session {
         true => worker_queue::session_of(tx, id)?,
         false => None,

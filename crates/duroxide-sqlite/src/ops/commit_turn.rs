@@ -13,7 +13,7 @@ use crate::early::RecentInstance;
 use crate::error::{Result, SqliteError};
 use crate::lane;
 use crate::tables::dead_letters::NewLetter;
-use crate::tables::executions::Change;
+use crate::tables::executions::ExecutionChange;
 use crate::tables::history::NewEvent;
 use crate::tables::instances::{Birth, Handler, Named};
 use crate::tables::orchestrator_queue::{Bounds, NewMessage};
@@ -22,7 +22,7 @@ use crate::tables::{
     dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue,
     worker_queue,
 };
-use crate::token::{self, Turn};
+use crate::token::{self, TurnToken};
 use crate::tx::{InstanceChange, Tx};
 use crate::writer_tx::WriterTx;
 
@@ -36,10 +36,10 @@ pub(crate) struct Commit {
     named: Option<Named>,
     /// The code that the instance needs next, if that changes with this turn.
     lane: Option<String>,
-    execution: Change,
+    execution: ExecutionChange,
     /// The last custom status of the turn, if it changed.
     custom_status: Option<Option<String>>,
-    kv: Vec<kv::Change>,
+    kv: Vec<kv::KvChange>,
     cancelled: Vec<ScheduledActivityIdentifier>,
     /// How the instance ends with this turn, if it does.
     ended: Option<OutcomeStatus>,
@@ -79,7 +79,7 @@ impl Commit {
                 }),
                 _ => None,
             },
-            execution: Change {
+            execution: ExecutionChange {
                 status: metadata.status,
                 output: metadata.output,
                 pinned: metadata.pinned_duroxide_version,
@@ -114,7 +114,7 @@ impl Commit {
 }
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
-    let Turn {
+    let TurnToken {
         instance,
         bounds,
         next_life,
@@ -478,19 +478,19 @@ fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
     })
 }
 
-fn kv_change(event: &Event) -> Option<kv::Change> {
+fn kv_change(event: &Event) -> Option<kv::KvChange> {
     match &event.kind {
         EventKind::KeyValueSet {
             key,
             value,
             last_updated_at_ms,
-        } => Some(kv::Change::Set {
+        } => Some(kv::KvChange::Set {
             key: key.clone(),
             value: value.clone(),
             at_ms: *last_updated_at_ms,
         }),
-        EventKind::KeyValueCleared { key } => Some(kv::Change::Clear { key: key.clone() }),
-        EventKind::KeyValuesCleared => Some(kv::Change::ClearAll),
+        EventKind::KeyValueCleared { key } => Some(kv::KvChange::Clear { key: key.clone() }),
+        EventKind::KeyValuesCleared => Some(kv::KvChange::ClearAll),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Result, SqliteError};
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::orchestrator_queue::Taken;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
-use crate::token::{self, Turn};
+use crate::token::{self, TurnToken};
 use crate::tx::{Tx, shown_ms};
 
 /// Dead-letters messages by their position in the batch as it was claimed, counting those that were dead-lettered
@@ -20,7 +20,7 @@ pub(crate) fn by_position(
     positions: &[usize],
     reason: &str,
 ) -> Result<()> {
-    let Turn {
+    let TurnToken {
         instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::is_valid(tx, instance, token)? {
@@ -42,7 +42,7 @@ pub(crate) fn by_position(
 
 /// Dead-letters messages that did not decode. If nothing is left of the batch, the lease ends: there is no turn to run.
 pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]) -> Result<()> {
-    let Turn {
+    let TurnToken {
         instance, bounds, ..
     } = token::turn(token)?;
     // After this lease has run out, the next claim finds the same messages.

@@ -10,11 +10,11 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
-use crate::claims::Claimed;
+use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::error::Result;
 use crate::ops::{abandon_work, dead_letter};
-use crate::requests::{LeaseView, Queue};
+use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::tables::worker_queue::Free;
 use crate::tables::{sessions, worker_queue};
@@ -80,7 +80,7 @@ pub(crate) async fn run(
         let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
         let undo =
             |tx: &mut WriterTx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Work, deadline, step, undo).await?;
+        let raw = store.claim(ClaimQueue::Work, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for RawWork {
@@ -115,7 +115,7 @@ async fn dead_letter_broken(store: &Store, token: String, reason: String) {
     }
 }
 
-fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Claimed<RawWork>> {
+fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     worker_queue::free_expired(tx)?;
     let (free, sessions_free_at) = choose(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
@@ -140,7 +140,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Claimed<RawWork>> {
             .chain(sessions_free_at)
             .min();
     }
-    Ok(Claimed {
+    Ok(ClaimAttempt {
         leaves_more: found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,
         found,

@@ -53,7 +53,7 @@ pub(crate) enum LeaseView {
 
 /// The two queues that can be claimed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub(crate) enum ClaimQueue {
     Turns,
     Work,
 }
@@ -72,7 +72,7 @@ pub(crate) enum CallerState {
 /// Where a claim stands after its last try, or before the first one.
 #[derive(Debug)]
 pub(crate) struct ClaimState {
-    pub(crate) queue: Queue,
+    pub(crate) queue: ClaimQueue,
     pub(crate) caller: CallerState,
     /// Whether it has something for its caller: what it claimed, or an error.
     pub(crate) has_answer: bool,

@@ -6,6 +6,6 @@ mod job;
 
 pub(crate) use inbox::{CloseOnDrop, Inbox, Took};
 pub(crate) use job::{
-    Answer, CallerState, ClaimState, Job, LeaseView, Queue, ReadJob, catch_panic, read_job,
+    Answer, CallerState, ClaimQueue, ClaimState, Job, LeaseView, ReadJob, catch_panic, read_job,
     verdict, write_job,
 };

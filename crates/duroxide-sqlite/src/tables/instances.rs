@@ -24,7 +24,7 @@ pub(crate) struct Handler {
 
 /// What a waiting client needs to know.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct InstanceStanding {
     pub(crate) execution_id: u64,
     pub(crate) status: Option<String>,
     pub(crate) output: Option<String>,
@@ -177,7 +177,7 @@ pub(crate) fn parent_incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<I
     Ok(found.flatten())
 }
 
-pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> {
+pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceStanding>> {
     tx.first(
         "SELECT i.current_execution_id, e.status, e.output, i.custom_status, i.custom_status_version
          FROM instances AS i LEFT JOIN executions AS e
@@ -185,7 +185,7 @@ pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> 
          WHERE i.instance_id = ?1",
         [instance],
         |row| {
-            Ok(Standing {
+            Ok(InstanceStanding {
                 execution_id: unsigned(row, 0)?,
                 status: row.get(1)?,
                 output: row.get(2)?,

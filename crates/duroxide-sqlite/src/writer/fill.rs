@@ -12,7 +12,7 @@ use super::{GROUP_MAX, Writer};
 use crate::claims::WaitingClaims;
 use crate::early::InFlight;
 use crate::error::Result;
-use crate::requests::{CallerState, Job, Queue};
+use crate::requests::{CallerState, ClaimQueue, Job};
 
 /// How long the writer waits for the next turn in flight; a turn that takes longer commits with a later transaction.
 const HOLD: Duration = Duration::from_micros(150);
@@ -51,14 +51,14 @@ impl Writer {
             }
         }
         // Last: activities are never handed out early.
-        let work = claims.take_due(Queue::Work, Instant::now());
+        let work = claims.take_due(ClaimQueue::Work, Instant::now());
         run(group, work, claims)
     }
 
     /// Tries the claims of turns, and answers those whose callers accept turns before the commit.
     fn hand_out(&self, group: &mut Group<'_, '_>, claims: &mut WaitingClaims) -> Result<()> {
         let from = group.len();
-        let due = claims.take_due(Queue::Turns, Instant::now());
+        let due = claims.take_due(ClaimQueue::Turns, Instant::now());
         run(group, due, claims)?;
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for claim in group.split_off(from) {

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{Batch, Head, Stretch};
+use crate::tables::orchestrator_queue::{Head, MessageBatch, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -36,7 +36,7 @@ pub(super) struct Candidate {
     /// Its last event, if this process wrote it.
     pub(super) last_event_id: Option<u64>,
     /// Its messages, if it may be handed out before the claim is committed.
-    pub(super) early: Option<Batch>,
+    pub(super) early: Option<MessageBatch>,
 }
 
 /// What a walk over the queue found.
@@ -329,7 +329,7 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
 
 /// The messages of an instance, if the turn may be handed out before the commit: the caller accepts that, and none of
 /// the messages can have ended a process before (see `early`, "Which turns").
-fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
+fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<MessageBatch>> {
     let caution = tx.writer().caution;
     if ask.hand_out == HandOut::AfterCommit || !caution.allows(instance) {
         return Ok(None);

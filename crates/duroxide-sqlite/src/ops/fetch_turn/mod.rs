@@ -18,16 +18,16 @@ use duroxide_core::provider::{
 use tokio::time::Instant;
 
 use self::choose::{Candidate, Chosen, Outlook};
-use crate::claims::Claimed;
+use crate::claims::ClaimAttempt;
 use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::lane::Abilities;
 use crate::ops::{abandon_turn, dead_letter, orphans};
-use crate::requests::{LeaseView, Queue};
+use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::Message;
+use crate::tables::orchestrator_queue::ClaimedMessage;
 use crate::tables::{history, instance_locks, kv, orchestrator_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -69,7 +69,7 @@ pub(crate) struct RawTurn {
     token: String,
     handler: Option<Handler>,
     execution_id: u64,
-    messages: Vec<Message>,
+    messages: Vec<ClaimedMessage>,
     incarnation: Option<Incarnation>,
     history: RawHistory,
 }
@@ -95,7 +95,7 @@ pub(crate) async fn run(
         let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
         let undo =
             |tx: &mut WriterTx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
+        let raw = store.claim(ClaimQueue::Turns, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for raw in raw {
@@ -135,9 +135,9 @@ pub(crate) fn tokens(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Vec<String>> {
     Ok(claimed.found.into_iter().map(|turn| turn.token).collect())
 }
 
-fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Claimed<RawTurn>> {
+fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     if ask.abilities.are_none() {
-        return Ok(Claimed::nothing());
+        return Ok(ClaimAttempt::nothing());
     }
     let Chosen {
         candidates,
@@ -170,7 +170,7 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Claimed<RawTurn>> {
             tx.writer().in_flight.hand_out(&turn.instance, lease);
         }
     }
-    Ok(Claimed {
+    Ok(ClaimAttempt {
         leaves_more: leaves_some || found.len() >= ask.max,
         hand_out,
         found,

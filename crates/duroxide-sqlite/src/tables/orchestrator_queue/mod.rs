@@ -55,7 +55,7 @@ pub(crate) enum Due {
 
 /// A claimed message.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub(crate) struct ClaimedMessage {
     pub(crate) id: i64,
     pub(crate) json: Vec<u8>,
     /// This attempt included.
@@ -66,15 +66,15 @@ pub(crate) struct Message {
 
 /// What one claim takes of the messages of an instance.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct MessageBatch {
     /// In the order they were enqueued.
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<ClaimedMessage>,
     pub(crate) bounds: Bounds,
     /// Whether the instance has no other message, due or not.
     pub(crate) is_all: bool,
 }
 
-impl Batch {
+impl MessageBatch {
     pub(crate) fn ids(&self) -> Vec<i64> {
         self.messages.iter().map(|message| message.id).collect()
     }
@@ -188,9 +188,9 @@ fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> 
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
 /// have. The message that begins the next execution and the oldest request to cancel come with them in any case.
-pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> {
+pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<MessageBatch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
-    let mut messages: Vec<Message> = Vec::new();
+    let mut messages: Vec<ClaimedMessage> = Vec::new();
     let mut bytes = 0_usize;
     let mut is_cut = false;
     let mut is_all = true;
@@ -232,7 +232,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
         }
     }
     messages.sort_unstable_by_key(|message| message.id);
-    Ok(Batch {
+    Ok(MessageBatch {
         messages,
         bounds,
         is_all: is_all && !is_cut,
@@ -240,7 +240,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
 }
 
 /// The visible message that begins the next execution; one that continues the instance goes before a start.
-fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at
          FROM orchestrator_queue INDEXED BY idx_orch_begin
@@ -253,7 +253,7 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
 
 /// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not
 /// through the many messages of this one.
-fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at
          FROM orchestrator_queue INDEXED BY idx_orch_cancel
@@ -264,8 +264,8 @@ fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
     )
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
-    Ok(Message {
+fn message(row: &Row<'_>) -> rusqlite::Result<ClaimedMessage> {
+    Ok(ClaimedMessage {
         id: row.get(0)?,
         json: payload(row, 1)?,
         attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
