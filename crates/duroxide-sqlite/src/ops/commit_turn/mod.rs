@@ -1,117 +1,27 @@
 //! Commits one turn. In: everything the turn decided, already encoded. Out: all of it stored and the lease ended, or
 //! nothing changed and the lease as it was. Existing history is never read or rewritten.
 
-use duroxide_core::event::{Event, EventKind};
-use duroxide_core::provider::{
-    ExecutionMetadata, Incarnation, InstanceOutcome, OutcomeStatus, ScheduledActivityIdentifier,
-    WorkItem,
-};
+mod decided;
+mod remember;
 
-use crate::codec;
+pub(crate) use decided::Commit;
+
+use duroxide_core::provider::Incarnation;
+
+use self::remember::{change, remember};
 use crate::damage::Damage;
-use crate::early::RecentInstance;
 use crate::error::{Result, SqliteError};
 use crate::lane;
 use crate::tables::dead_letters::NewLetter;
-use crate::tables::executions::ExecutionChange;
-use crate::tables::history::NewEvent;
-use crate::tables::instances::{Birth, Handler, Named};
+use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::{Bounds, NewMessage};
-use crate::tables::worker_queue::NewWork;
 use crate::tables::{
     dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue,
     worker_queue,
 };
 use crate::token::{self, TurnToken};
-use crate::tx::{InstanceChange, Tx};
+use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
-
-/// Everything one turn writes.
-pub(crate) struct Commit {
-    token: String,
-    execution_id: u64,
-    events: Vec<NewEvent>,
-    to_workers: Vec<NewWork>,
-    to_orchestrators: Vec<NewMessage>,
-    named: Option<Named>,
-    /// The code that the instance needs next, if that changes with this turn.
-    lane: Option<String>,
-    execution: ExecutionChange,
-    /// The last custom status of the turn, if it changed.
-    custom_status: Option<Option<String>>,
-    kv: Vec<kv::KvChange>,
-    cancelled: Vec<ScheduledActivityIdentifier>,
-    /// How the instance ends with this turn, if it does.
-    ended: Option<OutcomeStatus>,
-}
-
-impl Commit {
-    pub(crate) fn new(
-        token: &str,
-        execution_id: u64,
-        history_delta: &[Event],
-        worker_items: &[WorkItem],
-        orchestrator_items: &[WorkItem],
-        metadata: ExecutionMetadata,
-        cancelled: Vec<ScheduledActivityIdentifier>,
-    ) -> Result<Self> {
-        let instance = token::turn(token)?.instance;
-        let to_orchestrators = orchestrator_items
-            .iter()
-            .map(codec::decided_message)
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
-            lane: next_lane(&metadata, &to_orchestrators),
-            ended: ended(history_delta, metadata.status.as_deref()),
-            token: token.to_owned(),
-            execution_id,
-            events: codec::events(instance, history_delta)?,
-            to_workers: worker_items
-                .iter()
-                .map(codec::work)
-                .collect::<Result<_>>()?,
-            to_orchestrators,
-            named: match (metadata.orchestration_name, metadata.orchestration_version) {
-                (Some(name), Some(version)) => Some(Named {
-                    name,
-                    version,
-                    parent: metadata.parent_instance_id,
-                }),
-                _ => None,
-            },
-            execution: ExecutionChange {
-                status: metadata.status,
-                output: metadata.output,
-                pinned: metadata.pinned_duroxide_version,
-            },
-            custom_status: last_custom_status(history_delta),
-            kv: history_delta.iter().filter_map(kv_change).collect(),
-            cancelled,
-        })
-    }
-
-    /// Whether it has the very first event: nothing was stored for the instance before it.
-    fn begins_instance(&self) -> bool {
-        self.execution_id == 1 && self.events.first().is_some_and(|event| event.event_id == 1)
-    }
-
-    fn says_it_runs(&self) -> bool {
-        matches!(self.execution.status.as_deref(), None | Some("Running"))
-    }
-
-    fn sends_to(&self, instance: &str) -> bool {
-        self.to_orchestrators
-            .iter()
-            .any(|message| message.instance == instance)
-    }
-
-    fn ends_execution(&self) -> bool {
-        matches!(
-            self.execution.status.as_deref(),
-            Some("Completed" | "Failed" | "ContinuedAsNew")
-        )
-    }
-}
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     let TurnToken {
@@ -275,94 +185,6 @@ fn queue_after(tx: &WriterTx<'_>, instance: &str) -> QueueAfter {
     }
 }
 
-/// Keeps what the next claim of the instance would have to read.
-fn remember(
-    tx: &WriterTx<'_>,
-    instance: &str,
-    commit: &Commit,
-    lane: Option<&str>,
-    is_idle: bool,
-) -> Result<()> {
-    let recent = tx.writer().recent;
-    if !commit.events.is_empty() {
-        tx.writer().caution.trust(instance);
-    }
-    if commit.ended.is_some() {
-        recent.forget(instance);
-        return Ok(());
-    }
-    let last_written = commit.events.iter().map(|event| event.event_id).max();
-    let changed = recent.change(instance, commit.execution_id, |entry| {
-        entry.is_running &= commit.says_it_runs();
-        entry.is_idle = is_idle;
-        entry.last_event_id = last_written.max(entry.last_event_id);
-        if let Some(pinned) = &commit.execution.pinned {
-            entry.handler.pinned = Some(pinned.clone());
-        }
-        if let Some(lane) = lane {
-            lane.clone_into(&mut entry.handler.lane);
-        }
-    });
-    if changed && commit.named.is_none() {
-        return Ok(());
-    }
-    // Messages that were consumed without running any code prove nothing.
-    if commit.events.is_empty() {
-        recent.forget(instance);
-        return Ok(());
-    }
-    let handler = match &commit.named {
-        Some(named) if commit.begins_instance() => Some(Handler {
-            name: named.name.clone(),
-            version: Some(named.version.clone()),
-            execution_id: commit.execution_id,
-            pinned: commit.execution.pinned.clone(),
-            lane: lane.unwrap_or(lane::ANY_NODE).to_owned(),
-            incarnation: Some(token::turn(&commit.token)?.next_life),
-        }),
-        _ => instances::handler(tx, instance)?,
-    };
-    // Without one there is a history, but no row.
-    if let Some(handler) = handler {
-        let is_current = handler.execution_id == commit.execution_id;
-        let entry = RecentInstance {
-            last_event_id: match commit.begins_instance() {
-                true => last_written,
-                false => history::last_event_id(tx, instance, handler.execution_id)?,
-            },
-            is_idle,
-            is_running: is_current && commit.execution.status.as_deref() == Some("Running"),
-            handler,
-        };
-        recent.insert(instance, entry);
-    }
-    Ok(())
-}
-
-/// What the turn did to the instance, for its watches.
-fn change(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<InstanceChange> {
-    let Some(ended) = &commit.ended else {
-        return Ok(match commit.execution.status.as_deref() {
-            None | Some("Running" | "ContinuedAsNew") => InstanceChange::Progressed,
-            Some(_) => InstanceChange::Unknown,
-        });
-    };
-    // A watch that is registered after this has to read the instance anyway.
-    if !tx.writer().watches.contains(instance) {
-        return Ok(InstanceChange::Unknown);
-    }
-    Ok(match instances::custom_status(tx, instance, None)? {
-        Some((custom_status, custom_status_version)) => InstanceChange::Ended(InstanceOutcome {
-            execution_id: commit.execution_id,
-            status: ended.clone(),
-            custom_status,
-            custom_status_version,
-        }),
-        // A history without a row; a watcher reads it if it needs to.
-        None => InstanceChange::Unknown,
-    })
-}
-
 /// The code that the instance needs after the turn, if that changes with it. A turn that names no handler may still
 /// move the execution to another engine version.
 fn lane_after(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<Option<String>> {
@@ -404,7 +226,7 @@ fn write_instance(
 fn is_recorded(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> bool {
     let says_nothing = commit.execution.pinned.is_none() && commit.execution.output.is_none();
     says_nothing
-        && commit.says_it_runs()
+        && commit.keeps_running()
         && tx.writer().recent.is_running(instance, commit.execution_id)
 }
 
@@ -433,64 +255,4 @@ pub(crate) fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<S
     } else {
         SqliteError::InvalidToken
     })
-}
-
-fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
-    match (status, &events.last()?.kind) {
-        (Some("Completed"), EventKind::OrchestrationCompleted { output }) => {
-            Some(OutcomeStatus::Completed {
-                output: output.clone(),
-            })
-        }
-        (Some("Failed"), EventKind::OrchestrationFailed { details }) => {
-            Some(OutcomeStatus::Failed {
-                details: details.clone(),
-            })
-        }
-        _ => None,
-    }
-}
-
-/// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
-/// names. A turn that names nothing changes nothing.
-fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
-    match metadata.status.as_deref() {
-        Some("Completed" | "Failed") => return Some(lane::ANY_NODE.to_owned()),
-        Some("ContinuedAsNew") => {
-            let next = sent
-                .iter()
-                .filter(|message| message.kind == "ContinueAsNew")
-                .find_map(|message| message.begins.clone());
-            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
-        }
-        _ => {}
-    }
-    let name = metadata.orchestration_name.as_deref()?;
-    let version = metadata.orchestration_version.as_deref()?;
-    let pinned = metadata.pinned_duroxide_version.as_ref();
-    Some(lane::of(name, Some(version), pinned))
-}
-
-fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
-        _ => None,
-    })
-}
-
-fn kv_change(event: &Event) -> Option<kv::KvChange> {
-    match &event.kind {
-        EventKind::KeyValueSet {
-            key,
-            value,
-            last_updated_at_ms,
-        } => Some(kv::KvChange::Set {
-            key: key.clone(),
-            value: value.clone(),
-            at_ms: *last_updated_at_ms,
-        }),
-        EventKind::KeyValueCleared { key } => Some(kv::KvChange::Clear { key: key.clone() }),
-        EventKind::KeyValuesCleared => Some(kv::KvChange::ClearAll),
-        _ => None,
-    }
 }
