@@ -112,7 +112,7 @@ pub enum WorkItem {
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// A timer is due.
@@ -154,7 +154,7 @@ pub enum WorkItem {
         parent_execution_id: u64,
         /// Scheduling event id.
         parent_id: u64,
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// Cancel an instance, or terminate it: see [`TERMINATE_PREFIX`].

@@ -37,7 +37,7 @@ pub enum Unused {
     /// A completion that came together with the start. Schedules and their work are committed together, so it cannot
     /// belong to this execution: it was sent to an earlier instance of the same id, or by hand.
     NeverScheduled,
-    /// A signal that nobody waits for. It is recorded, and the code never sees it.
+    /// A signal that the code does not wait for. It is recorded, and the code never sees it.
     NobodyWaits,
     /// A request to cancel or terminate after the one that counts.
     CancelledAlready,

@@ -1,5 +1,5 @@
-//! Where dispatchers, turns and activities are polled. In: futures. Out: their effects. Code that blocks holds up nobody
-//! else, and a future that hands work to the next one does not leave its thread.
+//! Where dispatchers, turns and activities are polled. In: futures. Out: their effects. Code that blocks holds up no
+//! other code, and a future that hands work to the next one does not leave its thread.
 //!
 //! An async runtime's own threads would do for code that behaves. The author's code may block, and then everything
 //! that happens to share its thread would stand still: other instances, lease renewals, the author's own servers. Here
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They
-    /// are not dropped by what wakes them: whoever calls a waker may hold a lock that their destructors want.
+    /// are not dropped by what wakes them: the caller of a waker may hold a lock that their destructors want.
     fn close(self: &Arc<Self>) {
         // Two may want to: the end of the engine and the end of the async runtime. A future that one of them drops may
         // wake another, which must still find a queue.

@@ -1,7 +1,7 @@
 //! Renewing. In: the book of leases. Out: renewals at the store, and a notice to the work whose lease is lost.
 //!
 //! A renewal that fails is tried again for as long as the store does not say that the lease is gone: while the store is
-//! away nobody else can claim the work either. A renewal that hangs holds up no other.
+//! away no other node can claim the work either. A renewal that hangs holds up no other.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,7 +2,7 @@
 //! lease is given back, or it is lost.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
-//! map and nothing else. `give_back.rs` returns the leases of work that nobody finished: dropped at shutdown, or lost in
+//! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
 //! a panic.
 
 mod give_back;

@@ -90,7 +90,7 @@ pub(super) struct FailurePoint {
     pub(super) base: Vec<Event>,
     /// The history does not decode; `base` is empty.
     pub(super) undecodable: bool,
-    /// Answers to starts that came too late, which somebody waits for.
+    /// Answers to starts that came too late, which parents wait for.
     pub(super) refusals: Vec<WorkItem>,
 }
 
@@ -333,13 +333,13 @@ async fn parent_from_store(
         Ok(Some(parent)) => parent,
         Ok(None) => return Ok(None),
         Err(error) if error.is_retryable() => return Err(error),
-        // The store has no row of it, or none that can be read: nobody is known to wait.
+        // The store has no row of it, or none that can be read: no parent is known.
         Err(_) => return Ok(None),
     };
     let history = match engine.store.read(&parent).await {
         Ok(history) => history,
         Err(error) if error.is_retryable() => return Err(error),
-        // The parent's history cannot be read either: nobody can say where it waits.
+        // The parent's history cannot be read either: where it waits is not known.
         Err(_) => return Ok(None),
     };
     let link = history.iter().rev().find_map(|event| match &event.kind {

@@ -206,7 +206,7 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     })
 }
 
-/// What the parent is told when an execution ends for good.
+/// The message to the parent when an execution ends for good.
 fn notice(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     let parent = of.parent.as_ref()?;
     let parent_instance = parent.instance.clone();

@@ -57,7 +57,7 @@ impl OpenedTurn {
         }
     }
 
-    /// The life of the instance, by which a turn that never ends is told from one of a later life.
+    /// The life of the instance, which tells a turn that never ends from one of a later life.
     pub(super) fn life(&self) -> Option<Incarnation> {
         self.claimed.incarnation
     }

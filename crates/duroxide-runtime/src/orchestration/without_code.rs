@@ -1,5 +1,5 @@
 //! Instances whose code this node does not have. In: a claim. Out: the claim given back for a node that has the code; or
-//! an end, if somebody asked to cancel and no node with the code took that up.
+//! an end, if a request to cancel came and no node with the code took it up.
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
 

@@ -63,7 +63,7 @@ macro_rules! line {
 pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
     if claimed.lease.lost().is_cancelled() {
-        // Cancelled or taken over while it waited; nobody wants its result.
+        // Cancelled or taken over while it waited; its result is not wanted.
         claimed.lease.end();
         return;
     }
@@ -139,7 +139,7 @@ impl Work {
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
-        // Its result is on the way; nobody can cancel it any more.
+        // Its result is on the way; a request to cancel comes too late.
         let registered = self.registered.take();
         let is_excused = registered.as_ref().is_some_and(Registered::is_taken_over);
         drop(registered);
