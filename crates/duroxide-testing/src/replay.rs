@@ -17,6 +17,17 @@ pub enum ReplayError {
     Diverged(Divergence),
 }
 
+impl ReplayError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "D0701",
+            Self::Diverged(_) => "D0702",
+        }
+    }
+}
+
 impl std::fmt::Display for ReplayError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

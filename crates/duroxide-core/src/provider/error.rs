@@ -72,6 +72,23 @@ impl ProviderError {
         !self.retryable && says_lease_lost(&without_quotes(&self.message.to_lowercase()))
     }
 
+    /// A stable code; docs/errors.md says what each means and what to do.
+    ///
+    /// ```
+    /// use duroxide_core::provider::ProviderError;
+    /// assert_eq!(ProviderError::retryable("read", "the disk is full").code(), "D0201");
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        if self.retryable {
+            "D0201"
+        } else if self.is_lease_lost() {
+            "D0203"
+        } else {
+            "D0202"
+        }
+    }
+
     /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

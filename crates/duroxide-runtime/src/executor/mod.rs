@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_task::Runnable;
+use duroxide_core::provider::Incarnation;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -87,7 +88,10 @@ impl Executor {
             tasks,
             abort,
         });
-        let supervisor = Supervisor::new(Arc::clone(&shared)).watch();
+        // What it says about code that does not return goes where the starting thread's log lines go.
+        let supervisor = Supervisor::new(Arc::clone(&shared))
+            .watch()
+            .with_current_subscriber();
         keepers.spawn_on(supervisor, shared.timekeeper.handle());
         keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared), keepers.clone()).watch());
         Self { shared }
@@ -99,8 +103,14 @@ impl Executor {
     }
 
     /// Whether a poll of such a task has been going on for this long.
-    pub(crate) fn is_stuck_at(&self, kind: &str, subject: &str, limit: Duration) -> bool {
-        self.shared.queue().is_stuck_at(kind, subject, limit)
+    pub(crate) fn is_stuck_at(
+        &self,
+        kind: &str,
+        subject: &str,
+        life: Option<Incarnation>,
+        limit: Duration,
+    ) -> bool {
+        self.shared.queue().is_stuck_at(kind, subject, life, limit)
     }
 
     /// Runs something on a thread that may block, in time or not: destructors of authors' values.

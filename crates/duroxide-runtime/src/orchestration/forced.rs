@@ -1,7 +1,7 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
-use duroxide_core::provider::{OrchestrationItem, ProviderError};
+use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
     ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
 };
@@ -13,10 +13,11 @@ use duroxide_core::{
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, Committed, commit, give_back};
-use super::plan::{ExecutionRef, TurnCommit, Whose, plan};
+use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
 use crate::engine::{BlockCause, Engine};
+use crate::leases::Held;
 
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
 /// be there.
@@ -58,6 +59,15 @@ impl CancelRequest {
             });
         }
         found
+    }
+
+    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and asking
+    /// again changes nothing. A request to terminate always counts.
+    pub(super) fn unheard(item: &OrchestrationItem) -> Option<Self> {
+        let asked =
+            |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
+        let is_winding_down = item.history.iter().any(asked);
+        Self::among(&item.messages).filter(|request| request.terminates || !is_winding_down)
     }
 
     /// The end that was asked for, without running code.
@@ -108,16 +118,7 @@ pub(super) async fn end(
         let parent = ParentLink::recorded_in(&item.history);
         let mut writes = TurnCommit::nothing(item.execution_id);
         writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
-        let _consumed = commit(
-            engine,
-            Whose {
-                instance: &item.instance,
-                life: claim.incarnation,
-            },
-            claim.lease,
-            writes,
-        )
-        .await;
+        consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
     }
     let parent = match &item.history_error {
@@ -136,6 +137,40 @@ pub(super) async fn end(
     let mut point = locate_failure(item, standing, parent, engine.clock.now_ms());
     point.of.life = life;
     end_at(engine, claim, point, &how).await;
+}
+
+/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back as it
+/// is, it would be claimed and refused without a pause.
+pub(super) async fn consume(
+    engine: &Engine,
+    life: Option<Incarnation>,
+    lease: Held,
+    item: OrchestrationItem,
+    writes: TurnCommit,
+) -> Consumed {
+    let of = ExecutionRef {
+        instance: item.instance,
+        execution_id: item.execution_id,
+        name: item.orchestration_name,
+        parent: None,
+        life,
+    };
+    match commit(engine, of.whose(), lease, writes).await {
+        Committed::Yes => Consumed::Yes,
+        Committed::No | Committed::Unknown => Consumed::No,
+        Committed::Refused(error, lease) => {
+            let report = format!("the store refuses to consume its messages: {error}");
+            block(engine, lease, &of, BlockCause::MayPass, report).await;
+            Consumed::No
+        }
+    }
+}
+
+/// Whether messages without effect are gone from the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consumed {
+    Yes,
+    No,
 }
 
 /// Ends an execution at a known point.
@@ -299,7 +334,12 @@ async fn parent_from_store(
         // The store has no row of it, or none that can be read: nobody is known to wait.
         Err(_) => return Ok(None),
     };
-    let history = engine.store.read(&parent).await?;
+    let history = match engine.store.read(&parent).await {
+        Ok(history) => history,
+        Err(error) if error.is_retryable() => return Err(error),
+        // The parent's history cannot be read either: nobody can say where it waits.
+        Err(_) => return Ok(None),
+    };
     let link = history.iter().rev().find_map(|event| match &event.kind {
         EventKind::SubOrchestrationScheduled {
             instance: child, ..

@@ -13,24 +13,29 @@ mod reads;
 mod turns;
 mod work;
 
+use std::sync::Arc;
+
+use duroxide_runtime::observability::Layered;
 use duroxide_store::MemoryProvider;
 
 use self::notes::Notes;
 
 /// The reference store with one flaw.
 pub(crate) struct Mutant {
-    inner: MemoryProvider,
+    inner: Arc<MemoryProvider>,
     flaw: Flaw,
     notes: Notes,
 }
 
 impl Mutant {
-    fn new(inner: MemoryProvider, flaw: Flaw) -> Self {
-        Self {
-            inner,
+    fn around(reference: MemoryProvider, flaw: Flaw) -> Layered<Self> {
+        let inner = Arc::new(reference);
+        let mutant = Self {
+            inner: Arc::clone(&inner),
             flaw,
             notes: Notes::default(),
-        }
+        };
+        Layered::around(inner, mutant)
     }
 
     fn has(&self, flaw: Flaw) -> bool {
