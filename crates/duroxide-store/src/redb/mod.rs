@@ -175,13 +175,21 @@ impl RedbStore {
         job: impl FnOnce(oneshot::Sender<std::result::Result<T, StoreError>>) -> Job,
     ) -> std::result::Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(job(reply))?;
-        answer.await.map_err(|_| stopped())?
+        let job = job(reply);
+        let writes = matches!(job, Job::Commit(..));
+        self.inner.send(job)?;
+        // The writer panicked with the job in its hands: before its commit or after it, nobody knows.
+        answer.await.map_err(|_| match writes {
+            true => StoreError::Unknown(STOPPED.to_owned()),
+            false => stopped(),
+        })?
     }
 }
 
+const STOPPED: &str = "the store's writer has stopped";
+
 fn stopped() -> StoreError {
-    StoreError::Retryable("the store's writer has stopped".to_owned())
+    StoreError::Retryable(STOPPED.to_owned())
 }
 
 impl Inner {

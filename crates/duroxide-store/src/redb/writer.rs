@@ -207,7 +207,7 @@ impl Writer {
             return Err(StoreError::Retryable(away).into());
         };
         let compacted = db.compact();
-        self.file.put(db);
+        self.file.put_back(db);
         Ok(compacted?)
     }
 
