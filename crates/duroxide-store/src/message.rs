@@ -64,7 +64,8 @@ pub enum Visible {
     /// From the commit on.
     #[default]
     Now,
-    /// From this time on, in milliseconds since the Unix epoch.
+    /// From this time on, in milliseconds since the Unix epoch, by the clock that the store was given. A store whose time is
+    /// ahead of that clock, because it was set back, adds the difference: see [`StoreClock`](crate::StoreClock).
     At(u64),
     /// This many milliseconds after the commit.
     AfterMs(u64),

@@ -279,3 +279,42 @@ pub async fn a_clock_set_back_hides_nothing(harness: &impl Harness) {
         assert_eq!(texts(&desk.take().await), ["2"]);
     }
 }
+
+/// A lease ends after its length though the clock was set back meanwhile.
+pub async fn a_clock_set_back_lengthens_no_lease(harness: &impl Harness) {
+    for queue in [GROUPS, SINGLES] {
+        let desk = Desk::new(harness, queue);
+        desk.put("a", "1").await;
+        desk.take().await;
+        let hour = std::time::Duration::from_secs(3_600);
+        if !harness.set_back(hour).await {
+            return;
+        }
+        assert!(desk.claim_with(desk.ask()).await.is_empty(), "leased");
+        pass_ms(harness, LEASE_MS).await;
+        assert_eq!(texts(&desk.take().await), ["1"]);
+    }
+}
+
+/// A time that a caller computed with the clock after it was set back is as far away as the caller meant.
+pub async fn a_time_told_after_a_step_back_is_not_early(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    desk.put("a", "before").await;
+    let shown_ms = desk.store.now_ms();
+    let hour = std::time::Duration::from_secs(3_600);
+    if !harness.set_back(hour).await {
+        return;
+    }
+    desk.take().await;
+    let in_a_minute = shown_ms - 3_600_000 + 60_000;
+    let message = NewMessage {
+        visible: Visible::At(in_a_minute),
+        ..NewMessage::new("b", "in a minute")
+    };
+    desk.put_message(message).await;
+    assert!(desk.claim_with(desk.ask()).await.is_empty(), "not due");
+    pass_ms(harness, 61_000).await;
+    let mut found = desk.claim_with(Claim { max: 2, ..desk.ask() }).await;
+    found.retain(|claimed| claimed.group == "b");
+    assert_eq!(found.len(), 1, "it is due");
+}

@@ -207,6 +207,8 @@ macro_rules! store_conformance {
             an_owner_takes_a_bounded_number_of_new_keys,
             a_backlog_tells_what_is_ready_by_kind,
             a_clock_set_back_hides_nothing,
+            a_clock_set_back_lengthens_no_lease,
+            a_time_told_after_a_step_back_is_not_early,
         );
     };
     (@cases $harness:ty: $($case:ident,)*) => {

@@ -8,10 +8,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use ::redb::{Builder, Database, DatabaseError, ReadableTable, TableHandle, WriteTransaction};
+use ::redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableHandle,
+    WriteTransaction,
+};
 
 use super::error::{Result, Trouble};
-use super::tables::{FORMAT, Tables, numbers};
+use super::tables::{CLOCK, FORMAT, Tables, numbers};
 use crate::error::StoreError;
 
 /// How long the first opener waits for a reader of the store before it, and how often it looks.
@@ -245,6 +248,13 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
             Err(StoreError::Permanent(text.to_owned()).into())
         }
     }
+}
+
+/// How late it was at one of the last writes.
+pub(super) fn time_of(db: &Database) -> Result<u64> {
+    let numbers = db.begin_read()?.open_table(numbers())?;
+    let told = numbers.get(CLOCK)?;
+    Ok(told.map_or(0, |told| told.value()))
 }
 
 fn format_of(txn: &WriteTransaction) -> Result<Option<u64>> {

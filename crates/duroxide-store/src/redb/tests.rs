@@ -9,6 +9,7 @@ use ::redb::{Builder, Database, StorageBackend, TableDefinition};
 
 use super::file::File;
 use super::{Durability, RedbOptions, RedbStore};
+use crate::clock::ManualClock;
 use crate::error::StoreError;
 use crate::message::{Claim, NewMessage, Queue};
 use crate::metadata::MetadataStore as _;
@@ -281,4 +282,27 @@ async fn a_file_of_another_format_or_program_is_refused_and_left_alone() {
             "{path:?}: {error:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_clock_set_back_while_the_file_is_closed_lengthens_no_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let open_at = |now_ms| {
+        let clock = ManualClock::at(now_ms);
+        let options = RedbOptions {
+            clock: (&clock).into(),
+            ..RedbOptions::default()
+        };
+        (RedbStore::open_with(&path, options).unwrap(), clock)
+    };
+    let (store, _) = open_at(10_000_000);
+    let message = NewMessage::new("anna", "hello");
+    store.enqueue(&MAIL, message).await.unwrap();
+    assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
+    drop(store);
+    let (store, clock) = open_at(1_000);
+    assert!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().is_empty());
+    clock.advance(std::time::Duration::from_millis(2_000));
+    assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
 }
