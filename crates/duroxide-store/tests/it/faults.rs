@@ -231,6 +231,61 @@ async fn a_row_that_does_not_decode_hurts_only_its_own_instance() {
     assert_eq!(deleted.instances_deleted, 1);
 }
 
+/// An instance with a finished child, whose rows then become undecodable.
+async fn damaged_parent() -> StoreProvider<Faulty> {
+    let provider = Faulty::provider(None);
+    let child_start = WorkItem::StartOrchestration {
+        instance: "child".into(),
+        orchestration: "Hello".into(),
+        input: "{}".into(),
+        version: Some("1.0.0".into()),
+        parent_instance: Some("hit".into()),
+        parent_id: Some(2),
+        parent_execution_id: Some(1),
+        execution_id: 1,
+    };
+    send(&provider, start("hit")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let running = named("Running", "");
+    let started = vec![child_start];
+    let committed =
+        provider.ack_orchestration_item(&token, 1, vec![], vec![], started, running, vec![]);
+    committed.await.unwrap();
+    let (instance, token, _) = fetch(&provider).await.unwrap();
+    assert_eq!(instance, "child");
+    let ended = ExecutionMetadata {
+        parent_instance_id: Some("hit".into()),
+        ..named("Completed", "ok")
+    };
+    commit(&provider, &token, 1, ended).await;
+    create(&provider, "fine", named("Completed", "ok")).await;
+    for (scope, key) in [("instances", "hit"), ("executions/hit", &format!("{:020}", 1))] {
+        let store = provider.store();
+        store.put(scope, key, b"?".to_vec()).await.unwrap();
+    }
+    provider
+}
+
+#[tokio::test]
+async fn an_instance_whose_row_does_not_decode_is_deleted_like_any_other() {
+    let provider = damaged_parent().await;
+    assert_eq!(provider.get_parent_id("hit").await.unwrap(), None);
+    let deleted = provider.delete_instance("hit", true).await.unwrap();
+    assert!(deleted.instances_deleted >= 1);
+    let listed = provider.list_instances().await.unwrap();
+    assert!(!listed.contains(&"hit".to_owned()), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_parent_whose_row_does_not_decode_stops_no_bulk_deletion() {
+    let provider = damaged_parent().await;
+    let all = InstanceFilter::default();
+    provider.delete_instance_bulk(all).await.unwrap();
+    let mut listed = provider.list_instances().await.unwrap();
+    listed.retain(|id| id != "hit");
+    assert!(listed.is_empty(), "{listed:?}");
+}
+
 #[tokio::test]
 async fn a_gauge_of_running_instances_reads_no_outputs() {
     let provider = Faulty::provider(None);
