@@ -185,7 +185,8 @@ pub enum Operation {
         group: String,
         /// Label.
         label: Option<String>,
-        /// Kind; a group without one has the kind of its oldest [`Role::Lead`](crate::Role::Lead).
+        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that of
+        /// its oldest [`Role::Lead`](crate::Role::Lead).
         kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last

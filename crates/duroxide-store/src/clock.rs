@@ -168,7 +168,7 @@ enum Pace {
     Clock,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Time {
     last_ms: u64,
     /// Set while the clock is behind.
@@ -185,11 +185,15 @@ struct Anchor {
 
 impl StoreClock {
     fn new(clock: ClockRef, manual: Option<ManualClock>, pace: Pace) -> Self {
+        let time = Time {
+            last_ms: clock.now_ms(),
+            behind: None,
+        };
         Self {
             clock,
             manual,
             pace,
-            time: Arc::default(),
+            time: Arc::new(Mutex::new(time)),
         }
     }
 

@@ -206,6 +206,8 @@ macro_rules! store_conformance {
             no_claim_takes_the_same_twice,
             an_owner_takes_a_bounded_number_of_new_keys,
             a_backlog_tells_what_is_ready_by_kind,
+            a_successor_goes_before_leads,
+            followers_stay_behind_a_successor,
             a_clock_set_back_hides_nothing,
             a_clock_set_back_lengthens_no_lease,
             a_time_told_after_a_step_back_is_not_early,

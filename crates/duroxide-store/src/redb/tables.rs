@@ -74,7 +74,7 @@ tables! {
         by_key: (Text, Text, Text, u64) => ();
         /// Grouped delivery: queue, label, kind, since when, oldest message, group.
         schedule: (Text, Label, Label, u64, u64, Text) => ();
-        /// Queue, group, role, message.
+        /// Queue, group, list of roles, message.
         roles: (Text, Text, u8, u64) => ();
         /// Grouped delivery: queue, until when, group.
         resting: (Text, u64, Text) => ();

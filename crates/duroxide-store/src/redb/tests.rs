@@ -302,7 +302,13 @@ async fn a_clock_set_back_while_the_file_is_closed_lengthens_no_lease() {
     assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
     drop(store);
     let (store, clock) = open_at(1_000);
-    assert!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().is_empty());
+    assert!(
+        store
+            .claim(Claim::one(MAIL, 2_000))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     clock.advance(std::time::Duration::from_millis(2_000));
     assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
 }

@@ -259,7 +259,10 @@ async fn damaged_parent() -> StoreProvider<Faulty> {
     };
     commit(&provider, &token, 1, ended).await;
     create(&provider, "fine", named("Completed", "ok")).await;
-    for (scope, key) in [("instances", "hit"), ("executions/hit", &format!("{:020}", 1))] {
+    for (scope, key) in [
+        ("instances", "hit"),
+        ("executions/hit", &format!("{:020}", 1)),
+    ] {
         let store = provider.store();
         store.put(scope, key, b"?".to_vec()).await.unwrap();
     }
