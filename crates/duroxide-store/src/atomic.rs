@@ -46,6 +46,9 @@ impl Batch {
 pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`].
     Lease(LeaseToken),
+    /// No message arrived for the leased group or became visible in it since the claim; otherwise
+    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if somebody else has it; it may have lapsed.
+    Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`].
     Absent {
         /// Scope.

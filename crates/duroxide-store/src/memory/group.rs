@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::shelf::Shelf;
-use crate::lease::LeaseToken;
+use crate::lease::{LeaseToken, UNDISTURBED};
 use crate::message::{Claim, Followers, Message, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
@@ -92,6 +92,12 @@ impl Group {
         }
     }
 
+    /// Whether nothing arrived or became visible since the claim.
+    pub(super) fn is_undisturbed(&self, now_ms: u64) -> bool {
+        let due = self.due.range((1, 0)..=(now_ms.max(1), u64::MAX)).next();
+        self.quiet_until == UNDISTURBED && due.is_none()
+    }
+
     pub(super) fn has_lead_to_come(&self) -> bool {
         let mut all = self.successors.iter().chain(&self.leads);
         all.any(|id| !self.is_ripe(*id))
@@ -150,7 +156,7 @@ impl Group {
         let Some(oldest) = oldest else {
             return waits_until(next_due);
         };
-        if self.quiet_until > now_ms {
+        if self.quiet_until > now_ms && self.quiet_until != UNDISTURBED {
             let until = next_due.map_or(self.quiet_until, |due| due.min(self.quiet_until));
             return waits_until(Some(until));
         }

@@ -6,6 +6,7 @@ use super::error::Result;
 use super::messages;
 use super::role::{self, Listed};
 use super::tables::Tables;
+use crate::lease::UNDISTURBED;
 use crate::message::{Claim, Followers, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
@@ -90,22 +91,16 @@ pub(super) fn ripen(
     Ok(())
 }
 
-/// Whether nothing visible is left outside these messages.
-pub(super) fn all_ripe_are_in(
+/// Whether nothing arrived or became visible since the claim.
+pub(super) fn is_undisturbed(
     tables: &Tables<'_>,
     queue: &str,
     name: &str,
-    ids: &[u64],
+    group: &Group,
+    now_ms: u64,
 ) -> Result<bool> {
-    for found in tables
-        .by_group
-        .range((queue, name, 0, 0)..=(queue, name, 0, u64::MAX))?
-    {
-        if !ids.contains(&found?.0.value().3) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let due = first_due(tables, queue, name, 1)?;
+    Ok(group.quiet_until == UNDISTURBED && due.is_none_or(|(at, _)| at > now_ms))
 }
 
 /// The messages a claim takes, ascending.
@@ -261,7 +256,7 @@ fn find_place(
         group.waiting = next_due;
         return Ok(());
     }
-    if group.quiet_until > now_ms {
+    if group.quiet_until > now_ms && group.quiet_until != UNDISTURBED {
         let until = next_due.map_or(group.quiet_until, |due| due.min(group.quiet_until));
         group.waiting = Some(until);
         return Ok(());

@@ -1,7 +1,7 @@
 //! The adapter over a store that fails, or holds what does not decode: only what is hit suffers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,11 +27,17 @@ struct Faulty {
     answered_bytes: AtomicU64,
     queries: AtomicUsize,
     stir: AtomicBool,
+    /// What arrives just before the next commit.
+    arrives: Mutex<Option<WorkItem>>,
 }
 
 impl Faulty {
     fn provider(corrupt: Option<&'static str>) -> StoreProvider<Self> {
-        let inner = MemoryStore::with_clock(ManualClock::at(1_000));
+        Self::provider_at(corrupt, &ManualClock::at(1_000))
+    }
+
+    fn provider_at(corrupt: Option<&'static str>, clock: &ManualClock) -> StoreProvider<Self> {
+        let inner = MemoryStore::with_clock(clock);
         let store = Self {
             inner,
             corrupt,
@@ -39,6 +45,7 @@ impl Faulty {
             answered_bytes: AtomicU64::new(0),
             queries: AtomicUsize::new(0),
             stir: AtomicBool::new(false),
+            arrives: Mutex::default(),
         };
         StoreProvider::over("faulty", Arc::new(store))
     }
@@ -74,6 +81,11 @@ impl AtomicOps for Faulty {
                 let touched = format!("{row} ").into_bytes();
                 self.inner.put("instances", &entry.key, touched).await?;
             }
+        }
+        let arrives = self.arrives.lock().unwrap().take();
+        if let Some(item) = arrives {
+            let beside = StoreProvider::over("beside", self.inner.clone());
+            send(&beside, item).await;
         }
         self.inner.commit(batch).await
     }
@@ -376,6 +388,20 @@ async fn a_failed_claim_of_turns_holds_no_lease() {
         1,
         "the broken message is gone, the start is here"
     );
+}
+
+#[tokio::test]
+async fn a_start_that_arrives_while_its_messages_are_put_to_rest_gets_them() {
+    let clock = ManualClock::at(1_000);
+    let provider = Faulty::provider_at(None, &clock);
+    send(&provider, signal("late")).await;
+    clock.advance(duroxide_store::adapter::DEFAULT_ORPHAN_GRACE);
+    *provider.store().arrives.lock().unwrap() = Some(start("late"));
+    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    let (item, ..) = fetched.await.unwrap().expect("the start is there");
+    assert_eq!(item.messages, [signal("late"), start("late")]);
+    let letters = provider.list_dead_letters(10).await.unwrap();
+    assert!(letters.is_empty(), "{letters:?}");
 }
 
 #[tokio::test]
