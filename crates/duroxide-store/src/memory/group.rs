@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::shelf::Shelf;
+use super::indexed_messages::IndexedMessages;
 use crate::lease::{LeaseToken, UNDISTURBED};
 use crate::message::{Claim, Followers, Message, Role};
 
@@ -108,21 +108,21 @@ impl Group {
     }
 
     /// The group's own kind, else that of its oldest successor, else that of its oldest lead.
-    pub(super) fn kind(&self, shelf: &Shelf) -> Option<String> {
+    pub(super) fn kind(&self, messages: &IndexedMessages) -> Option<String> {
         let lead = self.successors.first().or(self.leads.first());
-        let lead = lead.and_then(|id| shelf.get(*id));
+        let lead = lead.and_then(|id| messages.get(*id));
         self.kind.clone().or_else(|| lead?.kind.clone())
     }
 
     /// The messages a claim takes, ascending: a prefix of what is ripe, the oldest successor or lead, the oldest alarm.
-    pub(super) fn choose(&self, claim: &Claim, shelf: &Shelf) -> Vec<u64> {
+    pub(super) fn choose(&self, claim: &Claim, messages: &IndexedMessages) -> Vec<u64> {
         let successor = self.first_ripe(&self.successors);
-        let role = successor.and_then(|id| shelf.get(id)).map(|m| m.role);
+        let role = successor.and_then(|id| messages.get(id)).map(|m| m.role);
         let alone = role == Some(Role::Successor(Followers::Stay));
         let mut chosen = Vec::new();
         let mut bytes = 0_usize;
         for id in self.ripe().take(claim.messages_max.max(1)) {
-            let message = shelf.get(id);
+            let message = messages.get(id);
             if alone && message.is_some_and(|m| m.role == Role::Follower) {
                 continue;
             }
@@ -141,7 +141,7 @@ impl Group {
         chosen
     }
 
-    pub(super) fn find_place(&mut self, shelf: &Shelf, now_ms: u64) -> Place {
+    pub(super) fn find_place(&mut self, messages: &IndexedMessages, now_ms: u64) -> Place {
         self.ripen(now_ms);
         let leased_until = self.lease.as_ref().map_or(0, |held| held.until_ms);
         let next_due = self.due.range((1, 0)..).next().map(|(at, _)| *at);
@@ -152,7 +152,7 @@ impl Group {
         if leased_until > now_ms && !self.due.is_empty() {
             return waits_until(Some(leased_until));
         }
-        let oldest = self.ripe().next().and_then(|id| shelf.get(id));
+        let oldest = self.ripe().next().and_then(|id| messages.get(id));
         let Some(oldest) = oldest else {
             return waits_until(next_due);
         };
@@ -164,10 +164,10 @@ impl Group {
         let unripe_alarm = self.alarms.iter().any(|id| !self.is_ripe(*id));
         Place {
             ready: Some((oldest.since_ms().max(leased_until), oldest.id)),
-            kind: self.kind(shelf),
+            kind: self.kind(messages),
             waiting: next_due.filter(|due| *due > now_ms && alarm.is_none() && unripe_alarm),
             alarm: alarm
-                .and_then(|id| shelf.get(id))
+                .and_then(|id| messages.get(id))
                 .map(|alarm| (alarm.enqueued_at, alarm.id)),
         }
     }
