@@ -12,11 +12,12 @@ use tokio::time::Instant;
 
 use crate::claims::ClaimAttempt;
 use crate::codec;
-use crate::error::Result;
+use crate::damage::DamagedRows;
+use crate::error::{Result, SqliteError};
 use crate::ops::{abandon_work, dead_letter};
 use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
-use crate::tables::worker_queue::Free;
+use crate::tables::worker_queue::{Free, Reading};
 use crate::tables::{sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -115,9 +116,9 @@ async fn dead_letter_broken(store: &Store, token: String, reason: String) {
     }
 }
 
-fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
+fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     worker_queue::free_expired(tx)?;
-    let (free, sessions_free_at) = choose(tx, ask)?;
+    let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
     for item in free {
@@ -148,14 +149,58 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     })
 }
 
+/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it finds
+/// out which items those are, and the next ones avoid them.
+fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
+    let damaged = tx.writer().damaged;
+    if damaged.has_work() {
+        return choose_by_index(tx, ask, damaged);
+    }
+    let chosen = choose(tx, ask, Reading::Whole, damaged);
+    if let Err(SqliteError::Damaged { .. }) = &chosen {
+        // Only to note what is damaged.
+        let _ = choose_by_index(tx, ask, damaged);
+    }
+    chosen
+}
+
+/// Chooses by what stands in the index, then reads item by item.
+fn choose_by_index(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    damaged: &DamagedRows,
+) -> Result<(Vec<Free>, Option<i64>)> {
+    let (mut free, sessions_free_at) = choose(tx, ask, Reading::IndexOnly, damaged)?;
+    let mut broken = None;
+    for item in &mut free {
+        let id = item.id;
+        match worker_queue::read_free(tx, item) {
+            Err(SqliteError::Damaged { detail }) => {
+                damaged.add_work(id, &detail);
+                broken = Some(SqliteError::Damaged { detail });
+            }
+            read => read?,
+        }
+    }
+    match broken {
+        Some(error) => Err(error),
+        None => Ok((free, sessions_free_at)),
+    }
+}
+
 /// The oldest free items the caller may take, and when the first session that another worker holds becomes free.
-fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
+fn choose(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    reading: Reading,
+    damaged: &DamagedRows,
+) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
     let mut sessions_free_at: Option<i64> = None;
     let mut new_sessions = HashSet::new();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        collect(tx, ask, tag, None, &mut free)?;
+        free.extend(free_items(tx, ask, reading, damaged, tag, None)?);
         let Some(config) = &ask.session else {
             continue;
         };
@@ -170,7 +215,7 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
                 None if ask.new_sessions_max == 0 => continue,
                 None => drop(new_sessions.insert(session.clone())),
             }
-            collect(tx, ask, tag, Some(&session), &mut free)?;
+            free.extend(free_items(tx, ask, reading, damaged, tag, Some(&session))?);
         }
     }
     free.sort_unstable_by_key(|item| item.id);
@@ -179,22 +224,23 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     Ok((free, sessions_free_at))
 }
 
-/// Adds the free items of one tag and session that the caller has code for. What cannot be read goes to any
-/// caller, which dead-letters it.
-fn collect(
+/// The free items of one tag and session that the caller has code for. What does not decode goes to any caller, which
+/// dead-letters it.
+fn free_items(
     tx: &Tx<'_>,
     ask: &Ask,
+    reading: Reading,
+    damaged: &DamagedRows,
     tag: Option<&str>,
     session: Option<&str>,
-    free: &mut Vec<Free>,
-) -> Result<()> {
+) -> Result<Vec<Free>> {
     let has_code = |name: &str| {
         ask.activities
             .as_ref()
             .is_none_or(|names| names.contains(name))
     };
-    free.extend(worker_queue::free(tx, tag, session, ask.max, has_code)?);
-    Ok(())
+    let is_damaged = |id| damaged.contains_work(id);
+    worker_queue::free(tx, reading, tag, session, ask.max, has_code, is_damaged)
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.

@@ -23,7 +23,8 @@ use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::lane::Abilities;
-use crate::ops::{abandon_turn, dead_letter, orphans};
+use crate::ops::steps::STEP_ROWS;
+use crate::ops::{abandon_turn, dead_letter, delete, orphans};
 use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::tables::instances::Handler;
@@ -142,6 +143,7 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     let Chosen {
         candidates,
         strays,
+        being_deleted,
         misplaced,
         outlook,
         hand_out,
@@ -151,6 +153,8 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     for stray in strays {
         leaves_some |= orphans::settle(tx, &stray, ask.grace)?;
     }
+    leaves_some |= !being_deleted.is_empty();
+    finish_deletions(tx, &being_deleted)?;
     for (id, lane) in misplaced {
         orchestrator_queue::move_to(tx, id, &lane)?;
     }
@@ -176,6 +180,19 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
         found,
         due,
     })
+}
+
+/// Goes on with deletions that stand in the way of new instances: whoever began them may have died.
+fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
+    let mut left = STEP_ROWS;
+    for instance in instances {
+        if left == 0 {
+            break;
+        }
+        let swept = delete::sweep(tx, instance, left);
+        left -= noting_damage(tx, instance, Damage::Messages, swept)?;
+    }
+    Ok(())
 }
 
 /// When something becomes claimable for this caller without another write.
