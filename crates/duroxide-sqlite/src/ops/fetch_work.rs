@@ -23,6 +23,9 @@ use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
+/// How many items a claim that met a damaged page looks at, to find out which ones are on it.
+const NOTED_AT_ONCE: usize = 100;
+
 /// What the caller asks for.
 pub(crate) struct Ask {
     max: usize,
@@ -123,7 +126,8 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     let mut found = Vec::with_capacity(free.len());
     for item in free {
         let token = token::for_work(item.id, item.session.is_some());
-        worker_queue::claim(tx, item.id, &token, until)?;
+        let leased = worker_queue::claim(tx, item.id, &token, until);
+        noting_damage(tx.writer().damaged, item.id, leased)?;
         if let (Some(session), Some(config)) = (&item.session, &ask.session) {
             sessions::grant(tx, session, &config.owner_id, tx.later(config.lock_timeout))?;
         }
@@ -154,31 +158,39 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
 fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let damaged = tx.writer().damaged;
     if damaged.has_work() {
-        return choose_by_index(tx, ask, damaged);
+        return choose_by_index(tx, ask, ask.max, damaged);
     }
-    let chosen = choose(tx, ask, Reading::Whole, damaged);
+    let chosen = choose(tx, ask, ask.max, Reading::Whole, damaged);
     if let Err(SqliteError::Damaged { .. }) = &chosen {
         // Only to note what is damaged.
-        let _ = choose_by_index(tx, ask, damaged);
+        let _ = choose_by_index(tx, ask, ask.max.max(NOTED_AT_ONCE), damaged);
     }
     chosen
+}
+
+/// Remembers an item that cannot be read, or not written because a page next to it cannot be read.
+fn noting_damage(damaged: &DamagedRows, id: i64, done: Result<()>) -> Result<()> {
+    if let Err(SqliteError::Damaged { detail }) = &done {
+        damaged.add_work(id, detail);
+    }
+    done
 }
 
 /// Chooses by what stands in the index, then reads item by item.
 fn choose_by_index(
     tx: &Tx<'_>,
     ask: &Ask,
+    max: usize,
     damaged: &DamagedRows,
 ) -> Result<(Vec<Free>, Option<i64>)> {
-    let (mut free, sessions_free_at) = choose(tx, ask, Reading::IndexOnly, damaged)?;
+    let (mut free, sessions_free_at) = choose(tx, ask, max, Reading::IndexOnly, damaged)?;
     let mut broken = None;
     for item in &mut free {
         let id = item.id;
-        match worker_queue::read_free(tx, item) {
-            Err(SqliteError::Damaged { detail }) => {
-                damaged.add_work(id, &detail);
-                broken = Some(SqliteError::Damaged { detail });
-            }
+        let read = worker_queue::read_free(tx, item);
+        match noting_damage(damaged, id, read) {
+            // Goes on, to note the others.
+            Err(error @ SqliteError::Damaged { .. }) => broken = Some(error),
             read => read?,
         }
     }
@@ -192,6 +204,7 @@ fn choose_by_index(
 fn choose(
     tx: &Tx<'_>,
     ask: &Ask,
+    max: usize,
     reading: Reading,
     damaged: &DamagedRows,
 ) -> Result<(Vec<Free>, Option<i64>)> {
@@ -200,7 +213,7 @@ fn choose(
     let mut new_sessions = HashSet::new();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        free.extend(free_items(tx, ask, reading, damaged, tag, None)?);
+        free.extend(free_items(tx, ask, max, reading, damaged, tag, None)?);
         let Some(config) = &ask.session else {
             continue;
         };
@@ -215,12 +228,20 @@ fn choose(
                 None if ask.new_sessions_max == 0 => continue,
                 None => drop(new_sessions.insert(session.clone())),
             }
-            free.extend(free_items(tx, ask, reading, damaged, tag, Some(&session))?);
+            free.extend(free_items(
+                tx,
+                ask,
+                max,
+                reading,
+                damaged,
+                tag,
+                Some(&session),
+            )?);
         }
     }
     free.sort_unstable_by_key(|item| item.id);
     keep_to_sessions(&mut free, &new_sessions, ask.new_sessions_max);
-    free.truncate(ask.max);
+    free.truncate(max);
     Ok((free, sessions_free_at))
 }
 
@@ -229,6 +250,7 @@ fn choose(
 fn free_items(
     tx: &Tx<'_>,
     ask: &Ask,
+    max: usize,
     reading: Reading,
     damaged: &DamagedRows,
     tag: Option<&str>,
@@ -240,7 +262,7 @@ fn free_items(
             .is_none_or(|names| names.contains(name))
     };
     let is_damaged = |id| damaged.contains_work(id);
-    worker_queue::free(tx, reading, tag, session, ask.max, has_code, is_damaged)
+    worker_queue::free(tx, reading, tag, session, max, has_code, is_damaged)
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.

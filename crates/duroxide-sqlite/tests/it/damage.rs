@@ -96,7 +96,7 @@ macro_rules! at_last {
         loop {
             match $call.await {
                 Ok(answer) => break answer,
-                Err(error) => assert!(error.is_retryable() && tries < 20, "{error}"),
+                Err(error) => assert!(error.is_retryable() && tries < 100, "{error}"),
             }
             tries += 1;
         }
@@ -104,14 +104,16 @@ macro_rules! at_last {
 }
 
 #[tokio::test]
-async fn a_damaged_page_of_activities_costs_those_on_it_and_no_other() {
+async fn a_damaged_page_of_activities_costs_those_near_it_and_no_other() {
+    const ITEMS: u64 = 120;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
-    for (id, mark) in [(1, ""), (2, MARK), (3, ""), (4, "")] {
+    for id in 1..=ITEMS {
         let mut item = activity("a", id);
         if let duroxide_core::WorkItem::ActivityExecute { input, .. } = &mut item {
-            *input = page_full(mark);
+            let mark = if id == ITEMS / 2 { MARK } else { "" };
+            *input = format!("{mark}{}", "x".repeat(500));
         }
         store.enqueue_for_worker(item).await.unwrap();
     }
@@ -120,16 +122,18 @@ async fn a_damaged_page_of_activities_costs_those_on_it_and_no_other() {
 
     let store = file_store(&path).await;
     let mut found = Vec::new();
-    while let Some((item, token, _)) =
+    while let Some((item, ..)) =
         at_last!(store.fetch_work_item(LEASE, NO_WAIT, None, &Default::default()))
     {
         let duroxide_core::WorkItem::ActivityExecute { id, .. } = item else {
             panic!("{item:?}");
         };
         found.push(id);
-        store.ack_work_item(&token, None).await.unwrap();
     }
-    assert_eq!(found, [1, 3, 4]);
+    // A page holds some six of them. To write next to a damaged page SQLite has to read it now and then.
+    let lost: Vec<u64> = (1..=ITEMS).filter(|id| !found.contains(id)).collect();
+    assert!(lost.contains(&(ITEMS / 2)), "it cannot be read");
+    assert!(lost.len() <= 20, "{lost:?}");
     send(&store, start("b")).await;
     assert!(fetch(&store).await.is_some(), "the store goes on");
 }
