@@ -60,15 +60,9 @@ impl SqliteProvider {
         let provider = Self {
             store: Arc::new(store),
         };
-        provider.finish_deletions().await;
+        // A process that died may have left part of a deletion to do.
+        provider.sweep_or_log("open").await;
         Ok(provider)
-    }
-
-    /// A process that died may have left part of a deletion to do.
-    async fn finish_deletions(&self) {
-        if let Err(error) = self.sweep("open").await {
-            tracing::debug!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
-        }
     }
 
     /// A store of its own in memory; it is gone with the provider.

@@ -46,6 +46,9 @@ impl Batch {
 pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`].
     Lease(LeaseToken),
+    /// No message arrived for the leased group or became visible in it since the claim; otherwise
+    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if somebody else has it; it may have lapsed.
+    Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`].
     Absent {
         /// Scope.
@@ -185,7 +188,8 @@ pub enum Operation {
         group: String,
         /// Label.
         label: Option<String>,
-        /// Kind; a group without one has the kind of its oldest [`Role::Lead`](crate::Role::Lead).
+        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that of
+        /// its oldest [`Role::Lead`](crate::Role::Lead).
         kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last

@@ -71,6 +71,7 @@ impl AtomicOps for MemoryStore {
 
     async fn commit(&self, mut batch: Batch) -> Result<Vec<u64>, StoreError> {
         let topics = std::mem::take(&mut batch.topics);
+        self.clock.adjust(&mut batch);
         let receipt = self.state().commit(batch, self.now_ms())?;
         for queue in &receipt.wake {
             self.wakeups.wake(queue);

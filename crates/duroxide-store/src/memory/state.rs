@@ -62,6 +62,15 @@ impl State {
         let entry = |scope, key| self.scopes.get(scope, key);
         let (holds, scope, key) = match guard {
             Guard::Lease(token) => return self.check_lease(token, now_ms),
+            Guard::Undisturbed(token) => {
+                return match self.queues.is_undisturbed(token, now_ms) {
+                    Some(true) => Ok(()),
+                    Some(false) => {
+                        Err(StoreError::Conflict(format!("group of {token} is stirred")))
+                    }
+                    None => Err(StoreError::LeaseLost(token.to_string())),
+                };
+            }
             Guard::Absent { scope, key } => (entry(scope, key).is_none(), scope, key.as_str()),
             Guard::Present { scope, key } => (entry(scope, key).is_some(), scope, key.as_str()),
             Guard::Equals { scope, key, value } => {

@@ -22,7 +22,8 @@ use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::lane::Abilities;
-use crate::ops::orphans;
+use crate::ops::steps::STEP_ROWS;
+use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::ClaimedMessage;
 use crate::tables::{history, instance_locks, kv, orchestrator_queue};
@@ -102,6 +103,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     let Chosen {
         candidates,
         strays,
+        being_deleted,
         misplaced,
         outlook,
         hand_out,
@@ -111,6 +113,8 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     for stray in strays {
         leaves_some |= orphans::settle(tx, &stray, ask.grace)?;
     }
+    leaves_some |= !being_deleted.is_empty();
+    finish_deletions(tx, &being_deleted)?;
     for (id, lane) in misplaced {
         orchestrator_queue::move_to(tx, id, &lane)?;
     }
@@ -137,6 +141,19 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         found,
         due,
     })
+}
+
+/// Goes on with deletions that stand in the way of new instances: whoever began them may have died.
+fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
+    let mut left = STEP_ROWS;
+    for instance in instances {
+        if left == 0 {
+            break;
+        }
+        let swept = delete::sweep(tx, instance, left);
+        left -= noting_damage(tx, instance, Damage::Messages, swept)?;
+    }
+    Ok(())
 }
 
 /// When something becomes claimable for this caller without another write.

@@ -183,6 +183,7 @@ fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
     }
     Ok(Away {
         lease: claimed.token.clone(),
+        guard: None,
         operations,
     })
 }
