@@ -40,10 +40,10 @@ pub fn block_on<T>(test: impl Future<Output = T>) -> T {
 #[derive(Default)]
 #[must_use]
 pub struct HarnessBuilder {
-    activities: ActivityRegistry,
-    orchestrations: OrchestrationRegistry,
+    pub(crate) activities: ActivityRegistry,
+    pub(crate) orchestrations: OrchestrationRegistry,
     options: RuntimeOptions,
-    script: Script,
+    pub(crate) script: Script,
     begins_at_ms: Option<u64>,
 }
 
@@ -139,7 +139,7 @@ pub struct Harness {
     options: RuntimeOptions,
     script: Arc<Script>,
     runtime: Option<Arc<Runtime>>,
-    runs: u32,
+    pub(crate) runs: u32,
     crashes: u32,
 }
 

@@ -210,7 +210,11 @@ impl OrchestrationContext {
             scheduled_ms: 0,
         };
         let kind = CommandKind::Child {
-            target: Target { name, version },
+            target: Target {
+                name,
+                version,
+                record_governs: false,
+            },
             instance,
             input,
         };
@@ -238,7 +242,11 @@ impl OrchestrationContext {
             panic!("detached orchestration: {refusal}");
         }
         let kind = CommandKind::Detached {
-            target: Target { name, version },
+            target: Target {
+                name,
+                version,
+                record_governs: false,
+            },
             instance,
             input,
         };
@@ -247,7 +255,7 @@ impl OrchestrationContext {
     }
 
     /// Checks an id as a client does. Executions that began on an engine that did not check go on without.
-    fn check_id(&self, id: &str) -> Result<(), String> {
+    pub(super) fn check_id(&self, id: &str) -> Result<(), String> {
         if self.shared.cell().takes_any_id {
             return Ok(());
         }

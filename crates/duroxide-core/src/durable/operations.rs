@@ -44,6 +44,15 @@ impl OperationKind {
     }
 }
 
+/// What becomes of a child when its parent ends or drops it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum OnClose {
+    #[default]
+    Cancel,
+    Terminate,
+    Leave,
+}
+
 /// One durable operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
@@ -53,6 +62,8 @@ pub(crate) struct Operation {
     pub(crate) cancel_recorded: bool,
     /// Failures that would end the orchestration are handed to the code instead.
     pub(crate) surfaces_failures: bool,
+    /// For a child.
+    pub(crate) on_close: OnClose,
     waker: Option<Waker>,
 }
 
@@ -98,6 +109,7 @@ impl Operations {
             call: Call::Issued,
             cancel_recorded: false,
             surfaces_failures: false,
+            on_close: OnClose::default(),
             waker: None,
         });
         self.waiting += 1;
@@ -111,6 +123,7 @@ impl Operations {
             call: Call::Open { id: 0 },
             cancel_recorded: false,
             surfaces_failures: false,
+            on_close: OnClose::default(),
             waker: None,
         });
         let slot = self.slots.len() - 1;
@@ -139,7 +152,9 @@ impl Operations {
         let operation = &mut self.slots[slot];
         operation.call = std::mem::replace(&mut operation.call, Call::Issued).recorded(event_id);
         if matches!(operation.call, Call::Dropped { .. }) {
-            self.dropped.push(slot);
+            if operation.on_close != OnClose::Leave {
+                self.dropped.push(slot);
+            }
             return;
         }
         match &operation.kind {
@@ -177,6 +192,11 @@ impl Operations {
     /// The operation scheduled by an event.
     pub(crate) fn by_event(&self, event_id: u64) -> Option<&Operation> {
         self.by_event.get(&event_id).map(|slot| &self.slots[*slot])
+    }
+
+    /// The slot of the operation scheduled by an event.
+    pub(crate) fn slot_of(&self, event_id: u64) -> Option<usize> {
+        self.by_event.get(&event_id).copied()
     }
 
     /// The operation in a slot.
@@ -284,7 +304,8 @@ impl Operations {
         if held {
             self.waiting -= 1;
         }
-        if matches!(operation.call, Call::Dropped { .. }) {
+        // An abandoned child goes on; that its future is gone is nobody's business.
+        if matches!(operation.call, Call::Dropped { .. }) && operation.on_close != OnClose::Leave {
             self.dropped.push(slot);
         }
         match operation.kind.clone() {

@@ -45,7 +45,7 @@ impl Execution {
             }
             EventKind::ActivityFailed { details } => {
                 self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
+                let with = Resolution::Outcome(Err(Box::new(details.clone())));
                 self.answer(event, &OperationKind::Activity, with, origin)?;
             }
             EventKind::TimerFired { .. } => {
@@ -58,7 +58,7 @@ impl Execution {
             }
             EventKind::SubOrchestrationFailed { details } => {
                 self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
+                let with = Resolution::Outcome(Err(Box::new(details.clone())));
                 self.answer(event, &child(), with, origin)?;
                 self.note_child(event, Some(details), origin);
             }

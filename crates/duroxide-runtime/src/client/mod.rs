@@ -3,8 +3,10 @@
 mod admin;
 mod error;
 mod events;
+mod handle;
 mod kv;
 mod start;
+mod start_typed;
 mod wait;
 
 use std::fmt;
@@ -15,6 +17,8 @@ use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
 pub use error::ClientError;
+pub use handle::{Handle, ResultError};
+pub use start_typed::Start;
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 
