@@ -21,6 +21,7 @@ pub use client::{Client, ClientError};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;
+pub use executor::Poller;
 pub use observability::{LogFormat, ObservabilityConfig};
 pub use options::{
     InvalidOptions, OnDivergence, OnUnregistered, RuntimeOptions, UnregisteredBackoffConfig,

@@ -96,7 +96,7 @@ impl Engine {
     /// Runs what must go on whatever the program does with its async threads.
     pub(crate) fn spawn_keeper(&self, keeper: impl Future<Output = ()> + Send + 'static) {
         let keeper = keeper.with_current_subscriber();
-        self.keepers.spawn_on(keeper, self.executor.timekeeper());
+        self.executor.spawn_keeper(&self.keepers, keeper);
     }
 
     /// The store, as keepers call it.
@@ -127,6 +127,7 @@ impl Engine {
     /// Sleeps unless the runtime stops first; false if it does.
     pub(crate) async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
+            biased;
             () = self.stop.cancelled() => false,
             () = tokio::time::sleep(duration) => true,
         }

@@ -19,7 +19,7 @@ use crate::engine::{
     BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
     RunningActivities, StickyCache, StickyLimits,
 };
-use crate::executor::{Executor, Task};
+use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
@@ -30,6 +30,14 @@ use crate::status::OrchestrationDescriptor;
 use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
+
+/// What a runtime takes from the world around it: who polls its futures, and what time it is. Nothing given, the engine's own
+/// threads and the operating system's clock.
+#[derive(Default)]
+pub(crate) struct Host {
+    pub(crate) poller: Option<Arc<dyn Poller>>,
+    pub(crate) clock: Option<ClockRef>,
+}
 
 /// Grace period of [`Runtime::shutdown`] if none is given.
 const DEFAULT_GRACE: Duration = Duration::from_secs(1);
@@ -124,7 +132,7 @@ impl Runtime {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Arc<Self> {
-        Self::try_start(store, &activities, orchestrations, options, None)
+        Self::try_start(store, &activities, orchestrations, options, Host::default())
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -133,12 +141,12 @@ impl Runtime {
         activities: &ActivityRegistry,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
-        clock: Option<ClockRef>,
+        host: Host,
     ) -> Result<Arc<Self>, InvalidOptions> {
         options.validate()?;
         let observability = observe(&options.observability);
         let metrics = Arc::clone(observability.metrics_provider());
-        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let clock = host.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
@@ -164,7 +172,7 @@ impl Runtime {
             clock,
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
-            executor: Executor::start(tasks.clone(), &keepers, abort.clone()),
+            executor: Executor::start(tasks.clone(), &keepers, abort.clone(), host.poller),
             abort,
             tasks,
             keepers,
@@ -319,7 +327,7 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let leases = Arc::clone(&engine.leases);
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
-    engine.tasks.spawn(gauges);
+    engine.executor.spawn_on_host(&engine.tasks, gauges);
     let sweeper = sweep_memory(Arc::clone(engine));
     engine
         .executor

@@ -184,6 +184,7 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
     loop {
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
+            biased;
             () = engine.abort.cancelled() => return,
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {

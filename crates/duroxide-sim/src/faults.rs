@@ -1,0 +1,87 @@
+//! The way from a node to the store. In: calls of the provider contract. Out: the same calls, late, lost before or after
+//! they took effect, or refused because the store is out of reach. Each leaves a line in the timeline.
+
+use std::sync::Arc;
+
+use duroxide_core::provider::ProviderError;
+use duroxide_runtime::observability::Layer;
+
+use crate::sim::{Fault, Sim};
+
+/// The way of one node, or of the clients.
+#[derive(Debug, Clone)]
+pub struct Way {
+    pub sim: Arc<Sim>,
+    /// Which node; clients have numbers behind those of the nodes.
+    pub node: usize,
+}
+
+impl Layer for Way {
+    async fn around<T: Send>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>> + Send,
+    ) -> Result<T, ProviderError> {
+        let fault = self.sim.fault(self.node, operation);
+        if fault != Fault::None {
+            self.sim.note(format_args!("{operation}: {fault:?}"));
+        }
+        let answer = self.through(operation, call, fault).await;
+        if answer.is_ok() && matches!(operation, "claim_turns" | "claim_work") {
+            self.sim.leases.told(&self.sim.who());
+        }
+        match &answer {
+            Ok(_) => self.sim.note(format_args!("{operation} ok")),
+            Err(error) => self.sim.note(format_args!("{operation} failed: {}", plain(error))),
+        }
+        answer
+    }
+}
+
+/// What kind of error it is; its text names tokens, which are random.
+fn plain(error: &ProviderError) -> &'static str {
+    match (error.is_lease_lost(), error.is_retryable()) {
+        (true, _) => "lease lost",
+        (false, true) => "later",
+        (false, false) => "refused",
+    }
+}
+
+impl Way {
+    async fn through<T: Send>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>> + Send,
+        fault: Fault,
+    ) -> Result<T, ProviderError> {
+        let lost = |why: &str| Err(ProviderError::retryable(operation, why));
+        match fault {
+            Fault::None => call.await,
+            Fault::Slow(before, after) => {
+                tokio::time::sleep(before).await;
+                let answer = call.await;
+                tokio::time::sleep(after).await;
+                answer
+            }
+            Fault::FailsBefore(after) => {
+                tokio::time::sleep(after).await;
+                lost("the request was lost")
+            }
+            Fault::FailsAfter(after) => {
+                let _unheard = call.await;
+                tokio::time::sleep(after).await;
+                lost("the answer was lost")
+            }
+            Fault::Never => {
+                let _unheard = call.await;
+                // The connection is noticed to be dead when the network works again.
+                self.sim.healed.cancelled().await;
+                lost("the connection is dead")
+            }
+            Fault::Away(after) => {
+                tokio::time::sleep(after).await;
+                lost("the store is out of reach")
+            }
+        }
+    }
+}
