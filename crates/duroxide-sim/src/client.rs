@@ -151,13 +151,15 @@ impl RootClient {
             tokio::time::sleep(life.letter_pause).await;
             for again in 0.. {
                 let letter = format!("{number}-{seq}.{again}");
+                // It may be taken before its sender hears that it was stored.
+                self.log(|log| log.letters.push((letter.clone(), false)));
                 let sent = self
                     .client
-                    .enqueue_event(&self.plan.id, QUEUE, letter.clone())
+                    .enqueue_event(&self.plan.id, QUEUE, letter)
                     .await;
                 let is_sent = self.is_acknowledged("enqueue", sent);
-                self.log(|log| log.letters.push((letter, is_sent)));
                 if is_sent {
+                    self.log(|log| log.letters.last_mut().expect("just pushed").1 = true);
                     break;
                 }
                 tokio::time::sleep(AGAIN).await;

@@ -13,8 +13,9 @@ pub struct Effect {
     /// The key under which the world would recognise a repetition.
     pub key: String,
     pub session: Option<String>,
-    /// The node life it ran on.
-    pub node: String,
+    /// The node it ran on, and which of its lives.
+    pub node: usize,
+    pub life: String,
     pub began_ms: u64,
     pub ended_ms: Option<u64>,
     /// Ended by itself, and was not dropped or cancelled.
@@ -30,8 +31,6 @@ struct Book {
     runs: Vec<Effect>,
     /// Attempts of one call, by its key.
     attempts: BTreeMap<String, Vec<u64>>,
-    /// When something happened to a node life that may cost it its leases.
-    disturbed: BTreeMap<String, Vec<u64>>,
 }
 
 impl Effects {
@@ -60,24 +59,6 @@ impl Effects {
         let run = &mut book.runs[number];
         run.ended_ms = Some(now_ms);
         run.is_finished = is_finished;
-    }
-
-    /// A node life is over: what it ran is dropped.
-    pub fn lost(&self, node: &str, now_ms: u64) {
-        self.disturbed(node, now_ms);
-    }
-
-    /// Something happened to a node life that may cost it its leases.
-    pub fn disturbed(&self, node: &str, now_ms: u64) {
-        self.book().disturbed.entry(node.to_owned()).or_default().push(now_ms);
-    }
-
-    /// Whether something happened to a node life in this span.
-    #[must_use]
-    pub fn is_disturbed(&self, node: &str, from_ms: u64, to_ms: u64) -> bool {
-        let book = self.book();
-        let times = book.disturbed.get(node);
-        times.is_some_and(|times| times.iter().any(|at| (from_ms..=to_ms).contains(at)))
     }
 
     /// All runs, in the order they began.

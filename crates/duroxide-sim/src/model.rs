@@ -144,6 +144,7 @@ impl Expected {
                 let child = expect(0, &format!("{label}/"), program);
                 self.must_run.extend(child.must_run);
                 self.may_run.extend(child.may_run);
+                self.detached.extend(child.detached);
                 match child.result {
                     Some(Ok(text)) => text,
                     Some(Err(_)) | None => "err".to_owned(),
@@ -160,5 +161,16 @@ impl Expected {
         whole.op(op, label);
         self.may_run.extend(whole.must_run.into_keys());
         self.may_run.extend(whole.may_run);
+        for detached in whole.detached.into_values() {
+            self.may_all(detached);
+        }
+    }
+
+    fn may_all(&mut self, other: Self) {
+        self.may_run.extend(other.must_run.into_keys());
+        self.may_run.extend(other.may_run);
+        for detached in other.detached.into_values() {
+            self.may_all(detached);
+        }
     }
 }

@@ -68,7 +68,7 @@ pub async fn start(
     let store: Arc<dyn Provider> = Arc::clone(store) as _;
     let runtime = Runtime::builder()
         .with_provider(Arc::new(Layered::around(store, way)))
-        .with_activities(activities(sim, &name, code))
+        .with_activities(activities(sim, number, &name, code))
         .with_orchestrations(orchestrations(code))
         .with_options(options(plan, number))
         .with_clock(Arc::new(Skewed {
@@ -130,15 +130,15 @@ pub fn orchestrations(code: Code) -> OrchestrationRegistry {
     builder.build()
 }
 
-fn activities(sim: &Arc<Sim>, node: &str, code: Code) -> ActivityRegistry {
+fn activities(sim: &Arc<Sim>, node: usize, life: &str, code: Code) -> ActivityRegistry {
     let mut builder = ActivityRegistry::builder();
     for name in [WORK, RARE_WORK] {
         if name == RARE_WORK && !code.rare_work {
             continue;
         }
-        let (sim, node) = (Arc::clone(sim), node.to_owned());
+        let (sim, life) = (Arc::clone(sim), life.to_owned());
         builder = builder.register(name, move |ctx: ActivityContext, input: String| {
-            work(Arc::clone(&sim), node.clone(), ctx, input)
+            work(Arc::clone(&sim), (node, life.clone()), ctx, input)
         });
     }
     builder.build()
@@ -166,7 +166,7 @@ impl Drop for Running {
 
 async fn work(
     sim: Arc<Sim>,
-    node: String,
+    (node, life): (usize, String),
     ctx: ActivityContext,
     input: String,
 ) -> Result<String, String> {
@@ -179,6 +179,7 @@ async fn work(
         key: format!("{} {}", ctx.idempotency_key(), order.label),
         session: ctx.session_id().map(str::to_owned),
         node,
+        life,
         began_ms: sim.now_ms(),
         ended_ms: None,
         is_finished: false,

@@ -240,22 +240,22 @@ fn rates(rng: &mut Rng) -> Rates {
 }
 
 fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
-    let count = rng.below(17);
+    let count = rng.below(26);
     let span = heal_at.as_millis() as u64;
-    let kinds: Vec<usize> = (0..5).filter(|_| rng.chance(650)).collect();
+    let kinds: Vec<usize> = (0..6).filter(|_| rng.chance(700)).collect();
     let mut strikes: Vec<Strike> = (0..count)
         .filter_map(|_| {
             let kind = *kinds.get(rng.below(kinds.len()))?;
             let node = rng.below(nodes);
             let down = rng.millis(10, 10_000);
             let what = match kind {
-                0 | 1 => Nemesis::Crash { node, down },
-                2 => Nemesis::Deploy {
+                0..=2 => Nemesis::Crash { node, down },
+                3 => Nemesis::Deploy {
                     node,
                     grace: rng.millis(0, 3_000),
                     down,
                 },
-                3 => match rng.chance(500) {
+                4 => match rng.chance(500) {
                     true => Nemesis::Pause {
                         node,
                         length: rng.millis(100, 40_000),

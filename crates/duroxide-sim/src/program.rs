@@ -243,7 +243,7 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
         }
         Step::Detach(program) => {
             let version = Some(VERSIONS[program.version].to_owned());
-            let id = format!("{}~{label}", ctx.instance_id());
+            let id = format!("d~{label}");
             let input = Run::new(run.life, format!("{label}~"), program).encode();
             ctx.schedule_orchestration_versioned(ORCHESTRATION, version, id, input);
             "detached".to_owned()

@@ -40,6 +40,10 @@ struct Weather {
     partitioned: BTreeSet<usize>,
     outage: bool,
     faults: u64,
+    /// Nodes to which something happened that may cost them a lease, with when.
+    disturbed: Vec<(usize, u64, u64)>,
+    /// Renewals of a node that failed in a row.
+    failed_renewals: BTreeMap<usize, u32>,
     /// Nodes whose last call went wrong at this time.
     last_fault_ms: BTreeMap<usize, u64>,
 }
@@ -64,6 +68,9 @@ impl fmt::Write for Hasher {
         Ok(())
     }
 }
+
+/// A call that takes this long may cost a lease.
+const LONG_MS: u64 = 400;
 
 /// What happens to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,8 +188,19 @@ impl Sim {
     /// Whether something happened in this span that may cost a node life a lease: it stood still, could not reach the
     /// store, or a call of it took very long.
     #[must_use]
-    pub fn was_disturbed(&self, node: &str, from_ms: u64, to_ms: u64) -> bool {
-        self.effects.is_disturbed(node, from_ms, to_ms)
+    pub fn was_disturbed(&self, node: usize, from_ms: u64, to_ms: u64) -> bool {
+        let weather = lock(&self.weather);
+        let overlaps = |(of, begin, end): &(usize, u64, u64)| {
+            *of == node && *begin <= to_ms && from_ms <= *end
+        };
+        weather.disturbed.iter().any(overlaps)
+    }
+
+    /// Something happens to a node from now on, for this long, that may cost it a lease.
+    pub fn disturb(&self, node: usize, length: Duration) {
+        let now = self.now_ms();
+        let end = now + length.as_millis() as u64;
+        lock(&self.weather).disturbed.push((node, now, end));
     }
 
     pub fn set_partitioned(&self, node: usize, cut: bool) {
@@ -233,6 +251,9 @@ impl Sim {
             return Fault::Away(rng.millis(1, 1_000));
         }
         let rates = weather.rates;
+        if operation.starts_with("renew_") {
+            weather.failed_renewals.entry(node).or_default();
+        }
         if rates.only.is_some_and(|only| only != operation) {
             return Fault::None;
         }
@@ -255,6 +276,22 @@ impl Sim {
         weather.faults += 1;
         let now = self.now_ms();
         weather.last_fault_ms.insert(node, now);
+        let long_ms = match fault {
+            Fault::Slow(before, after) => (before + after).as_millis() as u64,
+            Fault::Never => 100_000,
+            _ => 0,
+        };
+        if long_ms >= LONG_MS {
+            weather.disturbed.push((node, now, now + long_ms));
+        }
+        if operation.starts_with("renew_") {
+            let is_failure = matches!(fault, Fault::FailsBefore(_) | Fault::FailsAfter(_));
+            let failed = weather.failed_renewals.entry(node).or_default();
+            *failed = if is_failure { *failed + 1 } else { 0 };
+            if *failed >= 2 {
+                weather.disturbed.push((node, now, now + 60_000));
+            }
+        }
         fault
     }
 }

@@ -25,6 +25,10 @@ use crate::store::SimStore;
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 /// How long what clients do not wait for may take after that.
 const SETTLING: Duration = Duration::from_secs(10 * 60);
+/// A store that is out of reach for less costs nobody a lease of an activity.
+const HARMLESS: Duration = Duration::from_millis(900);
+/// How long after that renewals are made up for.
+const SLACK: Duration = Duration::from_secs(3);
 /// More polls than any run needs.
 const POLLS_MAX: u64 = 3_000_000;
 
@@ -122,6 +126,7 @@ fn clients(sim: &Arc<Sim>, store: &SharedStore, plan: &Plan) -> Vec<Arc<RootClie
 }
 
 /// Everything of one run.
+#[derive(Debug)]
 pub struct World {
     pub sim: Arc<Sim>,
     pub store: SharedStore,
@@ -227,7 +232,7 @@ impl World {
                 let Some(life) = self.take(node) else { return };
                 self.crashes.fetch_add(1, Ordering::Relaxed);
                 self.sim.scheduler.kill(life.group);
-                self.sim.effects.lost(&life.name, self.sim.now_ms());
+                self.sim.disturb(node, down);
                 drop(life);
                 self.rest(down).await;
                 self.start(node).await;
@@ -244,27 +249,29 @@ impl World {
                     _ => return,
                 };
                 self.sim.scheduler.pause(group);
-                self.sim.effects.disturbed(&self.name(node), self.sim.now_ms());
+                self.sim.disturb(node, length);
                 self.rest(length).await;
                 self.sim.scheduler.resume(group);
             }
             Nemesis::Partition { node, length } => {
                 self.sim.set_partitioned(node, true);
+                if length > HARMLESS {
+                    self.sim.disturb(node, length + SLACK);
+                }
                 self.rest(length).await;
                 self.sim.set_partitioned(node, false);
             }
             Nemesis::Outage { length } => {
                 self.sim.set_outage(true);
+                if length > HARMLESS {
+                    for node in 0..self.plan.nodes.len() {
+                        self.sim.disturb(node, length + SLACK);
+                    }
+                }
                 self.rest(length).await;
                 self.sim.set_outage(false);
             }
         }
-    }
-
-    fn name(&self, node: usize) -> String {
-        let nodes = self.nodes();
-        let life = nodes.get(&node).and_then(|(life, _)| life.as_ref());
-        life.map_or_else(String::new, |life| life.name.clone())
     }
 
     /// Waits, but not longer than faults may last.
@@ -298,6 +305,6 @@ impl World {
             }
         }
         self.sim.scheduler.kill(life.group);
-        self.sim.effects.lost(&life.name, self.sim.now_ms());
+        self.sim.disturb(node, Duration::ZERO);
     }
 }

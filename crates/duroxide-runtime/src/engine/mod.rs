@@ -9,6 +9,7 @@ mod handler_names;
 mod running;
 mod slots;
 mod sticky;
+mod store_time;
 
 pub use blocked::BlockedInstance;
 pub(crate) use blocked::{BlockCause, BlockedInstances};
@@ -19,13 +20,13 @@ pub(crate) use handler_names::HandlerNames;
 pub(crate) use running::{Registered, RunningActivities};
 pub(crate) use slots::{Slot, Slots};
 pub(crate) use sticky::{Kept, OpenTurn, StickyCache, StickyLimits};
+pub(crate) use store_time::StoreTime;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use duroxide_core::clock::ClockRef;
 use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
@@ -50,8 +51,8 @@ pub(crate) struct Engine {
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
-    /// Time stamped into events; leases and due times are the store's business.
-    pub(crate) clock: ClockRef,
+    /// Time stamped into events and due times of timers, by the store's clock.
+    pub(crate) clock: Arc<StoreTime>,
     /// Random, so that two nodes never share a name.
     pub(crate) runtime_id: String,
     /// Fires when nothing new may be claimed.

@@ -322,6 +322,11 @@ impl<L: Layer> Provider for Layered<L> {
         self.layer.around("set_aside_work_item", call).await
     }
 
+    async fn clock_ms(&self) -> Result<Option<u64>, ProviderError> {
+        let call = self.inner.clock_ms();
+        self.layer.around("clock_ms", call).await
+    }
+
     async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>, ProviderError> {
         let call = self.inner.read_outcome(instance);
         self.layer.around("read_outcome", call).await

@@ -1,5 +1,6 @@
 //! Answers to what an orchestration asks of the world: ids, the time, another instance's key-values.
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
 use duroxide_core::replay::{HostCall, HostRequest};
 

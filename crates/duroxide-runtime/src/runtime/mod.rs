@@ -17,7 +17,7 @@ use tracing::instrument::WithSubscriber;
 use crate::client::Client;
 use crate::engine::{
     BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
-    RunningActivities, StickyCache, StickyLimits,
+    RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
 use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
@@ -146,11 +146,12 @@ impl Runtime {
         options.validate()?;
         let observability = observe(&options.observability);
         let metrics = Arc::clone(observability.metrics_provider());
-        let clock = host.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let own = host.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let clock = Arc::new(StoreTime::new(own));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
-        let activities = worker::with_built_ins(activities, &clock);
+        let activities = worker::with_built_ins(activities, &(Arc::clone(&clock) as ClockRef));
         metrics.prepare(&orchestrations, &activities, &options.worker_tag_filter);
         let (leases, returns) = Leases::new();
         let engine = Arc::new(Engine {
@@ -326,6 +327,11 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
+    let clock = Arc::clone(&engine.clock).follow(engine.store_of_keepers());
+    let abort = engine.abort.clone();
+    engine.spawn_keeper(async move {
+        abort.run_until_cancelled_owned(clock).await;
+    });
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
     engine.executor.spawn_on_host(&engine.tasks, gauges);
     let sweeper = sweep_memory(Arc::clone(engine));

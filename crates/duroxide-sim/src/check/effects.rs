@@ -66,14 +66,14 @@ fn repeats(world: &World, label: &str, runs: &[&Effect]) {
         }) else {
             continue;
         };
-        let was_away = world.sim.was_disturbed(&first.node, first.began_ms, again.began_ms);
+        let was_away = world.sim.was_disturbed(first.node, first.began_ms, again.began_ms);
         let is_needless = first.is_finished && !was_away;
         if is_needless {
             world.sim.violation(format!(
                 "activity {label} ended on {} at {} and began again on {} at {}",
-                first.node,
+                first.life,
                 first.ended_ms.unwrap_or_default(),
-                again.node,
+                again.life,
                 again.began_ms
             ));
         }

@@ -25,7 +25,7 @@ fn complaint(life: &LifeLog) -> Option<String> {
     let Some(OrchestrationStatus::Completed { output, .. }) = &life.outcome else {
         return None;
     };
-    let (_, taken) = output.split_once(LETTERS)?;
+    let (_, taken) = output.rsplit_once(LETTERS)?;
     let mut sent = life.letters.iter();
     for letter in taken.split(',').filter(|letter| !letter.is_empty()) {
         loop {

@@ -58,8 +58,8 @@ fn complaint(life: &LifeLog, expected: &Expected) -> Option<String> {
     };
     match (outcome, &expected.result) {
         (OrchestrationStatus::Completed { output, .. }, Some(Ok(text))) => {
-            let seen = output.split_inclusive(LETTERS).next().unwrap_or_default();
-            (seen != text).then(|| format!("returned {output}, not {text}"))
+            let seen = output.rsplit_once(LETTERS).map_or("", |(seen, _)| seen);
+            (Some(seen) != text.strip_suffix(LETTERS)).then(|| format!("returned {output}, not {text}"))
         }
         (OrchestrationStatus::Failed { details, .. }, _)
             if life.is_cancelled && is_cancel(details) =>
@@ -119,7 +119,7 @@ fn detached(
 ) {
     for (label, expected) in &expected.detached {
         // A detached instance of an earlier life may have been deleted by nobody: it stays.
-        let id = format!("{}~{label}", client.plan.id);
+        let id = format!("d~{label}");
         let Some(histories) = instances.get(&id) else {
             if is_last || !client.plan.lives.is_empty() {
                 world.sim.violation(format!("{id} was started detached and is not there"));
