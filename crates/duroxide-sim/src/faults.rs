@@ -2,6 +2,7 @@
 //! they took effect, or refused because the store is out of reach. Each leaves a line in the timeline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::provider::ProviderError;
 use duroxide_runtime::observability::Layer;
@@ -27,8 +28,15 @@ impl Layer for Way {
             self.sim.note(format_args!("{operation}: {fault:?}"));
         }
         let answer = self.through(operation, call, fault).await;
-        if answer.is_ok() && matches!(operation, "claim_turns" | "claim_work") {
-            self.sim.leases.told(&self.sim.who());
+        let claimed = match operation {
+            "claim_turns" => Some("turn"),
+            "claim_work" => Some("work"),
+            _ => None,
+        };
+        match (claimed, &answer) {
+            (Some(kind), Ok(_)) => self.sim.leases.told(&self.sim.who(), kind),
+            (Some(kind), Err(_)) => self.sim.leases.unheard(&self.sim.who(), kind),
+            (None, _) => {}
         }
         match &answer {
             Ok(_) => self.sim.note(format_args!("{operation} ok")),
@@ -47,7 +55,17 @@ fn plain(error: &ProviderError) -> &'static str {
     }
 }
 
+/// A call that takes this long may cost a lease.
+const LONG: Duration = Duration::from_millis(400);
+
 impl Way {
+    async fn takes(&self, time: Duration) {
+        if time >= LONG {
+            self.sim.disturb(self.node, time);
+        }
+        tokio::time::sleep(time).await;
+    }
+
     async fn through<T: Send>(
         &self,
         operation: &'static str,
@@ -58,9 +76,9 @@ impl Way {
         match fault {
             Fault::None => call.await,
             Fault::Slow(before, after) => {
-                tokio::time::sleep(before).await;
+                self.takes(before).await;
                 let answer = call.await;
-                tokio::time::sleep(after).await;
+                self.takes(after).await;
                 answer
             }
             Fault::FailsBefore(after) => {
@@ -74,6 +92,7 @@ impl Way {
             }
             Fault::Never => {
                 let _unheard = call.await;
+                self.sim.disturb(self.node, Duration::from_secs(200));
                 // The connection is noticed to be dead when the network works again.
                 self.sim.healed.cancelled().await;
                 lost("the connection is dead")

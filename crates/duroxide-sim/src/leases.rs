@@ -67,10 +67,20 @@ impl LeaseBook {
     }
 
     /// The holder has heard of what it was granted.
-    pub fn told(&self, holder: &str) {
+    pub fn told(&self, holder: &str, kind: &str) {
         for lease in self.book().values_mut() {
-            if lease.holder == holder {
+            if lease.holder == holder && lease.subject.starts_with(kind) {
                 lease.is_told = true;
+            }
+        }
+    }
+
+    /// The holder will never hear of what its last claim granted.
+    pub fn unheard(&self, holder: &str, kind: &str) {
+        for lease in self.book().values_mut() {
+            let is_its = lease.holder == holder && lease.subject.starts_with(kind);
+            if is_its && !lease.is_told {
+                lease.holder.clear();
             }
         }
     }
@@ -82,6 +92,11 @@ impl LeaseBook {
         let held = book.iter().filter(|(_, lease)| {
             lease.holder == holder && lease.is_told && lease.until_ms > now_ms
         });
-        held.map(|(token, lease)| (token.clone(), lease.clone())).collect()
+        let mut held: Vec<_> = held
+            .map(|(token, lease)| (token.clone(), lease.clone()))
+            .collect();
+        // Tokens are random.
+        held.sort_by(|a, b| a.1.subject.cmp(&b.1.subject));
+        held
     }
 }

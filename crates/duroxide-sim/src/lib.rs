@@ -10,6 +10,7 @@ pub mod effects;
 pub mod faults;
 pub mod generate;
 pub mod leases;
+pub mod many;
 pub mod model;
 pub mod node;
 pub mod plan;

@@ -1,11 +1,12 @@
-//! The command line of the simulator: `cargo xtask sim --help` says the same.
+//! The command line of the simulator. `cargo xtask sim` builds and calls it.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use duroxide_sim::many::{self, Totals};
 use duroxide_sim::plan::Plan;
-use duroxide_sim::world;
+use duroxide_sim::world::{self, Report};
 
 /// Runs simulated deployments from seeds.
 #[derive(Parser)]
@@ -16,44 +17,94 @@ struct Args {
     /// How many seeds, from `--from` on.
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Prints the timeline.
+    /// Runs on this many threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Prints the timeline of the one seed.
     #[arg(long)]
     trace: bool,
+    /// Runs everything twice and compares what happened.
+    #[arg(long)]
+    twice: bool,
+    /// Stops after this many seeds with violations.
+    #[arg(long, default_value_t = 10)]
+    failures: usize,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     // What programs do on purpose is no news.
     std::panic::set_hook(Box::new(|_| {}));
-    let seeds = match args.seed {
-        Some(seed) => seed..seed + 1,
-        None => args.from..args.from + args.seeds,
-    };
-    let began = Instant::now();
-    let (mut failed, mut polls, mut faults, mut crashes, mut ms) = (0, 0, 0, 0, 0);
-    let count = seeds.end - seeds.start;
-    for seed in seeds {
-        let report = world::run(&Plan::draw(seed), args.trace);
-        polls += report.polls;
-        faults += report.faults;
-        crashes += report.crashes;
-        ms += report.length_ms;
-        for line in &report.timeline {
-            println!("{line}");
-        }
-        if !report.violations.is_empty() {
-            failed += 1;
-            println!("seed {seed}:");
-            for violation in report.violations.iter().take(5) {
-                println!("    {violation}");
-            }
-        }
+    match args.seed {
+        Some(seed) => one(seed, args.trace),
+        None => several(&args),
     }
+}
+
+fn one(seed: u64, trace: bool) -> ExitCode {
+    let plan = Plan::draw(seed);
+    if trace {
+        println!("{plan:#?}");
+    }
+    let report = world::run(&plan, trace);
+    for line in &report.timeline {
+        println!("{line}");
+    }
+    complain(&report);
     println!(
-        "{count} seeds in {:.1?}, {failed} with violations; per seed {} polls, {} faults, {} crashes, {} virtual s",
-        began.elapsed(), polls / count, faults / count, crashes / count, ms / count / 1000
+        "seed {seed}: {} violations, {} faults, {} crashes, {} virtual ms, trace {:016x}",
+        report.violations.len(),
+        report.faults,
+        report.crashes,
+        report.length_ms,
+        report.hash
     );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    code(report.violations.is_empty())
+}
+
+fn several(args: &Args) -> ExitCode {
+    let seeds = args.from..args.from + args.seeds;
+    let began = Instant::now();
+    let totals = many::run(seeds.clone(), args.threads, args.failures);
+    let took = began.elapsed();
+    for report in &totals.failed {
+        complain(report);
+    }
+    let per_minute = totals.seeds as f64 / took.as_secs_f64() * 60.0;
+    let per_seed = |sum: u64| sum as f64 / totals.seeds.max(1) as f64;
+    println!(
+        "{} seeds in {took:.1?} ({per_minute:.0} per minute), {} with violations; per seed {:.1} faults, {:.1} crashes, \
+         {:.0} polls, {:.0} virtual s",
+        totals.seeds,
+        totals.failed.len(),
+        per_seed(totals.faults),
+        per_seed(totals.crashes),
+        per_seed(totals.polls),
+        per_seed(totals.length_ms) / 1_000.0
+    );
+    code(totals.failed.is_empty() && (!args.twice || is_same(args, &totals)))
+}
+
+fn is_same(args: &Args, first: &Totals) -> bool {
+    let seeds = args.from..args.from + args.seeds;
+    let again = many::run(seeds, args.threads, args.failures);
+    println!("trace of all {:016x}, again {:016x}", first.hash, again.hash);
+    first.hash == again.hash
+}
+
+fn complain(report: &Report) {
+    if report.violations.is_empty() {
+        return;
+    }
+    println!("seed {} (cargo xtask sim --seed {} --trace):", report.seed, report.seed);
+    for violation in report.violations.iter().take(8) {
+        println!("    {violation}");
+    }
+}
+
+fn code(is_well: bool) -> ExitCode {
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

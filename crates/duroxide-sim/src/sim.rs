@@ -69,9 +69,6 @@ impl fmt::Write for Hasher {
     }
 }
 
-/// A call that takes this long may cost a lease.
-const LONG_MS: u64 = 400;
-
 /// What happens to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -276,14 +273,6 @@ impl Sim {
         weather.faults += 1;
         let now = self.now_ms();
         weather.last_fault_ms.insert(node, now);
-        let long_ms = match fault {
-            Fault::Slow(before, after) => (before + after).as_millis() as u64,
-            Fault::Never => 100_000,
-            _ => 0,
-        };
-        if long_ms >= LONG_MS {
-            weather.disturbed.push((node, now, now + long_ms));
-        }
         if operation.starts_with("renew_") {
             let is_failure = matches!(fault, Fault::FailsBefore(_) | Fault::FailsAfter(_));
             let failed = weather.failed_renewals.entry(node).or_default();

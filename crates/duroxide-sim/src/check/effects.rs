@@ -66,7 +66,13 @@ fn repeats(world: &World, label: &str, runs: &[&Effect]) {
         }) else {
             continue;
         };
-        let was_away = world.sim.was_disturbed(first.node, first.began_ms, again.began_ms);
+        // Either may have been told late of what it was granted.
+        let is_disturbed = |node| {
+            world
+                .sim
+                .was_disturbed(node, first.began_ms, again.began_ms)
+        };
+        let was_away = is_disturbed(first.node) || is_disturbed(again.node);
         let is_needless = first.is_finished && !was_away;
         if is_needless {
             world.sim.violation(format!(
