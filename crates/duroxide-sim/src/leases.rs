@@ -75,6 +75,12 @@ impl LeaseBook {
         }
     }
 
+    /// Whether nobody holds anything.
+    #[must_use]
+    pub fn is_empty(&self, now_ms: u64) -> bool {
+        self.book().values().all(|lease| lease.until_ms <= now_ms)
+    }
+
     /// The holder will never hear of what its last claim granted.
     pub fn unheard(&self, holder: &str, kind: &str) {
         for lease in self.book().values_mut() {

@@ -183,7 +183,9 @@ impl World {
         while Instant::now() < until {
             let depths = self.store.get_queue_depths().await.unwrap_or_default();
             let running = self.store.count_running_instances().await.unwrap_or(1);
-            if depths.orchestrator_queue == 0 && depths.worker_queue == 0 && running == 0 {
+            let is_idle = self.sim.leases.is_empty(duroxide_core::clock::Clock::now_ms(&self.sim.clock));
+            let is_empty = depths.orchestrator_queue == 0 && depths.worker_queue == 0;
+            if is_empty && running == 0 && is_idle {
                 return;
             }
             tokio::time::sleep(Duration::from_secs(2)).await;
