@@ -8,6 +8,8 @@ mod attempt;
 pub mod clock;
 pub mod codec;
 mod context;
+#[doc(hidden)]
+pub mod defect;
 mod durable;
 pub mod event;
 mod future;

@@ -1,6 +1,7 @@
 //! The end of a run is looked at. In: the store, what clients were told, what activities did, what programs should do. Out:
 //! violations. Nothing is repaired here.
 
+mod cancelled;
 mod effects;
 mod history;
 mod letters;
@@ -32,6 +33,7 @@ pub async fn check(world: &World, is_done: bool) {
         outcome::check(world, &instances).await;
         effects::check(world);
         letters::check(world);
+        cancelled::check(world, &instances);
         leftovers(world, &instances).await;
     }
 }
@@ -71,11 +73,19 @@ async fn stuck(world: &World) {
         let last: Vec<_> = histories
             .values()
             .next_back()
-            .map(|history| history.iter().rev().take(3).map(|e| e.kind.wire_name()).collect())
+            .map(|history| {
+                history
+                    .iter()
+                    .rev()
+                    .take(3)
+                    .map(|e| e.kind.wire_name())
+                    .collect()
+            })
             .unwrap_or_default();
-        world
-            .sim
-            .violation(format!("{id} is stuck in life {}, last events {last:?}", lives.len()));
+        world.sim.violation(format!(
+            "{id} is stuck in life {}, last events {last:?}",
+            lives.len()
+        ));
     }
 }
 
@@ -87,7 +97,12 @@ async fn leftovers(world: &World, instances: &BTreeMap<String, Histories>) {
             continue;
         };
         if !last.last().is_some_and(Event::is_terminal) {
-            let names: Vec<_> = last.iter().rev().take(3).map(|e| e.kind.wire_name()).collect();
+            let names: Vec<_> = last
+                .iter()
+                .rev()
+                .take(3)
+                .map(|e| e.kind.wire_name())
+                .collect();
             sim.violation(format!("{id} never ends, last events {names:?}"));
         }
     }
@@ -99,8 +114,15 @@ async fn leftovers(world: &World, instances: &BTreeMap<String, Histories>) {
     for letter in world.store.list_dead_letters(100).await.unwrap_or_default() {
         let excused = world.clients.iter().any(|client| {
             let deleted = client.plan.lives.len() > 1
-                || matches!(client.plan.lives[0].end, crate::plan::LifeEnd::Delete { .. });
-            deleted && letter.instance_id.as_deref().is_some_and(|id| id.starts_with(&client.plan.id))
+                || matches!(
+                    client.plan.lives[0].end,
+                    crate::plan::LifeEnd::Delete { .. }
+                );
+            deleted
+                && letter
+                    .instance_id
+                    .as_deref()
+                    .is_some_and(|id| id.starts_with(&client.plan.id))
         });
         if !excused {
             sim.violation(format!("a dead letter: {letter:?}"));

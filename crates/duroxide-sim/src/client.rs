@@ -10,12 +10,12 @@ use duroxide_core::EventKind;
 use duroxide_core::provider::{Provider, PruneOptions};
 use duroxide_runtime::{Client, ClientError, OrchestrationStatus};
 
+use crate::model::{Expected, expect};
 use crate::node::SharedStore;
 use crate::plan::{LifeEnd, LifePlan, RootPlan};
+use crate::program::Step;
 use crate::program::{ORCHESTRATION, QUEUE, Run, VERSIONS};
 use crate::sim::Sim;
-use crate::model::{Expected, expect};
-use crate::program::Step;
 
 /// What a client knows of one life.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,11 @@ impl RootClient {
     /// What a life must do.
     #[must_use]
     pub fn expected(&self, life: usize) -> Expected {
-        expect(life as u32, &self.path(life), &self.plan.lives[life].program)
+        expect(
+            life as u32,
+            &self.path(life),
+            &self.plan.lives[life].program,
+        )
     }
 
     fn begin_log(&self) {
@@ -135,7 +139,8 @@ impl RootClient {
                 }
                 Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN).await,
                 Err(error) => {
-                    self.sim.violation(format!("waiting for {id} is refused: {error}"));
+                    self.sim
+                        .violation(format!("waiting for {id} is refused: {error}"));
                     std::future::pending().await
                 }
             }
@@ -248,8 +253,10 @@ impl RootClient {
             // Without force a tree with children that still run is refused for a while.
             let force = force || tries > 20;
             let deleted = self.client.delete_instance(id, force).await;
-            self.sim
-                .note(format_args!("delete {id}, force {force}: {}", deleted.is_ok()));
+            self.sim.note(format_args!(
+                "delete {id}, force {force}: {}",
+                deleted.is_ok()
+            ));
             match deleted {
                 Ok(_) => return,
                 Err(ClientError::InstanceNotFound { .. }) if !force => return,
@@ -267,7 +274,8 @@ impl RootClient {
             }
             Err(error) => {
                 if !error.is_retryable() {
-                    self.sim.violation(format!("{what} of {id} is refused: {error}"));
+                    self.sim
+                        .violation(format!("{what} of {id} is refused: {error}"));
                 }
                 false
             }

@@ -13,6 +13,7 @@ use crate::sim::{Fault, Sim};
 #[derive(Debug, Clone)]
 pub struct Way {
     pub sim: Arc<Sim>,
+    pub sessions_max: usize,
     /// Which node; clients have numbers behind those of the nodes.
     pub node: usize,
 }
@@ -34,13 +35,23 @@ impl Layer for Way {
             _ => None,
         };
         match (claimed, &answer) {
-            (Some(kind), Ok(_)) => self.sim.leases.told(&self.sim.who(), kind),
+            (Some(kind), Ok(_)) => {
+                let who = self.sim.who();
+                let sessions = self.sim.leases.told(&who, kind);
+                if sessions > self.sessions_max {
+                    let most = self.sessions_max;
+                    let text = format!("{who} was granted {sessions} sessions and serves {most}");
+                    self.sim.violation(text);
+                }
+            }
             (Some(kind), Err(_)) => self.sim.leases.unheard(&self.sim.who(), kind),
             (None, _) => {}
         }
         match &answer {
             Ok(_) => self.sim.note(format_args!("{operation} ok")),
-            Err(error) => self.sim.note(format_args!("{operation} failed: {}", plain(error))),
+            Err(error) => self
+                .sim
+                .note(format_args!("{operation} failed: {}", plain(error))),
         }
         answer
     }

@@ -115,6 +115,7 @@ fn op(rng: &mut Rng, depth: u8, is_root: bool) -> Op {
         15 | 16 if depth > 0 => Op::Child(child(rng, depth)),
         17 if depth > 0 => Op::NamedChild(child(rng, depth)),
         18 => Op::Guid,
+        19 if is_root => Op::Collide,
         19 => Op::Now,
         _ => Op::Work(Job::Quick),
     }

@@ -16,27 +16,50 @@ pub struct Granted {
     pub until_ms: u64,
     /// The holder has heard of it.
     pub is_told: bool,
+    pub session: Option<String>,
+    /// The messages under it.
+    pub messages: Vec<u64>,
 }
 
-/// All leases that are valid, or were until they ran out.
+/// All leases that are valid, or have run out and were not granted again.
 #[derive(Debug, Default)]
-pub struct LeaseBook(Mutex<BTreeMap<LeaseToken, Granted>>);
+pub struct LeaseBook(Mutex<BTreeMap<LeaseToken, Granted>>, Mutex<BTreeMap<u64, u32>>);
 
 impl LeaseBook {
     fn book(&self) -> MutexGuard<'_, BTreeMap<LeaseToken, Granted>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn attempts(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a claim of a message; how often it counts as tried.
+    pub fn tried(&self, message: u64) -> u32 {
+        let mut attempts = self.attempts();
+        let count = attempts.entry(message).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// A lease is given back, and its claim does not count.
+    pub fn forgiven(&self, token: &LeaseToken) {
+        let messages = self.book().get(token).map(|lease| lease.messages.clone());
+        let mut attempts = self.attempts();
+        for message in messages.unwrap_or_default() {
+            let count = attempts.entry(message).or_default();
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// Enters a claim; with whom it overlaps, if it does.
     pub fn granted(&self, token: LeaseToken, granted: Granted, now_ms: u64) -> Option<Granted> {
         let mut book = self.book();
-        book.retain(|_, other| other.until_ms > now_ms);
-        let other = book
-            .values()
-            .find(|other| other.subject == granted.subject)
-            .cloned();
+        let is_same = |other: &&Granted| other.subject == granted.subject;
+        let other = book.values().find(is_same).cloned();
+        book.retain(|_, other| other.subject != granted.subject);
         book.insert(token, granted);
-        other
+        other.filter(|other| other.until_ms > now_ms)
     }
 
     /// Enters a renewal.
@@ -44,6 +67,12 @@ impl LeaseBook {
         if let Some(lease) = self.book().get_mut(token) {
             lease.until_ms = until_ms;
         }
+    }
+
+    /// What a lease is for.
+    #[must_use]
+    pub fn subject(&self, token: &LeaseToken) -> Option<String> {
+        self.book().get(token).map(|lease| lease.subject.clone())
     }
 
     /// Enters the end of a lease.
@@ -66,13 +95,16 @@ impl LeaseBook {
         })
     }
 
-    /// The holder has heard of what it was granted.
-    pub fn told(&self, holder: &str, kind: &str) {
+    /// The holder has heard of what it was granted. Of how many sessions that is.
+    pub fn told(&self, holder: &str, kind: &str) -> usize {
+        let mut sessions = std::collections::BTreeSet::new();
         for lease in self.book().values_mut() {
-            if lease.holder == holder && lease.subject.starts_with(kind) {
+            if lease.holder == holder && lease.subject.starts_with(kind) && !lease.is_told {
                 lease.is_told = true;
+                sessions.extend(lease.session.clone());
             }
         }
+        sessions.len()
     }
 
     /// Whether nobody holds anything.

@@ -2,7 +2,10 @@
 //!
 //! Nodes are real runtimes on one store in memory. The seed decides the programs, the faults, and the order in which all
 //! futures are polled, so a seed that fails does so again. `docs/reliability.md` has the commands.
-#![expect(missing_docs, reason = "a tool of this repository; fields say what they are")]
+#![expect(
+    missing_docs,
+    reason = "a tool of this repository; fields say what they are"
+)]
 
 pub mod check;
 pub mod client;

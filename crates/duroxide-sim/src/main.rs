@@ -91,7 +91,10 @@ fn several(args: &Args) -> ExitCode {
 fn is_same(args: &Args, first: &Totals) -> bool {
     let seeds = args.from..args.from + args.seeds;
     let again = many::run(seeds, args.threads, args.failures);
-    println!("trace of all {:016x}, again {:016x}", first.hash, again.hash);
+    println!(
+        "trace of all {:016x}, again {:016x}",
+        first.hash, again.hash
+    );
     first.hash == again.hash
 }
 
@@ -99,12 +102,19 @@ fn complain(report: &Report) {
     if report.violations.is_empty() {
         return;
     }
-    println!("seed {} (cargo xtask sim --seed {} --trace):", report.seed, report.seed);
+    println!(
+        "seed {} (cargo xtask sim --seed {} --trace):",
+        report.seed, report.seed
+    );
     for violation in report.violations.iter().take(8) {
         println!("    {violation}");
     }
 }
 
 fn code(is_well: bool) -> ExitCode {
-    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

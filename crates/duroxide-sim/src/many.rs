@@ -57,7 +57,9 @@ impl Totals {
         self.crashes += report.crashes;
         self.polls += report.polls;
         self.length_ms += report.length_ms;
-        self.hash = self.hash.wrapping_add(report.hash.rotate_left((report.seed % 63) as u32));
+        self.hash = self
+            .hash
+            .wrapping_add(report.hash.rotate_left((report.seed % 63) as u32));
         if !report.violations.is_empty() {
             self.failed.push(report);
         }

@@ -81,7 +81,10 @@ impl Expected {
                 "raced".to_owned()
             }
             Step::Dropped(op) => {
-                self.maybe(op, &format!("{label}d"));
+                // Work that is scheduled and dropped in one turn never runs; a child may have begun.
+                if matches!(op, Op::Child(_) | Op::NamedChild(_)) {
+                    self.maybe(op, &format!("{label}d"));
+                }
                 "dropped".to_owned()
             }
             Step::Letters(count) => {
@@ -150,6 +153,7 @@ impl Expected {
                     Some(Err(_)) | None => "err".to_owned(),
                 }
             }
+            Op::Collide => "err".to_owned(),
             Op::Guid => "guid".to_owned(),
             Op::Now => "now".to_owned(),
         }

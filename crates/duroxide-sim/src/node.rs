@@ -63,12 +63,13 @@ pub async fn start(
     sim.note(format_args!("{name} starts with {code:?}"));
     let way = Way {
         sim: Arc::clone(sim),
+        sessions_max: plan.sessions_max,
         node: number,
     };
     let store: Arc<dyn Provider> = Arc::clone(store) as _;
     let runtime = Runtime::builder()
         .with_provider(Arc::new(Layered::around(store, way)))
-        .with_activities(activities(sim, number, &name, code))
+        .with_activities(activities(sim, number, &name, code, plan.serves_tag))
         .with_orchestrations(orchestrations(code))
         .with_options(options(plan, number))
         .with_clock(Arc::new(Skewed {
@@ -130,7 +131,13 @@ pub fn orchestrations(code: Code) -> OrchestrationRegistry {
     builder.build()
 }
 
-fn activities(sim: &Arc<Sim>, node: usize, life: &str, code: Code) -> ActivityRegistry {
+fn activities(
+    sim: &Arc<Sim>,
+    node: usize,
+    life: &str,
+    code: Code,
+    serves_tag: bool,
+) -> ActivityRegistry {
     let mut builder = ActivityRegistry::builder();
     for name in [WORK, RARE_WORK] {
         if name == RARE_WORK && !code.rare_work {
@@ -138,6 +145,9 @@ fn activities(sim: &Arc<Sim>, node: usize, life: &str, code: Code) -> ActivityRe
         }
         let (sim, life) = (Arc::clone(sim), life.to_owned());
         builder = builder.register(name, move |ctx: ActivityContext, input: String| {
+            if ctx.tag().is_some() && !serves_tag {
+                sim.violation(format!("{life} runs {input} and does not serve its tag"));
+            }
             work(Arc::clone(&sim), (node, life.clone()), ctx, input)
         });
     }
@@ -185,7 +195,10 @@ async fn work(
         is_finished: false,
     };
     let (number, attempt) = sim.effects.begin(effect);
-    sim.note(format_args!("activity {} begins, attempt {attempt}", order.label));
+    sim.note(format_args!(
+        "activity {} begins, attempt {attempt}",
+        order.label
+    ));
     let mut running = Running {
         sim,
         number,

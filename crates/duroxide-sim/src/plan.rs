@@ -100,6 +100,8 @@ pub struct Rates {
     pub jitter: u32,
     /// A waiting claim misses what happens meanwhile.
     pub deaf: u32,
+    /// A completion is delivered twice.
+    pub double: u32,
     /// Operations that go wrong; empty for all.
     pub only: Option<&'static str>,
 }
@@ -225,6 +227,7 @@ fn rates(rng: &mut Rng) -> Rates {
         never: rate(150, 10),
         jitter: rate(600, 500),
         deaf: rate(250, 300),
+        double: rate(300, 200),
         only: match rng.chance(200) {
             true => Some(*rng.pick(&[
                 "claim_turns",
@@ -252,7 +255,7 @@ fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
                 0..=2 => Nemesis::Crash { node, down },
                 3 => Nemesis::Deploy {
                     node,
-                    grace: rng.millis(0, 3_000),
+                    grace: rng.millis(0, 25_000),
                     down,
                 },
                 4 => match rng.chance(500) {

@@ -6,9 +6,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use duroxide_core::{
-    ActivityOptions, BackoffStrategy, Either2, OrchestrationContext, RetryPolicy,
-};
+use duroxide_core::{ActivityOptions, BackoffStrategy, Either2, OrchestrationContext, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
 /// The orchestration that runs programs.
@@ -49,6 +47,8 @@ pub enum Op {
     Signal,
     Child(Program),
     NamedChild(Program),
+    /// A child under an id that is taken.
+    Collide,
     Guid,
     Now,
 }
@@ -156,7 +156,11 @@ pub fn answer(label: &str) -> String {
 /// # Errors
 ///
 /// The failure that the program ends with.
-pub async fn run(ctx: OrchestrationContext, input: String, version: usize) -> Result<String, String> {
+pub async fn run(
+    ctx: OrchestrationContext,
+    input: String,
+    version: usize,
+) -> Result<String, String> {
     let run: Run = serde_json::from_str(&input).map_err(|e| format!("not a program: {e}"))?;
     if !run.program.cooperative {
         return body(&ctx, run, version).await;
@@ -219,7 +223,10 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             }
         }
         Step::Race(a, b) => {
-            let (a, b) = (begin(ctx, &a, format!("{label}a")), begin(ctx, &b, format!("{label}b")));
+            let (a, b) = (
+                begin(ctx, &a, format!("{label}a")),
+                begin(ctx, &b, format!("{label}b")),
+            );
             ctx.select2(a, b).await;
             "raced".to_owned()
         }
@@ -282,7 +289,13 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> 
     match op {
         Op::Work(job) => work(ctx, WORK, ActivityOptions::new(), &label, *job),
         Op::Rare(job) => work(ctx, RARE_WORK, ActivityOptions::new(), &label, *job),
-        Op::Tagged(job) => work(ctx, WORK, ActivityOptions::new().with_tag(TAG), &label, *job),
+        Op::Tagged(job) => work(
+            ctx,
+            WORK,
+            ActivityOptions::new().with_tag(TAG),
+            &label,
+            *job,
+        ),
         Op::OnSession(n, job) => {
             let session = ActivityOptions::new().on_session(format!("session-{n}"));
             work(ctx, WORK, session, &label, *job)
@@ -300,6 +313,13 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> 
         Op::NamedChild(program) => {
             let (version, input) = child_of(program);
             let id = format!("{}-child-{}-{label}", ctx.instance_id(), ctx.execution_id());
+            let child =
+                ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input);
+            Box::pin(child.map(text))
+        }
+        Op::Collide => {
+            let (version, input) = child_of(&Program::default());
+            let id = ctx.instance_id().to_owned();
             let child = ctx.schedule_sub_orchestration_versioned_with_id(
                 ORCHESTRATION,
                 version,

@@ -40,6 +40,8 @@ struct Weather {
     partitioned: BTreeSet<usize>,
     outage: bool,
     faults: u64,
+    healed_ms: Option<u64>,
+    collided: BTreeSet<String>,
     /// Nodes to which something happened that may cost them a lease, with when.
     disturbed: Vec<(usize, u64, u64)>,
     /// Renewals of a node that failed in a row.
@@ -221,8 +223,34 @@ impl Sim {
         };
         weather.partitioned.clear();
         weather.outage = false;
+        weather.healed_ms = Some(self.now_ms());
         drop(weather);
         self.healed.cancel();
+    }
+
+    /// Whether a completion is delivered twice.
+    pub fn duplicates(&self) -> bool {
+        let double = lock(&self.weather).rates.double;
+        self.draw(|rng| rng.chance(double))
+    }
+
+    /// A child of this instance could not have the id it was to have.
+    pub fn collided(&self, instance: &str) {
+        lock(&self.weather).collided.insert(instance.to_owned());
+    }
+
+    /// Whether a child of this instance, or of a child of it, could not have the id it was to have.
+    #[must_use]
+    pub fn has_collided(&self, root: &str) -> bool {
+        let weather = lock(&self.weather);
+        weather.collided.iter().any(|id| id.starts_with(root))
+    }
+
+    /// Since when nothing goes wrong, leases of those that died included.
+    #[must_use]
+    pub fn well_since_ms(&self) -> Option<u64> {
+        let healed = lock(&self.weather).healed_ms?;
+        Some(healed + 15_000)
     }
 
     /// Whether steps within one call are interleaved here.

@@ -75,16 +75,56 @@ impl SimStore {
         unfenced.cloned().collect()
     }
 
+    /// Delivers some completions twice.
+    fn duplicate(&self, batch: &mut Batch) {
+        let mut again = Vec::new();
+        for operation in &batch.operations {
+            if let Operation::Enqueue { queue, message } = operation
+                && queue.delivery == Delivery::Grouped
+                && is_completion(&message.payload)
+                && self.sim.duplicates()
+            {
+                again.push(operation.clone());
+            }
+        }
+        batch.operations.extend(again);
+    }
+
+    /// A parent is told that the id of its child is taken: by a child of an earlier life that was not born when that life
+    /// was deleted.
+    fn note_collisions(&self, batch: &Batch) {
+        for operation in &batch.operations {
+            if let Operation::Enqueue { queue, message } = operation
+                && queue.delivery == Delivery::Grouped
+                && message.payload.starts_with(b"{\"SubOrchFailed\"")
+                && message.payload.windows(14).any(|part| part == b"already exists")
+            {
+                self.sim.collided(&message.group);
+            }
+        }
+    }
+
     fn enter(&self, batch: &Ends) {
+        for token in &batch.forgiven {
+            self.sim.leases.forgiven(token);
+        }
+        for token in &batch.counted {
+            let what = self.sim.leases.subject(token).unwrap_or_default();
+            self.sim.violation(format!("{what} was given back and counts as tried"));
+        }
         for token in &batch.ended {
             self.sim.leases.ended(token);
         }
         for (token, lease_ms) in &batch.renewed {
-            self.sim.leases.renewed(token, self.inner.now_ms() + lease_ms);
+            self.sim
+                .leases
+                .renewed(token, self.inner.now_ms() + lease_ms);
         }
         for group in &batch.groups_gone {
             let subject = format!("turn of {group}");
-            self.sim.leases.ended_where(|lease| lease.subject == subject);
+            self.sim
+                .leases
+                .ended_where(|lease| lease.subject == subject);
         }
     }
 }
@@ -93,6 +133,9 @@ impl SimStore {
 #[derive(Default)]
 struct Ends {
     ended: Vec<LeaseToken>,
+    forgiven: Vec<LeaseToken>,
+    /// Given back, and still counted as tried.
+    counted: Vec<LeaseToken>,
     renewed: Vec<(LeaseToken, u64)>,
     groups_gone: Vec<String>,
 }
@@ -102,7 +145,12 @@ impl Ends {
         let mut ends = Self::default();
         for operation in &batch.operations {
             match operation {
-                Operation::Complete { lease } | Operation::Release { lease, .. } => {
+                Operation::Complete { lease } => ends.ended.push(lease.clone()),
+                Operation::Release { lease, forgive, .. } => {
+                    match forgive {
+                        true => ends.forgiven.push(lease.clone()),
+                        false => ends.counted.push(lease.clone()),
+                    }
                     ends.ended.push(lease.clone());
                 }
                 Operation::Renew { lease, lease_ms } => {
@@ -116,14 +164,32 @@ impl Ends {
     }
 }
 
+/// How long a turn may wait when nothing goes wrong.
+const LONGEST_WAIT_MS: u64 = 12_000;
+
+/// Whether a message answers something that an instance scheduled.
+fn is_completion(payload: &[u8]) -> bool {
+    [
+        &b"{\"ActivityCompleted\""[..],
+        b"{\"ActivityFailed\"",
+        b"{\"TimerFired\"",
+        b"{\"SubOrchCompleted\"",
+        b"{\"SubOrchFailed\"",
+    ]
+    .iter()
+    .any(|kind| payload.starts_with(kind))
+}
+
 #[async_trait]
 impl AtomicOps for SimStore {
     fn now_ms(&self) -> u64 {
         self.inner.now_ms()
     }
 
-    async fn commit(&self, batch: Batch) -> Result<Vec<u64>, StoreError> {
+    async fn commit(&self, mut batch: Batch) -> Result<Vec<u64>, StoreError> {
         self.step().await;
+        self.duplicate(&mut batch);
+        self.note_collisions(&batch);
         let ends = Ends::of(&batch);
         // The book still says what held before the commit.
         let unfenced = self.unfenced(&batch);
@@ -171,6 +237,28 @@ impl MessageQueue for SimStore {
 }
 
 impl SimStore {
+    fn check_attempts(&self, subject: &str, one: &Claimed) {
+        for message in &one.messages {
+            let tried = self.sim.leases.tried(message.id);
+            if message.attempts != tried {
+                let text = format!("{subject} counts {} attempts, not {tried}", message.attempts);
+                self.sim.violation(text);
+            }
+        }
+    }
+
+    /// Once nothing goes wrong any more, no turn waits for long.
+    fn check_patience(&self, subject: &str, claim: &Claim, one: &Claimed) {
+        let since = one.messages.iter().map(duroxide_store::Message::since_ms).min();
+        let (Some(since), Some(well)) = (since, self.sim.well_since_ms()) else {
+            return;
+        };
+        let waited = self.inner.now_ms().saturating_sub(since.max(well + EPOCH_MS));
+        if claim.queue.delivery == Delivery::Grouped && waited > LONGEST_WAIT_MS {
+            self.sim.violation(format!("{subject} has waited for {waited} ms"));
+        }
+    }
+
     async fn claim_now(&self, claim: &Claim) -> Result<Vec<Claimed>, StoreError> {
         let claimed = self.inner.claim(claim.clone()).await?;
         let now_ms = self.inner.now_ms();
@@ -187,8 +275,12 @@ impl SimStore {
                 holder: self.sim.who(),
                 until_ms: now_ms + claim.lease_ms,
                 is_told: false,
+                session: one.messages.first().and_then(|m| m.affinity.clone()),
+                messages: one.messages.iter().map(|message| message.id).collect(),
             };
             let attempts = one.messages.iter().map(|m| m.attempts).max().unwrap_or(0);
+            self.check_attempts(&subject, one);
+            self.check_patience(&subject, claim, one);
             self.sim
                 .note(format_args!("claims {subject}, attempt {attempts}"));
             if let Some(other) = self.sim.leases.granted(one.token.clone(), granted, now_ms) {

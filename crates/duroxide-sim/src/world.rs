@@ -25,8 +25,6 @@ use crate::store::SimStore;
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 /// How long what clients do not wait for may take after that.
 const SETTLING: Duration = Duration::from_secs(10 * 60);
-/// A store that is out of reach for less costs nobody a lease of an activity.
-const HARMLESS: Duration = Duration::from_millis(900);
 /// How long after that renewals are made up for.
 const SLACK: Duration = Duration::from_secs(3);
 /// More polls than any run needs.
@@ -65,7 +63,9 @@ pub fn run(plan: &Plan, traced: bool) -> Report {
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            report.violations.push(format!("panicked: {}", text.unwrap_or_default()));
+            report
+                .violations
+                .push(format!("panicked: {}", text.unwrap_or_default()));
         }
     }
     report.seed = plan.seed;
@@ -86,7 +86,8 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     });
     let group = world.sim.group("world");
     let sim = Arc::clone(&world.sim);
-    sim.scheduler.spawn(group, Box::pin(Arc::clone(&world).direct()));
+    sim.scheduler
+        .spawn(group, Box::pin(Arc::clone(&world).direct()));
     let (over, scheduler) = (Arc::clone(&world), Arc::clone(&sim.scheduler));
     let done = move || over.is_over.load(Ordering::Relaxed) || scheduler.polls() > POLLS_MAX;
     sim.scheduler.run(done).await;
@@ -111,6 +112,7 @@ fn clients(sim: &Arc<Sim>, store: &SharedStore, plan: &Plan) -> Vec<Arc<RootClie
     let clients = plan.roots.iter().map(|root| {
         let way = Way {
             sim: Arc::clone(sim),
+            sessions_max: usize::MAX,
             node: plan.nodes.len(),
         };
         let inner: Arc<dyn Provider> = Arc::clone(store) as _;
@@ -183,7 +185,10 @@ impl World {
         while Instant::now() < until {
             let depths = self.store.get_queue_depths().await.unwrap_or_default();
             let running = self.store.count_running_instances().await.unwrap_or(1);
-            let is_idle = self.sim.leases.is_empty(duroxide_core::clock::Clock::now_ms(&self.sim.clock));
+            let is_idle = self
+                .sim
+                .leases
+                .is_empty(duroxide_core::clock::Clock::now_ms(&self.sim.clock));
             let is_empty = depths.orchestrator_queue == 0 && depths.worker_queue == 0;
             if is_empty && running == 0 && is_idle {
                 return;
@@ -193,7 +198,9 @@ impl World {
     }
 
     fn nodes(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (Option<Life>, usize)>> {
-        self.nodes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.nodes
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     async fn start(&self, number: usize) {
@@ -222,7 +229,11 @@ impl World {
         tokio::time::sleep_until(began + self.plan.heal_at).await;
         self.sim.heal();
         self.sim.note(format_args!("faults stop"));
-        let groups: Vec<_> = self.nodes().values().filter_map(|(life, _)| life.as_ref().map(|l| l.group)).collect();
+        let groups: Vec<_> = self
+            .nodes()
+            .values()
+            .filter_map(|(life, _)| life.as_ref().map(|l| l.group))
+            .collect();
         for group in groups {
             self.sim.scheduler.resume(group);
         }
@@ -257,7 +268,7 @@ impl World {
             }
             Nemesis::Partition { node, length } => {
                 self.sim.set_partitioned(node, true);
-                if length > HARMLESS {
+                if length > self.harmless(node) {
                     self.sim.disturb(node, length + SLACK);
                 }
                 self.rest(length).await;
@@ -265,8 +276,8 @@ impl World {
             }
             Nemesis::Outage { length } => {
                 self.sim.set_outage(true);
-                if length > HARMLESS {
-                    for node in 0..self.plan.nodes.len() {
+                for node in 0..self.plan.nodes.len() {
+                    if length > self.harmless(node) {
                         self.sim.disturb(node, length + SLACK);
                     }
                 }
@@ -274,6 +285,11 @@ impl World {
                 self.sim.set_outage(false);
             }
         }
+    }
+
+    /// A store that is out of reach for no longer costs a node no lease of an activity.
+    fn harmless(&self, node: usize) -> Duration {
+        self.plan.nodes[node].worker_lock_timeout / 4
     }
 
     /// Waits, but not longer than faults may last.
@@ -295,18 +311,26 @@ impl World {
         let took = self.sim.now_ms() - began_ms;
         self.sim.note(format_args!("{} is shut down", life.name));
         if took > grace_ms + 2_500 {
-            self.sim.violation(format!("{} took {took} ms to shut down, grace {grace_ms}", life.name));
+            self.sim.violation(format!(
+                "{} took {took} ms to shut down, grace {grace_ms}",
+                life.name
+            ));
         }
-        let was_well = self.sim.last_fault_ms(node).is_none_or(|last| last + 5_500 < began_ms);
+        let was_well = self
+            .sim
+            .last_fault_ms(node)
+            .is_none_or(|last| last + 5_500 < began_ms);
         let now_ms = duroxide_core::clock::Clock::now_ms(&self.sim.clock);
         for (token, lease) in self.sim.leases.held_by(&life.name, now_ms) {
             let stored = self.store.store().inner().lease(&token).await;
             let is_valid = stored.is_ok_and(|lease| lease.is_some_and(|lease| lease.valid));
             if was_well && is_valid {
-                self.sim.violation(format!("{} is shut down and still holds {}", life.name, lease.subject));
+                self.sim.violation(format!(
+                    "{} is shut down and still holds {}",
+                    life.name, lease.subject
+                ));
             }
         }
         self.sim.scheduler.kill(life.group);
-        self.sim.disturb(node, Duration::ZERO);
     }
 }

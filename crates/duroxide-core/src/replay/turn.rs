@@ -9,6 +9,7 @@ use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
 use super::notes::Unused;
 use super::turn_state::Incoming;
+use crate::defect::Defect;
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::WorkItem;
 
@@ -22,7 +23,10 @@ impl Execution {
         }
         self.turns += 1;
         let mut cell = self.shared.cell();
-        cell.now_ms = cell.now_ms.max(now_ms);
+        cell.now_ms = match Defect::TimeGoesBack.is_on() {
+            true => now_ms,
+            false => cell.now_ms.max(now_ms),
+        };
         self.turn.now_ms = cell.now_ms;
         drop(cell);
         if self.turn.events.is_empty() {

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
@@ -84,13 +85,15 @@ pub(crate) struct Engine {
 impl Engine {
     /// The orchestrations to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn handlers(&self) -> Option<Arc<OrchestrationHandlers>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait
+            && !Defect::MissingOrchestrationCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.orchestrations))
     }
 
     /// The activities to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn activity_names(&self) -> Option<Arc<BTreeSet<String>>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait
+            && !Defect::MissingActivityCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.activities))
     }
 

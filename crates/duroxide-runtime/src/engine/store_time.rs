@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use duroxide_core::clock::{Clock, ClockRef};
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Provider, ProviderError};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +102,10 @@ impl StoreTime {
 
 impl Clock for StoreTime {
     fn now_ms(&self) -> u64 {
-        let offset = self.offset_ms.load(Ordering::Relaxed);
+        let offset = match Defect::NodeClockDecides.is_on() {
+            true => 0,
+            false => self.offset_ms.load(Ordering::Relaxed),
+        };
         self.own.now_ms().saturating_add_signed(offset)
     }
 }

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Provider, ProviderError};
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -103,7 +104,11 @@ impl Leases {
                 None
             }
             Err(error) if error.is_retryable() => {
-                lease.renew_at = Instant::now() + (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
+                let pause = match Defect::LeasesNotRenewed.is_on() {
+                    true => lease.terms.timeout * 100,
+                    false => (lease.terms.interval / 8).min(RETRY_PAUSE_MAX),
+                };
+                lease.renew_at = Instant::now() + pause;
                 tracing::debug!(
                     target: "duroxide::runtime::worker",
                     lock_token = %lease.token, %error,

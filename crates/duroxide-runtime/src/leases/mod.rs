@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -109,7 +110,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.leases.book().leases.remove(&self.id);
-        if self.has_ended || self.lost.is_cancelled() {
+        if self.has_ended || self.lost.is_cancelled() || Defect::WorkKeptAtShutdown.is_on() {
             return;
         }
         let unfinished = Unfinished {

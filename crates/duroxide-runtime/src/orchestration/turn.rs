@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
@@ -158,7 +159,9 @@ async fn process(
     }
     match history {
         TurnHistory::Unchanged(position) => match kept {
-            Some(kept) if kept.position() == position => {
+            Some(kept)
+                if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
+            {
                 engine.metrics.record_sticky(true);
                 claim.go_on(engine, item, kept).await;
             }
@@ -282,7 +285,9 @@ impl ClaimInHand<'_> {
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning).await,
-                    None if standing == Standing::Unborn => {
+                    None if standing == Standing::Unborn
+                        || Defect::MessagesLostBetweenExecutions.is_on() =>
+                    {
                         Box::pin(self.acknowledge(engine, &item, batch, "unknown_instance")).await;
                     }
                     None => self.await_successor(engine, &item.instance).await,
@@ -369,9 +374,17 @@ impl ClaimInHand<'_> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let kv = item.kv_snapshot;
+        let kv = match Defect::KeyValuesLostAtContinue.is_on() {
+            true => std::collections::HashMap::new(),
+            false => item.kv_snapshot,
+        };
         let seed = Seed::New { start, handler, kv };
-        self.run(engine, run, seed, batch.messages).await;
+        let lost = beginning.continues && Defect::MessagesLostBetweenExecutions.is_on();
+        let messages = match lost {
+            true => Vec::new(),
+            false => batch.messages,
+        };
+        self.run(engine, run, seed, messages).await;
     }
 
     async fn replay(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind};
 use tokio_util::sync::CancellationToken;
@@ -326,7 +327,11 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
-    engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
+    let kept_until = match Defect::RenewalEndsAtStop.is_on() {
+        true => engine.stop.clone(),
+        false => engine.abort.clone(),
+    };
+    engine.spawn_keeper(leases.keep(engine.store_of_keepers(), kept_until));
     let clock = Arc::clone(&engine.clock).follow(engine.store_of_keepers());
     let abort = engine.abort.clone();
     engine.spawn_keeper(async move {

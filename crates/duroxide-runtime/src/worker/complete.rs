@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::WorkItem;
+use duroxide_core::defect::Defect;
 use tokio::time::Instant;
 
 use super::claimed::give_back;
@@ -87,7 +88,9 @@ impl Completion {
                 return Tried::Over;
             }
             was_away = true;
-            if !error.is_retryable() {
+            let gives_up = Defect::CompletionDroppedAfterOutage.is_on()
+                && began.elapsed() > Duration::from_millis(1_300);
+            if !error.is_retryable() || gives_up {
                 tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
                 engine.metrics.take_back_activity(&self.end);
                 engine.metrics.record_activity_infra_error(&self.end.name);

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
 use tokio::time::Instant;
@@ -62,7 +63,7 @@ macro_rules! line {
 /// Runs one claimed activity.
 pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
-    if claimed.lease.lost().is_cancelled() {
+    if claimed.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
         // Cancelled or taken over while it waited; nobody wants its result.
         claimed.lease.end();
         return;
@@ -77,7 +78,7 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let handler = engine.activities.resolve_handler(&work.name);
     let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
     match handler {
-        None if waits => work.wait_for_code(engine).await,
+        None if waits && !Defect::MissingActivityCounts.is_on() => work.wait_for_code(engine).await,
         _ if attempt > engine.options.max_attempts => work.poison(engine).await,
         Some((_, handler)) => work.execute(engine, handler, slot).await,
         None => work.not_registered(engine).await,
@@ -105,7 +106,10 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
-                first_attempt: attempt_of(&input).0.unwrap_or(id),
+                first_attempt: attempt_of(&input)
+                    .0
+                    .filter(|_| !Defect::KeyPerAttempt.is_on())
+                    .unwrap_or(id),
                 name,
                 input,
                 session_id,
@@ -130,7 +134,7 @@ impl Work {
     ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
-        if cancelled.is_cancelled() {
+        if cancelled.is_cancelled() && !Defect::LostLeaseBegins.is_on() {
             // The store took its time to name the orchestration; meanwhile the lease went.
             self.lease.end();
             return;

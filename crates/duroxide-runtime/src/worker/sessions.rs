@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ProviderError, SessionFetchConfig};
 use lru::LruCache;
 use tokio::time::timeout;
@@ -87,7 +88,8 @@ impl Sessions {
         }
         self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        let one_at_a_time = engine.options.worker_node_id.is_none();
+        let one_at_a_time =
+            engine.options.worker_node_id.is_none() && !Defect::SessionRunsTwice.is_on();
         if one_at_a_time && session.running > 0 {
             if session.waiting.len() >= WAITING_MAX {
                 return Admission::Full(work);

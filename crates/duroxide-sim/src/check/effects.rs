@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
+use duroxide_core::{AppErrorKind, ErrorDetails};
 use duroxide_runtime::OrchestrationStatus;
 
+use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
+use crate::plan::LifeEnd;
 use crate::world::World;
 
 pub(super) fn check(world: &World) {
@@ -17,18 +20,78 @@ pub(super) fn check(world: &World) {
     }
     let mut known = BTreeSet::new();
     for client in &world.clients {
-        let lives = client.lives.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lives = client
+            .lives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for (number, life) in lives.iter().enumerate() {
             let expected = client.expected(number);
-            let must = matches!(life.outcome, Some(OrchestrationStatus::Completed { .. }));
+            let is_excused = world.sim.has_collided(&client.plan.id) && lives.len() > 1;
+            let must = matches!(life.outcome, Some(OrchestrationStatus::Completed { .. }))
+                && !is_excused;
+            put_right(world, client, number, life, &by_label);
             all_ran(world, &expected, must, &by_label, &mut known);
         }
     }
+    sessions(world, &runs);
     for (label, runs) in &by_label {
         if !known.contains(*label) {
-            world.sim.violation(format!("activity {label} ran and nobody asked for it"));
+            world
+                .sim
+                .violation(format!("activity {label} ran and nobody asked for it"));
         }
         repeats(world, label, runs);
+    }
+}
+
+/// Code that winds down when it is asked to is let finish that, however often it is asked.
+fn put_right(
+    world: &World,
+    client: &RootClient,
+    number: usize,
+    life: &LifeLog,
+    runs: &BTreeMap<&str, Vec<&Effect>>,
+) {
+    let plan = &client.plan.lives[number];
+    let was_asked = matches!(plan.end, LifeEnd::Cancel { .. }) && plan.program.cooperative;
+    let is_cancelled = matches!(
+        &life.outcome,
+        Some(OrchestrationStatus::Failed {
+            details: ErrorDetails::Application {
+                kind: AppErrorKind::Cancelled { .. },
+                ..
+            },
+            ..
+        })
+    );
+    let label = format!("{}.put-right", client.path(number));
+    let mut put_right = runs.get(label.as_str()).into_iter().flatten();
+    if was_asked && is_cancelled && !put_right.any(|run| run.is_finished) {
+        // A request that comes with the start ends it before any code has run.
+        let has_run = runs.keys().any(|label| label.starts_with(&client.path(number)));
+        if has_run {
+            let text = format!("{} life {number} could not put things right", client.plan.id);
+            world.sim.violation(text);
+        }
+    }
+}
+
+/// A session that belongs to one slot runs one activity at a time.
+fn sessions(world: &World, runs: &[Effect]) {
+    for (place, first) in runs.iter().enumerate() {
+        let stable = world.plan.nodes[first.node].stable_id;
+        let Some(session) = first.session.as_ref().filter(|_| !stable) else {
+            continue;
+        };
+        let end = first.ended_ms.unwrap_or(u64::MAX);
+        let overlaps = |run: &&Effect| {
+            run.life == first.life && run.session.as_ref() == Some(session) && run.began_ms < end
+        };
+        if let Some(other) = runs[place + 1..].iter().find(overlaps) {
+            let text = format!("{} and {} of {session} run at once", first.label, other.label);
+            world.sim.violation(text);
+        }
     }
 }
 
@@ -47,7 +110,10 @@ fn all_ran(
             .map(|run| (&run.instance, run.execution, run.activity))
             .collect();
         if must && ids.len() != *attempts as usize {
-            let text = format!("activity {label} was tried {} times, not {attempts}", ids.len());
+            let text = format!(
+                "activity {label} was tried {} times, not {attempts}",
+                ids.len()
+            );
             world.sim.violation(text);
         }
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use duroxide_core::provider::KvEntry;
 use duroxide_core::replay::Execution;
-use duroxide_core::{Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler};
+use duroxide_core::{
+    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler,
+};
 
 use super::Histories;
 use crate::program::{self, VERSIONS};
@@ -48,13 +50,22 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
         }
         let is_start = matches!(event.kind, EventKind::OrchestrationStarted { .. });
         if is_start != (place == 0) {
-            complaints.push(format!("a start at place {}, or none at the first", place + 1));
+            complaints.push(format!(
+                "a start at place {}, or none at the first",
+                place + 1
+            ));
         }
         if event.is_terminal() && place + 1 != history.len() {
-            complaints.push(format!("event {} ends it and is not the last", event.event_id));
+            complaints.push(format!(
+                "event {} ends it and is not the last",
+                event.event_id
+            ));
         }
         if place > 0 && history[place - 1].timestamp_ms > event.timestamp_ms {
-            complaints.push(format!("recorded time goes back at event {}", event.event_id));
+            complaints.push(format!(
+                "recorded time goes back at event {}",
+                event.event_id
+            ));
         }
         let Some(wanted) = schedule_of(&event.kind) else {
             continue;
@@ -79,7 +90,10 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
             (&schedule.kind, &event.kind)
             && event.timestamp_ms + tolerance_ms < *due
         {
-            complaints.push(format!("timer {source} fired {} ms early", due - event.timestamp_ms));
+            complaints.push(format!(
+                "timer {source} fired {} ms early",
+                due - event.timestamp_ms
+            ));
         }
     }
     if !is_last && !history.last().is_some_and(Event::is_terminal) {
@@ -119,7 +133,9 @@ fn handler(history: &[Event]) -> Option<Arc<dyn OrchestrationHandler>> {
 
 fn replays(world: &World, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
     let Some(handler) = handler(history) else {
-        world.sim.violation(format!("{id} was begun by a version that nobody has"));
+        world
+            .sim
+            .violation(format!("{id} was begun by a version that nobody has"));
         return;
     };
     let stride = 1 + history.len() / ALL_PREFIXES;
@@ -161,7 +177,9 @@ pub(super) fn key_values(histories: &Histories) -> BTreeMap<String, String> {
     for history in histories.values() {
         fold(&mut kv, history);
     }
-    kv.into_iter().map(|(key, entry)| (key, entry.value)).collect()
+    kv.into_iter()
+        .map(|(key, entry)| (key, entry.value))
+        .collect()
 }
 
 /// The kind of schedule that an event belongs to.

@@ -11,7 +11,11 @@ use crate::world::World;
 
 pub(super) fn check(world: &World) {
     for client in &world.clients {
-        let lives = client.lives.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lives = client
+            .lives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for (number, life) in lives.iter().enumerate() {
             if let Some(complaint) = complaint(life) {
                 let text = format!("{} life {number}: {complaint}", client.plan.id);

@@ -23,6 +23,7 @@ use crate::error::StoreError;
 use crate::message::{Backlog, Claim, Claimed, Depth};
 use crate::queue::MessageQueue;
 use crate::wake::{TopicWatch, Wakeups};
+use duroxide_core::defect::Defect;
 
 /// A store in memory. Clones share the content.
 #[derive(Debug, Clone)]
@@ -73,6 +74,9 @@ impl AtomicOps for MemoryStore {
         let topics = std::mem::take(&mut batch.topics);
         let receipt = self.state().commit(batch, self.now_ms())?;
         for queue in &receipt.wake {
+            if Defect::LostWakeUp.is_on() {
+                break;
+            }
             self.wakeups.wake(queue);
         }
         for topic in &topics {

@@ -1,6 +1,7 @@
 //! From a turn to its writes. Pure: in goes what was stored before, out come the operations, in the order the contract
 //! asks for.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use duroxide_core::{Event, EventKind, WorkItem};
 use semver::Version;
@@ -95,19 +96,14 @@ impl Lives {
 
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
     /// with the life that it is for, and the refusal of a start with the life that asked.
-    fn for_message(
-        self,
-        instance: &str,
-        item: &WorkItem,
-        is_own_end: bool,
-    ) -> Option<Incarnation> {
+    fn for_message(self, instance: &str, item: &WorkItem, is_own_end: bool) -> Option<Incarnation> {
         match item {
             WorkItem::StartOrchestration {
                 parent_instance: Some(parent),
                 ..
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
-            _ if is_own_end => self.parent,
+            _ if is_own_end || Defect::RefusalToEarlierLife.is_on() => self.parent,
             _ => self.asking.or(self.parent),
         }
     }
@@ -296,7 +292,16 @@ fn send(
             },
         });
     }
+    let scheduled_now = |id: u64| {
+        let mut now = turn.to_workers.iter();
+        now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
+    };
     for activity in &turn.cancelled {
+        if Defect::CancelLeavesWork.is_on()
+            || Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id)
+        {
+            continue;
+        }
         operations.push(Operation::DeleteKeyed {
             queue: WORK,
             group: activity.instance.clone(),
