@@ -16,14 +16,16 @@ pub struct Granted {
     pub until_ms: u64,
     /// The holder has heard of it.
     pub is_told: bool,
-    pub session: Option<String>,
     /// The messages under it.
     pub messages: Vec<u64>,
 }
 
 /// All leases that are valid, or have run out and were not granted again.
 #[derive(Debug, Default)]
-pub struct LeaseBook(Mutex<BTreeMap<LeaseToken, Granted>>, Mutex<BTreeMap<u64, u32>>);
+pub struct LeaseBook(
+    Mutex<BTreeMap<LeaseToken, Granted>>,
+    Mutex<BTreeMap<u64, u32>>,
+);
 
 impl LeaseBook {
     fn book(&self) -> MutexGuard<'_, BTreeMap<LeaseToken, Granted>> {
@@ -95,16 +97,13 @@ impl LeaseBook {
         })
     }
 
-    /// The holder has heard of what it was granted. Of how many sessions that is.
-    pub fn told(&self, holder: &str, kind: &str) -> usize {
-        let mut sessions = std::collections::BTreeSet::new();
+    /// The holder has heard of what it was granted.
+    pub fn told(&self, holder: &str, kind: &str) {
         for lease in self.book().values_mut() {
-            if lease.holder == holder && lease.subject.starts_with(kind) && !lease.is_told {
+            if lease.holder == holder && lease.subject.starts_with(kind) {
                 lease.is_told = true;
-                sessions.extend(lease.session.clone());
             }
         }
-        sessions.len()
     }
 
     /// Whether nobody holds anything.

@@ -9,6 +9,8 @@
 
 pub mod check;
 pub mod client;
+#[cfg(duroxide_mutants)]
+pub mod defects;
 pub mod effects;
 pub mod faults;
 pub mod generate;
@@ -20,6 +22,7 @@ pub mod plan;
 pub mod program;
 pub mod rng;
 pub mod sched;
+pub mod shrink;
 pub mod sim;
 pub mod store;
 pub mod world;

@@ -60,10 +60,10 @@ pub async fn start(
         true => Code::ALL,
         false => code,
     };
+    sim.set_sessions_max(&name, plan.sessions_max);
     sim.note(format_args!("{name} starts with {code:?}"));
     let way = Way {
         sim: Arc::clone(sim),
-        sessions_max: plan.sessions_max,
         node: number,
     };
     let store: Arc<dyn Provider> = Arc::clone(store) as _;

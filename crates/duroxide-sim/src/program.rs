@@ -320,12 +320,8 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> 
         Op::Collide => {
             let (version, input) = child_of(&Program::default());
             let id = ctx.instance_id().to_owned();
-            let child = ctx.schedule_sub_orchestration_versioned_with_id(
-                ORCHESTRATION,
-                version,
-                id,
-                input,
-            );
+            let child =
+                ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input);
             Box::pin(child.map(text))
         }
         Op::Guid => {

@@ -42,6 +42,7 @@ struct Weather {
     faults: u64,
     healed_ms: Option<u64>,
     collided: BTreeSet<String>,
+    sessions_max: BTreeMap<String, usize>,
     /// Nodes to which something happened that may cost them a lease, with when.
     disturbed: Vec<(usize, u64, u64)>,
     /// Renewals of a node that failed in a row.
@@ -226,6 +227,33 @@ impl Sim {
         weather.healed_ms = Some(self.now_ms());
         drop(weather);
         self.healed.cancel();
+    }
+
+    /// Waits, but not longer than faults last.
+    pub async fn wait(&self, time: Duration) {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(time) => {}
+            () = self.healed.cancelled() => {}
+        }
+    }
+
+    /// How many sessions a node life may serve.
+    pub fn set_sessions_max(&self, life: &str, most: usize) {
+        lock(&self.weather)
+            .sessions_max
+            .insert(life.to_owned(), most);
+    }
+
+    /// How many sessions a node life may serve.
+    #[must_use]
+    pub fn sessions_max(&self, life: &str) -> usize {
+        let weather = lock(&self.weather);
+        weather
+            .sessions_max
+            .get(life)
+            .copied()
+            .unwrap_or(usize::MAX)
     }
 
     /// Whether a completion is delivered twice.

@@ -2,7 +2,6 @@
 //! interleaved, wake-ups lost, every lease entered in the book, and every write of a history checked against it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_store::memory::MemoryStore;
@@ -97,7 +96,10 @@ impl SimStore {
             if let Operation::Enqueue { queue, message } = operation
                 && queue.delivery == Delivery::Grouped
                 && message.payload.starts_with(b"{\"SubOrchFailed\"")
-                && message.payload.windows(14).any(|part| part == b"already exists")
+                && message
+                    .payload
+                    .windows(14)
+                    .any(|part| part == b"already exists")
             {
                 self.sim.collided(&message.group);
             }
@@ -110,7 +112,8 @@ impl SimStore {
         }
         for token in &batch.counted {
             let what = self.sim.leases.subject(token).unwrap_or_default();
-            self.sim.violation(format!("{what} was given back and counts as tried"));
+            self.sim
+                .violation(format!("{what} was given back and counts as tried"));
         }
         for token in &batch.ended {
             self.sim.leases.ended(token);
@@ -222,6 +225,13 @@ impl AtomicOps for SimStore {
 impl MessageQueue for SimStore {
     async fn claim(&self, mut claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         self.step().await;
+        let who = self.sim.who();
+        if let Some(owner) = &claim.owner
+            && owner.new_keys_max > self.sim.sessions_max(&who)
+        {
+            let text = format!("{who} asks for {} more sessions", owner.new_keys_max);
+            self.sim.violation(text);
+        }
         if !claim.wait.is_zero() && self.sim.is_deaf() {
             // Nobody tells it of what comes; it looks once, and again when its patience is over.
             let wait = std::mem::take(&mut claim.wait);
@@ -229,7 +239,7 @@ impl MessageQueue for SimStore {
             if !found.is_empty() {
                 return Ok(found);
             }
-            tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
+            self.sim.wait(wait).await;
             return self.claim_now(&claim).await;
         }
         self.claim_now(&claim).await
@@ -241,7 +251,10 @@ impl SimStore {
         for message in &one.messages {
             let tried = self.sim.leases.tried(message.id);
             if message.attempts != tried {
-                let text = format!("{subject} counts {} attempts, not {tried}", message.attempts);
+                let text = format!(
+                    "{subject} counts {} attempts, not {tried}",
+                    message.attempts
+                );
                 self.sim.violation(text);
             }
         }
@@ -249,13 +262,21 @@ impl SimStore {
 
     /// Once nothing goes wrong any more, no turn waits for long.
     fn check_patience(&self, subject: &str, claim: &Claim, one: &Claimed) {
-        let since = one.messages.iter().map(duroxide_store::Message::since_ms).min();
+        let since = one
+            .messages
+            .iter()
+            .map(duroxide_store::Message::since_ms)
+            .min();
         let (Some(since), Some(well)) = (since, self.sim.well_since_ms()) else {
             return;
         };
-        let waited = self.inner.now_ms().saturating_sub(since.max(well + EPOCH_MS));
+        let waited = self
+            .inner
+            .now_ms()
+            .saturating_sub(since.max(well + EPOCH_MS));
         if claim.queue.delivery == Delivery::Grouped && waited > LONGEST_WAIT_MS {
-            self.sim.violation(format!("{subject} has waited for {waited} ms"));
+            self.sim
+                .violation(format!("{subject} has waited for {waited} ms"));
         }
     }
 
@@ -275,7 +296,6 @@ impl SimStore {
                 holder: self.sim.who(),
                 until_ms: now_ms + claim.lease_ms,
                 is_told: false,
-                session: one.messages.first().and_then(|m| m.affinity.clone()),
                 messages: one.messages.iter().map(|message| message.id).collect(),
             };
             let attempts = one.messages.iter().map(|m| m.attempts).max().unwrap_or(0);

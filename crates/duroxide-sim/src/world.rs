@@ -112,7 +112,6 @@ fn clients(sim: &Arc<Sim>, store: &SharedStore, plan: &Plan) -> Vec<Arc<RootClie
     let clients = plan.roots.iter().map(|root| {
         let way = Way {
             sim: Arc::clone(sim),
-            sessions_max: usize::MAX,
             node: plan.nodes.len(),
         };
         let inner: Arc<dyn Provider> = Arc::clone(store) as _;

@@ -46,7 +46,12 @@ fn activity(world: &World, id: &str, cancel: &Event) {
             && run.execution == cancel.execution_id
             && Some(run.activity) == cancel.source_event_id;
         let is_late = run.began_ms > cancelled_ms + NEWS_MS;
-        if is_it && is_late && !world.sim.was_disturbed(run.node, cancelled_ms, run.began_ms) {
+        if is_it
+            && is_late
+            && !world
+                .sim
+                .was_disturbed(run.node, cancelled_ms, run.began_ms)
+        {
             world.sim.violation(format!(
                 "activity {} was cancelled at {cancelled_ms} and began on {} at {}",
                 run.label, run.life, run.began_ms
@@ -65,7 +70,10 @@ fn heard(world: &World, child: &str, cancelled_ms: u64, histories: &Histories) {
         .flatten()
         .any(|event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. }));
     if let (Some(event), false) = (later.next(), was_told) {
-        let text = format!("{child} was cancelled and went on to event {}", event.event_id);
+        let text = format!(
+            "{child} was cancelled and went on to event {}",
+            event.event_id
+        );
         world.sim.violation(text);
     }
 }

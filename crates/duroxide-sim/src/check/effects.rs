@@ -10,6 +10,7 @@ use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
 use crate::plan::LifeEnd;
+use crate::program::Step;
 use crate::world::World;
 
 pub(super) fn check(world: &World) {
@@ -28,8 +29,8 @@ pub(super) fn check(world: &World) {
         for (number, life) in lives.iter().enumerate() {
             let expected = client.expected(number);
             let is_excused = world.sim.has_collided(&client.plan.id) && lives.len() > 1;
-            let must = matches!(life.outcome, Some(OrchestrationStatus::Completed { .. }))
-                && !is_excused;
+            let must =
+                matches!(life.outcome, Some(OrchestrationStatus::Completed { .. })) && !is_excused;
             put_right(world, client, number, life, &by_label);
             all_ran(world, &expected, must, &by_label, &mut known);
         }
@@ -54,7 +55,10 @@ fn put_right(
     runs: &BTreeMap<&str, Vec<&Effect>>,
 ) {
     let plan = &client.plan.lives[number];
-    let was_asked = matches!(plan.end, LifeEnd::Cancel { .. }) && plan.program.cooperative;
+    // A request that comes with the turn that continues as new ends the instance there.
+    let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
+        && plan.program.cooperative
+        && !plan.program.steps.contains(&Step::Continue);
     let is_cancelled = matches!(
         &life.outcome,
         Some(OrchestrationStatus::Failed {
@@ -69,9 +73,14 @@ fn put_right(
     let mut put_right = runs.get(label.as_str()).into_iter().flatten();
     if was_asked && is_cancelled && !put_right.any(|run| run.is_finished) {
         // A request that comes with the start ends it before any code has run.
-        let has_run = runs.keys().any(|label| label.starts_with(&client.path(number)));
+        let has_run = runs
+            .keys()
+            .any(|label| label.starts_with(&client.path(number)));
         if has_run {
-            let text = format!("{} life {number} could not put things right", client.plan.id);
+            let text = format!(
+                "{} life {number} could not put things right",
+                client.plan.id
+            );
             world.sim.violation(text);
         }
     }
@@ -89,7 +98,10 @@ fn sessions(world: &World, runs: &[Effect]) {
             run.life == first.life && run.session.as_ref() == Some(session) && run.began_ms < end
         };
         if let Some(other) = runs[place + 1..].iter().find(overlaps) {
-            let text = format!("{} and {} of {session} run at once", first.label, other.label);
+            let text = format!(
+                "{} and {} of {session} run at once",
+                first.label, other.label
+            );
             world.sim.violation(text);
         }
     }
