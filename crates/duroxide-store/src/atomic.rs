@@ -386,6 +386,14 @@ pub trait AtomicOps: Send + Sync {
     /// Milliseconds since the Unix epoch, by the clock that leases and visibility are computed with.
     fn now_ms(&self) -> u64;
 
+    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds since the
+    /// Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
+    ///
+    /// Default: [`now_ms`](Self::now_ms).
+    fn clock_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
     /// Applies a batch, all or nothing; returns how many records each operation touched. Once it returned, the
     /// writes are as durable as the store promises.
     ///

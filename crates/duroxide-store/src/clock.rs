@@ -210,6 +210,12 @@ impl StoreClock {
         self.read().0
     }
 
+    /// What the clock shows that the store was given.
+    #[must_use]
+    pub fn clock_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     /// By how much the store's time is ahead of the clock it was given: 0 unless that was set back. A time that somebody
     /// else computed with the clock is this much later in the store's time.
     #[must_use]

@@ -165,7 +165,12 @@ impl Grouped {
         let Some((name, held)) = self.end(token) else {
             return (0, false);
         };
-        let removed = self.remove(&held.claimed, now_ms);
+        let mut taken = held.claimed;
+        if duroxide_core::defect::Defect::CommitTakesLaterMessages.is_on() {
+            let all = self.groups.get(&name).into_iter().flat_map(|g| &g.due);
+            taken = all.map(|(_, id)| *id).chain(taken).collect();
+        }
+        let removed = self.remove(&taken, now_ms);
         self.place(&name, now_ms);
         let more = self.groups.get(&name).is_some_and(|g| !g.due.is_empty());
         (removed, more)
@@ -205,7 +210,7 @@ impl Grouped {
                 continue;
             };
             released += 1;
-            if forgive {
+            if forgive && !duroxide_core::defect::Defect::ForgivenessForgotten.is_on() {
                 message.attempts = message.attempts.saturating_sub(1);
             }
             if let After::DelayMs(delay) = after {

@@ -231,6 +231,10 @@ impl AtomicOps for RedbStore {
         self.inner.clock.now_ms()
     }
 
+    fn clock_ms(&self) -> u64 {
+        self.inner.clock.clock_ms()
+    }
+
     async fn commit(&self, mut batch: Batch) -> std::result::Result<Vec<u64>, StoreError> {
         self.inner.clock.adjust(&mut batch);
         self.submit(|reply| Job::Commit(batch, reply)).await
