@@ -8,6 +8,8 @@ mod handlers;
 mod incarnation;
 pub mod management;
 mod outcome;
+mod pending;
+mod query;
 mod tags;
 mod types;
 mod watch;
@@ -26,6 +28,12 @@ pub use management::{
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 pub use outcome::{InstanceOutcome, OutcomeStatus};
+pub use pending::{PendingActivity, PendingMessage, PendingWork};
+pub use query::{
+    CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary,
+    PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
+    TimeRange,
+};
 pub use tags::TagFilter;
 pub use types::{
     ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,

@@ -3,7 +3,9 @@
 mod admin;
 mod error;
 mod events;
+mod explain;
 mod kv;
+mod query;
 mod start;
 mod wait;
 
@@ -15,6 +17,7 @@ use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
 pub use error::ClientError;
+pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 

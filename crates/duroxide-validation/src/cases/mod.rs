@@ -29,6 +29,7 @@ pub mod orphans;
 pub mod outcome;
 pub mod poison_message;
 pub mod prune;
+pub mod query;
 pub mod queue_semantics;
 pub mod race_replay;
 pub mod ready_work;

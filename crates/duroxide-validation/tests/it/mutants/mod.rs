@@ -9,6 +9,7 @@ mod factory;
 mod matrix;
 mod notes;
 mod provider;
+mod queries;
 mod reads;
 mod turns;
 mod work;
@@ -163,5 +164,17 @@ flaws! {
     ForgetsDeadLetters: "messages set aside are gone";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
+    EveryPageIsTheFirst: "a query takes no notice of its cursor";
+    PagesLoseTies: "a page begins after everything that was created at the same moment";
+    PagesOverlap: "a page begins with the last instance of the one before";
+    AlwaysMore: "the last page leads to another one";
+    QueriesAreUnsorted: "a query answers newest first, whatever it was asked";
+    PrefixIsAPattern: "an underscore in an id prefix stands for any character";
+    OnlyTheFirstStatus: "of several statuses only the first is admitted";
+    RootsHaveNoDescendants: "a family is taken for its root and its children";
+    RangesAreClosed: "the end of a range belongs to it";
+    NothingEndsInQueries: "a summary does not tell when an instance ended";
+    CountsThePage: "a count ends with the page";
+    CountsUnordered: "groups are counted smallest first";
     NoLeaseIsLost: "no activity lease is ever reported as lost";
 }
