@@ -17,7 +17,7 @@ mod watch;
 pub use admin::ProviderAdmin;
 pub use claim::{
     CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork,
-    TurnClaim, TurnHistory, WorkClaim,
+    HandOut, TurnClaim, TurnHistory, WorkClaim,
 };
 pub use contract::Provider;
 pub use error::ProviderError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide_core::provider::{ClaimedTurn, ProviderError, TurnClaim};
+use duroxide_core::provider::{ClaimedTurn, HandOut, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
 use super::turn::{self, OpenedTurn, TURN};
@@ -42,7 +42,7 @@ impl Claiming for Turns {
         let claim = TurnClaim {
             filter: Some(engine.filter.clone()),
             cached: Some(Arc::clone(&engine.sticky) as _),
-            ahead: true,
+            hand_out: HandOut::BeforeCommit,
             handlers: engine.handlers(),
             cancel_without_code_after: engine.options.cancel_without_code_after,
             ..TurnClaim::new(

@@ -15,7 +15,7 @@ use crate::options::OnDivergence;
 const HOST_ROUNDS_MAX: u32 = 1_000;
 
 /// Where a turn begins.
-pub(super) enum Seed {
+pub(super) enum TurnStart {
     /// The orchestration was kept in memory.
     Kept(Box<Execution>),
     /// It must be replayed.
@@ -51,19 +51,19 @@ pub(super) enum NotDriven {
 /// Runs one turn to its end.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
-    seed: Seed,
+    begin: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
-    let is_kept = matches!(seed, Seed::Kept(_));
-    let mut execution = match seed {
-        Seed::Kept(execution) => *execution,
-        Seed::Recorded {
+    let is_kept = matches!(begin, TurnStart::Kept(_));
+    let mut execution = match begin {
+        TurnStart::Kept(execution) => *execution,
+        TurnStart::Recorded {
             history,
             handler,
             kv,
         } => Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?,
-        Seed::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
+        TurnStart::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
     };
     if !is_kept {
         foreign::watch(engine, &execution);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, give_back};
-use super::drive::Seed;
+use super::drive::TurnStart;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
 use super::plan::{ExecutionRef, TurnCommit};
@@ -272,8 +272,8 @@ impl ClaimInHand<'_> {
             source: Source::Memory { bytes: kept.bytes },
             refusals: batch.refusals,
         };
-        let seed = Seed::Kept(Box::new(kept.execution));
-        self.run(engine, run, seed, batch.messages).await;
+        let begin = TurnStart::Kept(Box::new(kept.execution));
+        self.run(engine, run, begin, batch.messages).await;
     }
 
     async fn with_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
@@ -375,8 +375,8 @@ impl ClaimInHand<'_> {
             custom_status: beginning.custom_status,
         };
         let kv = item.kv_snapshot;
-        let seed = Seed::New { start, handler, kv };
-        self.run(engine, run, seed, batch.messages).await;
+        let begin = TurnStart::New { start, handler, kv };
+        self.run(engine, run, begin, batch.messages).await;
     }
 
     async fn replay(
@@ -415,15 +415,21 @@ impl ClaimInHand<'_> {
             source: Source::Record(Arc::clone(&history)),
             refusals: batch.refusals,
         };
-        let seed = Seed::Recorded {
+        let begin = TurnStart::Recorded {
             history,
             handler,
             kv: item.kv_snapshot,
         };
-        self.run(engine, run, seed, batch.messages).await;
+        self.run(engine, run, begin, batch.messages).await;
     }
 
-    async fn run(self, engine: &Arc<Engine>, run: TurnRun, seed: Seed, messages: Vec<WorkItem>) {
-        super::finish::run(engine, self, run, seed, messages).await;
+    async fn run(
+        self,
+        engine: &Arc<Engine>,
+        run: TurnRun,
+        begin: TurnStart,
+        messages: Vec<WorkItem>,
+    ) {
+        super::finish::run(engine, self, run, begin, messages).await;
     }
 }

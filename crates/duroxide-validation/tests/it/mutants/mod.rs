@@ -159,7 +159,7 @@ flaws! {
     BulkTakesNewest: "bulk deletion with a limit takes the newest";
     ReadyWorkNewestFirst: "ready work is listed newest first";
     ReadyWorkUncounted: "ready work is not counted";
-    AheadUnleased: "a turn taken ahead holds no lease";
+    EarlyUnleased: "a turn handed out early holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";
     SetAsideDoesNothing: "messages set aside stay in the queue";
