@@ -525,6 +525,11 @@ macro_rules! for_each_case {
                 an_activity_set_aside_is_listed [DeadLetters, Management];
                 a_lost_activity_is_not_set_aside [DeadLetters, Management];
             }
+            pending_work {
+                messages_and_activities_of_an_instance_are_told [PendingWork, Management];
+                leases_and_attempts_are_told [PendingWork, Management];
+                nothing_lies_in_the_queues_for_a_stranger [PendingWork, Management];
+            }
             query {
                 every_instance_is_met_once_page_by_page [Management];
                 pages_stay_whole_while_instances_come_and_go [Management];

@@ -165,7 +165,7 @@ flaws! {
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
     EveryPageIsTheFirst: "a query takes no notice of its cursor";
-    PagesLoseTies: "a page begins after everything that was created at the same moment";
+    PagesLoseTies: "a page begins after everything that was created within the same second";
     PagesOverlap: "a page begins with the last instance of the one before";
     AlwaysMore: "the last page leads to another one";
     QueriesAreUnsorted: "a query answers newest first, whatever it was asked";

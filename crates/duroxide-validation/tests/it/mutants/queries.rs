@@ -2,7 +2,7 @@
 
 use duroxide_core::provider::{
     CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceSummary, Page, PageCursor,
-    PagePosition, ProviderError, SortKey,
+    PagePosition, ProviderError, SortKey, SortOrder,
 };
 
 use super::{Flaw, Mutant};
@@ -57,11 +57,11 @@ impl Mutant {
         if let (Some(cursor), Flaw::PagesLoseTies) = (&query.after, self.flaw)
             && let Some(position) = cursor.position()
         {
-            let beyond = match query.sort.order {
-                duroxide_core::provider::SortOrder::NewestFirst => "",
-                duroxide_core::provider::SortOrder::OldestFirst => "\u{10ffff}",
-            };
-            spoiled.after = Some(moved(cursor, beyond, position.at_ms));
+            let second = position.at_ms - position.at_ms % 1_000;
+            spoiled.after = Some(match query.sort.order {
+                SortOrder::NewestFirst => moved(cursor, "", second),
+                SortOrder::OldestFirst => moved(cursor, "", second + 1_000),
+            });
         }
         let mut page = self.reference().query_instances(&spoiled).await?;
         match self.flaw {
