@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::ColorChoice;
 use crate::failure::Failure;
 
-pub(crate) use table::{Column, Rows};
+pub(crate) use table::Rows;
 pub(crate) use text::{ago, escape, shorten, span, time};
 
 /// Where a command's answer goes.

@@ -7,7 +7,7 @@ use super::text::escape;
 
 /// The head of a column.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Column(pub(crate) &'static str);
+struct Column(&'static str);
 
 impl Column {
     /// Numbers stand to the right.
