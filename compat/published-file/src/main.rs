@@ -1,6 +1,7 @@
 //! `cargo run -- FILE` writes a store file with the published crate: instances in every state, and a process that ended without
-//! finishing them. `crates/duroxide-sqlite/tests/published` keeps one such file.
+//! finishing them. `crates/duroxide-cli/tests/published` keeps one such file.
 
+#[path = "../../../crates/duroxide-cli/tests/published/handlers.rs"]
 mod handlers;
 
 use std::sync::Arc;

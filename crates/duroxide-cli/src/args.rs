@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// Start an instance
     Start(StartArgs),
+    /// Start a new instance with the handler and input of another one
+    Restart(RestartArgs),
     /// Send a signal to an instance
     Signal(SignalArgs),
     /// Put a message on a queue of an instance
@@ -82,6 +84,20 @@ pub(crate) enum Command {
     Check,
     /// Write instances as JSON Lines
     Export(ExportArgs),
+    /// Copy an SQLite store while programs use it
+    Backup {
+        /// The file to write; it must not exist
+        to: std::path::PathBuf,
+    },
+    /// Give back the space that an SQLite store does not use
+    Vacuum(Consent),
+    /// Bring an SQLite file of the published 0.1.32 crate over into a new store
+    ImportPublished {
+        /// The file of the published crate; it is only read
+        old: std::path::PathBuf,
+        /// The new store, as in sqlite:new.db; it must not exist
+        new: String,
+    },
     /// Print a script that completes commands in a shell
     Completions {
         /// The shell
@@ -178,6 +194,15 @@ pub(crate) struct StartArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// The instance whose handler, version and input are used; it stays as it is
+    pub(crate) id: String,
+    /// The id of the new instance
+    #[arg(long = "as", value_name = "ID")]
+    pub(crate) new_id: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct SignalArgs {
     /// The instance
     pub(crate) id: String,
@@ -246,6 +271,12 @@ pub(crate) enum DeadLettersCommand {
     Show {
         /// Its number
         id: u64,
+    },
+    /// Put dead letters back into their queues
+    Requeue {
+        /// Their numbers
+        #[arg(required = true)]
+        ids: Vec<u64>,
     },
     /// Forget dead letters
     Delete {

@@ -1,7 +1,7 @@
 //! Opening a store by its address. In: `sqlite:app.db`, `redb:app.redb`. Out: a client. Never creates a file: an address with a
 //! typing error is an error and not an empty store.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duroxide_core::provider::Provider;
@@ -21,12 +21,7 @@ pub(crate) enum Access {
 
 /// Opens the store with this address.
 pub(crate) async fn open(address: Option<&str>, access: Access) -> Result<Client, Failure> {
-    let Some(address) = address else {
-        return Err(Failure::Usage(
-            "no store: give --store sqlite:app.db or redb:app.redb, or set DUROXIDE_STORE"
-                .to_owned(),
-        ));
-    };
+    let address = address.ok_or_else(no_store)?;
     let refuse = |why: String| Failure::Open {
         store: shown(address),
         why,
@@ -49,6 +44,19 @@ pub(crate) async fn open(address: Option<&str>, access: Access) -> Result<Client
         }
     };
     Ok(Client::new(provider))
+}
+
+pub(crate) fn no_store() -> Failure {
+    let how = "no store: give --store sqlite:app.db or redb:app.redb, or set DUROXIDE_STORE";
+    Failure::Usage(how.to_owned())
+}
+
+/// The file of an SQLite address; `None` for other stores.
+pub(crate) fn sqlite_file(address: &str) -> Option<PathBuf> {
+    let rest = address.strip_prefix("sqlite:")?;
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let path = rest.split('?').next().unwrap_or_default();
+    (!path.is_empty() && path != ":memory:").then(|| PathBuf::from(path))
 }
 
 /// The address with a mode that never creates the file, unless it names one itself.
@@ -86,6 +94,17 @@ mod tests {
     fn an_address_is_shown_without_its_password() {
         assert_eq!(shown("postgres://me:secret@h/db"), "postgres://me:***@h/db");
         assert_eq!(shown("sqlite:a@b.db"), "sqlite:a@b.db");
+    }
+
+    #[test]
+    fn an_address_names_its_file() {
+        let file = |address| sqlite_file(address);
+        assert_eq!(file("sqlite:a.db"), Some(PathBuf::from("a.db")));
+        assert_eq!(
+            file("sqlite:///x/a.db?mode=ro"),
+            Some(PathBuf::from("/x/a.db"))
+        );
+        assert_eq!(file("redb:a.redb"), None);
     }
 
     #[test]

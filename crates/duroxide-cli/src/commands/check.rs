@@ -1,6 +1,7 @@
 //! The engine's own invariants over every history of a store.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, InstanceSummary};
 use duroxide_core::{Event, EventKind};
@@ -8,6 +9,7 @@ use duroxide_runtime::client::Client;
 use serde::Serialize;
 use serde_json::json;
 
+use super::files;
 use crate::failure::Failure;
 use crate::filter;
 use crate::output::Output;
@@ -20,7 +22,11 @@ struct Problem {
     what: String,
 }
 
-pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    client: &Client,
+    output: &Output,
+    sqlite_file: Option<PathBuf>,
+) -> Result<(), Failure> {
     let instances = filter::all(client, InstanceQuery::new()).await?;
     let known: HashSet<&str> = instances
         .iter()
@@ -68,6 +74,15 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if let Some(file) = sqlite_file {
+        for what in files::integrity(file).await? {
+            problems.push(Problem {
+                instance_id: "the file".to_owned(),
+                execution_id: 0,
+                what,
+            });
+        }
+    }
     report(output, instances.len(), executions, events, &problems)
 }
 

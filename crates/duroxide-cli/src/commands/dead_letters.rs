@@ -19,6 +19,7 @@ pub(crate) async fn run(
     match command {
         DeadLettersCommand::List { limit } => list(client, output, limit).await,
         DeadLettersCommand::Show { id } => show(client, output, id).await,
+        DeadLettersCommand::Requeue { ids } => requeue(client, output, &ids).await,
         DeadLettersCommand::Delete { ids, consent } => delete(client, output, &ids, consent).await,
     }
 }
@@ -58,6 +59,20 @@ async fn show(client: &Client, output: &Output, id: u64) -> Result<(), Failure> 
     output.line(format!("since     {}", time(letter.set_aside_at)))?;
     output.line(format!("reason    {}", letter.reason))?;
     output.line(format!("message   {}", letter.payload))
+}
+
+async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Failure> {
+    for id in ids {
+        find(client, *id).await?;
+    }
+    let mut requeued = 0;
+    for id in ids {
+        requeued += usize::from(client.requeue_dead_letter(*id).await?);
+    }
+    match output.json {
+        true => output.document(&json!({ "requeued": requeued })),
+        false => output.line(format!("{requeued} dead letters are in their queues again")),
+    }
 }
 
 async fn delete(

@@ -5,7 +5,7 @@ use std::io::Read;
 use duroxide_runtime::client::Client;
 use serde_json::json;
 
-use crate::args::{EnqueueArgs, SignalArgs, StartArgs};
+use crate::args::{EnqueueArgs, RestartArgs, SignalArgs, StartArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -36,6 +36,20 @@ pub(crate) async fn start(
         false => format!("{id} exists; nothing was sent"),
     };
     answer(output, &text, &json!({ "instance_id": id, "sent": is_new }))
+}
+
+pub(crate) async fn restart(
+    client: &Client,
+    output: &Output,
+    args: RestartArgs,
+) -> Result<(), Failure> {
+    client.restart_as(&args.id, &args.new_id).await?;
+    let text = format!("{} will start as {} did", args.new_id, args.id);
+    answer(
+        output,
+        &text,
+        &json!({ "instance_id": args.new_id, "sent": true }),
+    )
 }
 
 pub(crate) async fn signal(

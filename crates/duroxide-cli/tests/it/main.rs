@@ -6,6 +6,7 @@
 )]
 
 mod documented;
+mod importing;
 mod looking;
 mod refusing;
 mod steering;

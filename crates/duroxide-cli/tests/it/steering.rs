@@ -1,7 +1,9 @@
 //! Commands that change something.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide::providers::{OrchestrationHandlers, TurnClaim};
 use duroxide::{Client, OrchestrationStatus};
 
 use crate::support::{Kind, Store, start};
@@ -16,6 +18,8 @@ async fn what_is_sent_reaches_the_instances() {
         assert_eq!(started, "second will start as order\n");
         let again = store.tells(&["start", "order", "paid", "--if-absent"]);
         assert_eq!(again, "paid exists; nothing was sent\n");
+        let restarted = store.tells(&["restart", "refused", "--as", "third"]);
+        assert_eq!(restarted, "third will start as refused did\n");
         let cancelled = store.tells(&["cancel", "family", "--reason", "enough"]);
         assert_eq!(cancelled, "family was asked to cancel\n");
         let terminated = store.tells(&["terminate", "nap", "--yes"]);
@@ -25,7 +29,7 @@ async fn what_is_sent_reaches_the_instances() {
         let runtime = start(provider.clone()).await;
         let client = Client::new(provider);
         let minute = Duration::from_secs(60);
-        for id in ["ask", "second", "family", "nap"] {
+        for id in ["ask", "second", "third", "family", "nap"] {
             client.wait_for_orchestration(id, minute).await.unwrap();
         }
         let asked = client.get_orchestration_status("ask").await.unwrap();
@@ -82,4 +86,53 @@ async fn verbs_that_take_away_want_to_be_told_twice() {
     let forced = store.tells(&["delete", "family", "--force", "--yes"]);
     assert!(forced.starts_with("2 instances with "), "{forced}");
     assert_eq!(store.json(&["stats"])["instances"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_goes_back_into_its_queue() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let sent = store.tells(&["signal", "ask", "approved", "--data", "yes"]);
+        assert_eq!(sent, "signal approved was sent to ask\n");
+        let provider = store.open().await;
+        let filter = TurnClaim {
+            handlers: Some(Arc::new(
+                OrchestrationHandlers::default().with("approval", "1.0.0"),
+            )),
+            ..TurnClaim::new(1, Duration::from_secs(60), Duration::ZERO)
+        };
+        let turns = provider.claim_turns(filter).await.unwrap();
+        assert_eq!(turns[0].item.instance, "ask");
+        let token = &turns[0].lock_token;
+        let aside = provider.set_aside_messages(token, &[0], "a test").await;
+        assert!(aside.unwrap());
+        provider
+            .abandon_orchestration_item(token, None, true)
+            .await
+            .unwrap();
+        drop((turns, provider));
+
+        let listed = store.shows(&["dead-letters", "list"]);
+        assert_eq!(
+            listed,
+            "NUMBER QUEUE INSTANCE AGE REASON\n     1 orchestrator ask T a test\n"
+        );
+        let why = store.tells(&["why", "ask"]);
+        assert!(why.contains("(dead letter 1): a test"), "{why}");
+        let found = store.json(&["list", "--with-dead-letters"]);
+        assert_eq!(found["items"][0]["instance_id"], "ask");
+        let unasked = store.run(&["dead-letters", "delete", "1"]);
+        assert_eq!(unasked.code, 6, "{unasked:?}");
+        let back = store.tells(&["dead-letters", "requeue", "1"]);
+        assert_eq!(back, "1 dead letters are in their queues again\n");
+        assert_eq!(store.json(&["stats"])["dead_letters"], 0);
+
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let minute = Duration::from_secs(60);
+        let ended = client.wait_for_orchestration("ask", minute).await.unwrap();
+        assert!(matches!(ended, OrchestrationStatus::Completed { output, .. } if output == "yes"));
+        runtime.shutdown(None).await;
+    }
 }

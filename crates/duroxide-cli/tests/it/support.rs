@@ -100,6 +100,7 @@ impl Store {
     pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
         let mut command = binary();
         command
+            .current_dir(self.folder.path())
             .env("DUROXIDE_STORE", self.address())
             .args(arguments);
         answer(command.stdin(Stdio::null()).output().unwrap())

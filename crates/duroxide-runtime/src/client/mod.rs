@@ -1,6 +1,7 @@
 //! The door for everybody outside an orchestration. Talks to the store and to nothing else.
 
 mod admin;
+mod again;
 mod error;
 mod events;
 mod explain;

@@ -31,7 +31,8 @@ fn open(path: &Path, mode: OpenFlags) -> Result<Connection> {
         });
     }
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn =
+    #[allow(unused_mut, reason = "some releases of the driver need it")]
+    let mut conn =
         Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, &error))?;
     conn.busy_handler(Some(busy::wait_for_lock))?;
     Ok(conn)

@@ -9,22 +9,27 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 type Outcome = Result<String, String>;
 
 /// `holds` says whether the activity `hold` never answers.
-pub fn activities(holds: bool) -> ActivityRegistry {
+pub(crate) fn activities(holds: bool) -> ActivityRegistry {
     ActivityRegistry::builder()
-        .register("echo", |_: ActivityContext, input: String| async move { Ok(input) })
+        .register("echo", |_: ActivityContext, input: String| async move {
+            Ok(input)
+        })
         .register("refuse", |_: ActivityContext, _: String| async move {
             Err::<String, String>("refused".to_owned())
         })
-        .register("hold", move |_: ActivityContext, input: String| async move {
-            if holds {
-                std::future::pending::<()>().await;
-            }
-            Ok(format!("held {input}"))
-        })
+        .register(
+            "hold",
+            move |_: ActivityContext, input: String| async move {
+                if holds {
+                    std::future::pending::<()>().await;
+                }
+                Ok(format!("held {input}"))
+            },
+        )
         .build()
 }
 
-pub fn orchestrations() -> OrchestrationRegistry {
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("echoes", echoes)
         .register("refuses", refuses)
