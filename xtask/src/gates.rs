@@ -180,7 +180,7 @@ fn serde_features() -> Result<(), String> {
 
 /// Each has a lock file of its own: only one crate of a program may link SQLite, and the neighbour decides which.
 fn neighbours() -> Result<(), String> {
-    for name in ["sqlx-0.8", "sqlx-0.9", "diesel-2"] {
+    for name in ["sqlx-0.8", "sqlx-0.9", "diesel-2", "duroxide-pg-0.1.38"] {
         let manifest = format!("compat/{name}/Cargo.toml");
         let args = ["run", "--locked", "--manifest-path", &manifest];
         // One folder for all: what they share is built once.

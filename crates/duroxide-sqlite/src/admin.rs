@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, prune, ready, steps};
+use crate::ops::{delete, inspect, pending, prune, query, ready, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::tables::{dead_letters, deletions, executions, instances};
@@ -181,6 +181,28 @@ impl ProviderAdmin for SqliteProvider {
     async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {
         let step = move |tx: &mut Tx<'_>| ready::run(tx, limit);
         self.reading("list_ready_work", step).await.map(Some)
+    }
+
+    async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| pending::run(tx, &id);
+        self.reading("pending_work", step).await.map(Some)
+    }
+
+    async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {
+        let (query, position) = (query.clone(), query.position()?);
+        let step = move |tx: &mut Tx<'_>| query::page(tx, &query, position.as_ref());
+        self.reading("query_instances", step).await
+    }
+
+    async fn count_instances(
+        &self,
+        query: &InstanceQuery,
+        by: CountBy,
+    ) -> Answer<Vec<InstanceCount>> {
+        let query = query.clone();
+        let step = move |tx: &mut Tx<'_>| query::counts(tx, &query, by);
+        self.reading("count_instances", step).await
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {

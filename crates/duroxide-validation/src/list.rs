@@ -533,6 +533,25 @@ macro_rules! for_each_case {
                 an_activity_set_aside_is_listed [DeadLetters, Management];
                 a_lost_activity_is_not_set_aside [DeadLetters, Management];
             }
+            pending_work {
+                messages_and_activities_of_an_instance_are_told [PendingWork, Management];
+                leases_and_attempts_are_told [PendingWork, Management];
+                nothing_lies_in_the_queues_for_a_stranger [PendingWork, Management];
+            }
+            query {
+                every_instance_is_met_once_page_by_page [Management];
+                pages_stay_whole_while_instances_come_and_go [Management];
+                a_page_follows_the_order_asked_for [Management];
+                a_cursor_of_another_order_is_refused [Management];
+                a_query_admits_what_all_its_criteria_admit [Management];
+                an_id_prefix_is_no_pattern [Management];
+                families_are_found_by_parent_and_root [Management];
+                times_bound_a_query [Management];
+                a_summary_tells_what_a_list_shows [Management];
+                instances_with_dead_letters_are_found [DeadLetters, Management];
+                counts_take_no_notice_of_pages [Management];
+                counts_are_grouped_largest_first [Management];
+            }
             handles {
                 two_handles_share_leases [SecondHandle];
                 a_commit_is_seen_by_both_handles [SecondHandle];

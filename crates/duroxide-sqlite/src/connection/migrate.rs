@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0003_lanes.sql"),
     include_str!("../../migrations/0004_deletions.sql"),
     include_str!("../../migrations/0005_causes.sql"),
+    include_str!("../../migrations/0006_queries.sql"),
 ];
 
 /// What the header of a file declares.

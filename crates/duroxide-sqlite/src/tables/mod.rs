@@ -5,6 +5,7 @@ pub(crate) mod deletions;
 pub(crate) mod executions;
 pub(crate) mod history;
 pub(crate) mod instance_locks;
+pub(crate) mod instance_pages;
 pub(crate) mod instances;
 pub(crate) mod kv;
 mod latest_time;

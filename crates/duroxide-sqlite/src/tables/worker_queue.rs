@@ -1,12 +1,12 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
 //! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
-use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::{Incarnation, PendingActivity};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::instances::life;
-use crate::tx::{Tx, Unsigned, count, payload, payload_text, unsigned};
+use crate::tx::{Tx, Unsigned, count, payload, payload_text, shown_ms, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]
@@ -496,4 +496,23 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
         },
     )?;
     Ok((count, rows))
+}
+
+/// The activities of an instance that have not been acknowledged, in the order of the queue.
+pub(crate) fn pending(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<PendingActivity>> {
+    tx.all(
+        "SELECT execution_id, activity_id, visible_at, locked_until, attempt_count FROM worker_queue
+         WHERE instance_id = ?1 ORDER BY id LIMIT ?2",
+        (instance, limit),
+        |row| {
+            let held: Option<i64> = row.get(3)?;
+            Ok(PendingActivity {
+                execution_id: unsigned(row, 0)?,
+                activity_id: unsigned(row, 1)?,
+                visible_at_ms: shown_ms(row.get(2)?),
+                leased_until_ms: held.filter(|until| *until > tx.now).map(shown_ms),
+                attempts: row.get(4)?,
+            })
+        },
+    )
 }

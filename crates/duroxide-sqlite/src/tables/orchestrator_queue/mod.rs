@@ -9,13 +9,13 @@ mod heads;
 pub(crate) use awaiting::*;
 pub(crate) use heads::*;
 
-use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
+use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::lane;
 use crate::tables::instances::life;
-use crate::tx::{Tx, count, payload, payload_text};
+use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -505,4 +505,28 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
         },
     )?;
     Ok((count, rows))
+}
+
+/// The messages of an instance in the order of the queue, each with its text if it begins an execution.
+pub(crate) fn pending(
+    tx: &Tx<'_>,
+    instance: &str,
+    limit: u32,
+) -> Result<Vec<(PendingMessage, Option<Vec<u8>>)>> {
+    tx.all(
+        "SELECT kind, visible_at, attempt_count, kind IN ('StartOrchestration', 'ContinueAsNew'), work_item
+         FROM orchestrator_queue WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
+        (instance, limit),
+        |row| {
+            let message = PendingMessage {
+                kind: row.get(0)?,
+                visible_at_ms: shown_ms(row.get(1)?),
+                attempts: row.get(2)?,
+                begins: None,
+            };
+            let begins: bool = row.get(3)?;
+            let start = begins.then(|| payload(row, 4)).transpose()?;
+            Ok((message, start))
+        },
+    )
 }
