@@ -80,8 +80,8 @@ fn spawn(folder: &Path, finish: bool, prepare: impl FnOnce(&mut Command)) -> Chi
     let me = std::env::current_exe().expect("a running program has a path");
     let mut command = Command::new(me);
     command.arg("worker").arg(folder);
-    // Otherwise no life would be long enough for the store to hand out turns ahead of their claim again.
-    command.env("DUROXIDE_SQLITE_CARELESS", "1");
+    // Otherwise no life would be long enough for the store to hand out turns early again.
+    command.env("DUROXIDE_SQLITE_SKIP_CRASH_CAUTION", "1");
     if finish {
         command.arg("--finish");
     }

@@ -36,10 +36,12 @@ BEGIN
     WHERE b.instance_id = ANY (p_instance) AND i.instance_id = b.instance_id AND i.lane <> 'between' AND b.lane <> i.lane;
 END $$;
 
--- Messages whose inboxes are open.
+-- Messages whose inboxes are open. Tells the places of those that begin an instance that does not exist yet.
 CREATE FUNCTION enqueue_messages(p_expected bigint, p_instance text[], p_kind text[], p_item text[], p_due bigint[],
-    p_delay bigint[], p_begins text[], p_execution bigint[], p_operation bigint[], p_sender bigint[]) RETURNS void
-LANGUAGE plpgsql AS $$
+    p_delay bigint[], p_begins text[], p_execution bigint[], p_operation bigint[], p_sender bigint[])
+RETURNS TABLE (place integer)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
 BEGIN
@@ -50,6 +52,9 @@ BEGIN
     FROM unnest(p_instance, p_kind, p_item, p_due, p_delay, p_begins, p_execution, p_operation, p_sender) WITH ORDINALITY
         AS m (instance_id, kind, item, due, delay, begins, execution_id, operation_id, sender, n)
     ORDER BY m.n;
+    RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
+        WHERE m.kind = 'StartOrchestration'
+          AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id);
 END $$;
 
 CREATE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],

@@ -35,7 +35,9 @@ mod tls;
 mod token;
 mod url;
 mod wake;
+mod within;
 
 pub use error::PgError;
 pub use options::{MigrationPolicy, PostgresOptions, ProviderConfig};
 pub use provider::PostgresProvider;
+pub use within::Within;

@@ -10,8 +10,10 @@ use duroxide_core::provider::{
 
 use crate::ops::{delete, inspect, prune, ready, steps};
 use crate::provider::SqliteProvider;
+use crate::requests::LeaseView;
 use crate::tables::{dead_letters, deletions, executions, instances};
 use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 type Answer<T> = Result<T, ProviderError>;
 
@@ -22,19 +24,19 @@ const BULK_STEP: usize = 32;
 impl ProviderAdmin for SqliteProvider {
     async fn list_instances(&self) -> Answer<Vec<String>> {
         let step = |tx: &mut Tx<'_>| instances::list(tx);
-        self.store.read("list_instances", step).await
+        self.reading("list_instances", step).await
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Answer<Vec<String>> {
         let status = status.to_owned();
         let step = move |tx: &mut Tx<'_>| instances::list_by_status(tx, &status);
-        self.store.read("list_instances_by_status", step).await
+        self.reading("list_instances_by_status", step).await
     }
 
     async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| executions::list(tx, &id);
-        self.store.read("list_executions", step).await
+        self.reading("list_executions", step).await
     }
 
     async fn read_history_with_execution_id(
@@ -52,52 +54,52 @@ impl ProviderAdmin for SqliteProvider {
     async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| executions::latest_id(tx, &id);
-        self.store.read("latest_execution_id", step).await
+        self.reading("latest_execution_id", step).await
     }
 
     async fn get_instance_info(&self, instance: &str) -> Answer<InstanceInfo> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| inspect::instance(tx, &id);
-        self.store.read("get_instance_info", step).await
+        self.reading("get_instance_info", step).await
     }
 
     async fn get_execution_info(&self, instance: &str, execution_id: u64) -> Answer<ExecutionInfo> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| inspect::execution(tx, &id, execution_id);
-        self.store.read("get_execution_info", step).await
+        self.reading("get_execution_info", step).await
     }
 
     async fn get_system_metrics(&self) -> Answer<SystemMetrics> {
         let step = |tx: &mut Tx<'_>| inspect::metrics(tx);
-        self.store.read("get_system_metrics", step).await
+        self.reading("get_system_metrics", step).await
     }
 
     async fn count_running_instances(&self) -> Answer<u64> {
         let step = |tx: &mut Tx<'_>| executions::count_running(tx);
-        self.store.read("count_running_instances", step).await
+        self.reading("count_running_instances", step).await
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {
         let step = |tx: &mut Tx<'_>| inspect::queue_depths(tx);
-        self.store.read("get_queue_depths", step).await
+        self.reading("get_queue_depths", step).await
     }
 
     async fn list_children(&self, instance_id: &str) -> Answer<Vec<String>> {
         let id = instance_id.to_owned();
         let step = move |tx: &mut Tx<'_>| instances::children(tx, &id);
-        self.store.read("list_children", step).await
+        self.reading("list_children", step).await
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Answer<Option<String>> {
         let id = instance_id.to_owned();
         let step = move |tx: &mut Tx<'_>| inspect::parent(tx, &id);
-        self.store.read("get_parent_id", step).await
+        self.reading("get_parent_id", step).await
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Answer<InstanceTree> {
         let id = instance_id.to_owned();
         let step = move |tx: &mut Tx<'_>| inspect::tree(tx, &id);
-        self.store.read("get_instance_tree", step).await
+        self.reading("get_instance_tree", step).await
     }
 
     async fn delete_instances_atomic(
@@ -107,8 +109,8 @@ impl ProviderAdmin for SqliteProvider {
     ) -> Answer<DeleteInstanceResult> {
         const OPERATION: &str = "delete_instances_atomic";
         let ids = ids.to_vec();
-        let step = move |tx: &mut Tx<'_>| delete::atomic(tx, &ids, force);
-        let mut total = self.store.write(OPERATION, step).await?;
+        let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
+        let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
         total.events_deleted += self.sweep(OPERATION).await?;
         Ok(total)
     }
@@ -117,15 +119,15 @@ impl ProviderAdmin for SqliteProvider {
         const OPERATION: &str = "delete_instance_bulk";
         let mut left = usize::try_from(filter.limit.unwrap_or(steps::BULK_LIMIT)).unwrap_or(0);
         let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
-        let roots = self.store.read(OPERATION, select).await?;
+        let roots = self.reading(OPERATION, select).await?;
         let mut total = DeleteInstanceResult::default();
         for part in roots.chunks(BULK_STEP) {
             if left == 0 {
                 break;
             }
             let part = part.to_vec();
-            let step = move |tx: &mut Tx<'_>| delete::bulk_step(tx, &part, left);
-            let (deleted, counts) = self.store.write(OPERATION, step).await?;
+            let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &part, left);
+            let (deleted, counts) = self.writing(OPERATION, LeaseView::Needed, step).await?;
             left -= deleted;
             delete::add(&mut total, &counts);
             total.events_deleted += self.sweep(OPERATION).await?;
@@ -141,8 +143,10 @@ impl ProviderAdmin for SqliteProvider {
         let mut total = PruneResult::default();
         loop {
             let (id, options) = (instance_id.to_owned(), options.clone());
-            let step = move |tx: &mut Tx<'_>| prune::step(tx, &id, &options);
-            let step = self.store.write("prune_executions", step).await?;
+            let step = move |tx: &mut WriterTx<'_>| prune::step(tx, &id, &options);
+            let step = self
+                .writing("prune_executions", LeaseView::Needed, step)
+                .await?;
             prune::add(&mut total, &step.result);
             if step.is_done {
                 return Ok(total);
@@ -157,13 +161,13 @@ impl ProviderAdmin for SqliteProvider {
     ) -> Answer<PruneResult> {
         const OPERATION: &str = "prune_executions_bulk";
         let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
-        let mut ids = self.store.read(OPERATION, select).await?;
+        let mut ids = self.reading(OPERATION, select).await?;
         let mut total = PruneResult::default();
         while !ids.is_empty() {
             // May run again if the transaction it is part of is begun anew.
             let (left, options) = (std::mem::take(&mut ids), options.clone());
-            let step = move |tx: &mut Tx<'_>| prune::bulk_step(tx, left.clone(), &options);
-            let (left, counts) = self.store.write(OPERATION, step).await?;
+            let step = move |tx: &mut WriterTx<'_>| prune::bulk_step(tx, left.clone(), &options);
+            let (left, counts) = self.writing(OPERATION, LeaseView::Needed, step).await?;
             ids = left;
             prune::add(&mut total, &counts);
         }
@@ -172,17 +176,18 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {
         let step = move |tx: &mut Tx<'_>| dead_letters::list(tx, limit);
-        self.store.read("list_dead_letters", step).await
+        self.reading("list_dead_letters", step).await
     }
 
     async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {
         let step = move |tx: &mut Tx<'_>| ready::run(tx, limit);
-        self.store.read("list_ready_work", step).await.map(Some)
+        self.reading("list_ready_work", step).await.map(Some)
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
-        let step = move |tx: &mut Tx<'_>| dead_letters::delete(tx, id);
-        self.store.write("delete_dead_letter", step).await
+        let step = move |tx: &mut WriterTx<'_>| dead_letters::delete(tx, id);
+        self.writing("delete_dead_letter", LeaseView::Needed, step)
+            .await
     }
 }
 
@@ -192,12 +197,13 @@ impl SqliteProvider {
         let mut events = 0;
         // Asked of a reader first: there is rarely anything.
         while self
-            .store
-            .read(operation, |tx| deletions::next(tx))
+            .reading(operation, |tx| deletions::next(tx))
             .await?
             .is_some()
         {
-            let swept = self.store.write(operation, delete::sweep).await?;
+            let swept = self
+                .writing(operation, LeaseView::Needed, delete::sweep)
+                .await?;
             events += swept.unwrap_or(0);
         }
         Ok(events)

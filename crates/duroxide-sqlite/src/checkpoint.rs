@@ -1,9 +1,9 @@
-//! Checkpoints: copies the write-ahead log into the database file. In: how long the log is after some commits. Out: a log
-//! that stays short. A thread beside the writer does the work; commits do not wait for it.
+//! Checkpoints: copies the write-ahead log into the database file. In: how long the log is after some commits. Out: a
+//! log that stays short. A thread of its own does the work; commits do not wait for it.
 //!
-//! A log can begin anew only when nothing in it is left to copy, which under steady load never happens by itself. When the
-//! log has become too long and only a small rest of it is left, the writer copies that rest with the write lock held, so
-//! that nobody, in this process or another, adds to it meanwhile.
+//! A log can begin anew only when nothing in it is left to copy, which under steady load never happens by itself. When
+//! the log has become too long and only a small rest of it is left, the writer copies that rest with the write lock
+//! held, so that no connection, of this process or another, adds to it meanwhile.
 //!
 //! With a SQLite that cannot be checkpointed beside a writer, SQLite does it at commits of the writer.
 
@@ -14,65 +14,19 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::driver::Checkpoints;
-use crate::inbox::{Inbox, Took};
-use crate::open::{self, Database};
-use crate::tx::Result;
+use crate::connection::busy;
+use crate::connection::database::Database;
+use crate::connection::driver::Checkpoints;
+use crate::connection::log_policy::LogPolicy;
+use crate::error::Result;
+use crate::requests::{Inbox, Took};
 
-/// 4,000 pages are 16 MB: few enough to be replayed in a blink after a crash, many enough that a page written by a
-/// hundred commits is copied into the database once.
-const BEGIN_AT: usize = 4_000;
-/// From four times that on the log is made to begin anew.
-const TOO_LONG: usize = 4;
-/// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of work.
-const REST: usize = 2;
 /// How many commits pass between two looks at a log that is not too long.
 const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
-/// How long the helper rests after a checkpoint that did not get on, because somebody reads the log.
+/// How long the thread pauses after a checkpoint that made no progress, because a connection reads the log.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// Settings of the log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogPolicy {
-    pub(crate) by: Checkpoints,
-    /// Pages that are left to copy at which checkpoints begin.
-    pub(crate) begin_at: usize,
-}
-
-impl LogPolicy {
-    pub(crate) fn new(by: Checkpoints, begin_at: Option<usize>) -> Self {
-        Self {
-            by,
-            begin_at: begin_at.unwrap_or(BEGIN_AT),
-        }
-    }
-
-    fn too_long(self) -> usize {
-        self.begin_at.saturating_mul(TOO_LONG)
-    }
-
-    fn rest(self) -> usize {
-        (self.begin_at / REST).max(1)
-    }
-
-    /// Sets up a connection that writes: whether SQLite checkpoints at its commits, and how long a file the log keeps when
-    /// it begins anew.
-    pub(crate) fn apply(self, conn: &Connection) -> Result<()> {
-        let pages = match self.by {
-            Checkpoints::Beside => 0,
-            Checkpoints::WriterAlone => self.begin_at,
-        };
-        let pages = i64::try_from(pages).unwrap_or(i64::MAX);
-        conn.pragma_update_and_check(None, "wal_autocheckpoint", pages, |_| Ok(()))?;
-        let page_size: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = i64::try_from(self.too_long()).unwrap_or(i64::MAX);
-        let bytes = pages.saturating_mul(page_size);
-        conn.pragma_update_and_check(None, "journal_size_limit", bytes, |_| Ok(()))?;
-        Ok(())
-    }
-}
 
 /// Where the log stands, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +47,7 @@ impl Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Emptied {
     Completely,
-    /// So many pages are left: somebody reads them, or writes more, or they are still being copied.
+    /// So many pages are left: connections read them, or write more, or they are still being copied.
     Not(usize),
 }
 
@@ -103,11 +57,11 @@ pub(crate) struct Checkpointer {
     database: Option<Database>,
     /// How many commits pass until the next look.
     next_look: u32,
-    helper: Option<Helper>,
+    thread: Option<CheckpointThread>,
     failures: Failures,
 }
 
-/// Counts failed checkpoints, and says so.
+/// Counts failed checkpoints, and logs some of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failures(Arc<AtomicU64>);
 
@@ -119,9 +73,9 @@ impl Failures {
     fn note<T>(&self, who: &str, done: Result<T>) -> Option<T> {
         done.inspect_err(|error| {
             let failures = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-            // The log only grows meanwhile; one word now and then is enough.
+            // The log only grows meanwhile: a warning now and then is enough.
             if failures.is_power_of_two() {
-                tracing::warn!(target: "duroxide::providers::sqlite", %error, failures, "{who} could not checkpoint, it is tried again");
+                tracing::warn!(target: "duroxide::providers::sqlite", %error, failures, "{who} could not checkpoint, and tries again");
             }
         })
         .ok()
@@ -133,7 +87,7 @@ impl Checkpointer {
         Self {
             database,
             next_look: 0,
-            helper: None,
+            thread: None,
             failures,
         }
     }
@@ -153,19 +107,20 @@ impl Checkpointer {
         };
         let is_too_long = log.length >= policy.too_long();
         if is_too_long {
-            // The helper is never far behind; the moment when it has nearly caught up must not be missed.
+            // The thread is never far behind; the moment when it has nearly caught up must not be missed.
             self.next_look = 0;
         }
         if is_too_long && log.left() <= policy.rest() {
             let done =
-                open::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
+                busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
             self.failures.note("the writer", done);
         } else if is_too_long || log.left() >= policy.begin_at {
-            self.ask();
+            self.request();
         }
     }
 
-    /// Copies all of the log and empties its file, if that takes no longer than a moment. Else the helper goes on with it.
+    /// Copies all of the log and empties its file, if that takes no longer than a moment. Otherwise the thread goes on
+    /// with it.
     pub(crate) fn empty(&mut self, conn: &Connection) -> Result<Emptied> {
         let Some(policy) = self.policy() else {
             return Ok(Emptied::Completely);
@@ -173,11 +128,11 @@ impl Checkpointer {
         if policy.by == Checkpoints::Beside {
             let log = look(conn)?;
             if log.left() > policy.rest() {
-                self.ask();
+                self.request();
                 return Ok(Emptied::Not(log.left()));
             }
         }
-        let log = open::waiting_at_most(Duration::ZERO, || {
+        let log = busy::waiting_at_most(Duration::ZERO, || {
             run(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
         })?;
         Ok(match log.is_blocked {
@@ -190,76 +145,79 @@ impl Checkpointer {
         self.database.as_ref().map(|database| database.log)
     }
 
-    fn ask(&mut self) {
+    /// Asks the thread for a checkpoint; starts the thread with the first request.
+    fn request(&mut self) {
         let Some(database) = &self.database else {
             return;
         };
-        if self.helper.is_none() {
-            self.helper = Helper::start(database.clone(), self.failures.clone());
+        if self.thread.is_none() {
+            self.thread = CheckpointThread::start(database.clone(), self.failures.clone());
         }
-        if let Some(helper) = &self.helper {
-            // Closed only when the helper is gone.
-            let _ = helper.inbox.push(());
+        if let Some(thread) = &self.thread {
+            // Closed only when the thread has ended.
+            let _ = thread.inbox.push(());
         }
     }
 }
 
-/// The thread that checkpoints.
-struct Helper {
+/// The thread that checkpoints, until it is dropped.
+struct CheckpointThread {
     inbox: Arc<Inbox<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Helper {
+impl CheckpointThread {
     fn start(database: Database, failures: Failures) -> Option<Self> {
         let inbox = Arc::new(Inbox::new());
-        let orders = Arc::clone(&inbox);
+        let requests = Arc::clone(&inbox);
         let thread = thread::Builder::new()
             .name("duroxide-checkpoint".to_owned())
-            .spawn(move || checkpoint_on_demand(&database, &orders, &failures));
+            .spawn(move || checkpoint_on_demand(&database, &requests, &failures));
         match thread {
             Ok(thread) => Some(Self {
                 inbox,
                 thread: Some(thread),
             }),
             Err(error) => {
-                tracing::warn!(target: "duroxide::providers::sqlite", %error, "no thread to checkpoint with");
+                tracing::warn!(target: "duroxide::providers::sqlite", %error, "the checkpoint thread could not be started");
                 None
             }
         }
     }
 }
 
-impl Drop for Helper {
+impl Drop for CheckpointThread {
     fn drop(&mut self) {
         self.inbox.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!(target: "duroxide::providers::sqlite", "the thread that checkpoints ended by a panic");
+            tracing::error!(target: "duroxide::providers::sqlite", "the checkpoint thread panicked");
         }
     }
 }
 
-fn checkpoint_on_demand(database: &Database, orders: &Inbox<()>, failures: &Failures) {
+fn checkpoint_on_demand(database: &Database, requests: &Inbox<()>, failures: &Failures) {
     let mut conn: Option<Connection> = None;
     let mut taken = Vec::new();
     let mut left = 0;
-    // Orders that queued up meanwhile are one.
-    while orders.take(usize::MAX, None, &mut taken) == Took::Some {
+    // Requests that queued up meanwhile are one.
+    while requests.take(usize::MAX, None, &mut taken) == Took::Some {
         taken.clear();
         let done = match conn.take() {
             Some(conn) => Ok(conn),
             None => database.open_checkpointer(),
         }
-        // Copies what can be copied without making anybody wait.
+        // Copies what it can without making another connection wait.
         .and_then(|open| Ok((run(&open, "PRAGMA wal_checkpoint(PASSIVE)")?, open)));
         let before = std::mem::replace(&mut left, usize::MAX);
-        // After a failure it is opened again for the next order.
-        conn = failures.note("the helper", done).map(|(log, open)| {
-            left = log.left();
-            open
-        });
+        // After a failure the next request opens the connection again.
+        conn = failures
+            .note("the checkpoint thread", done)
+            .map(|(log, open)| {
+                left = log.left();
+                open
+            });
         if left > 0 && left >= before {
             thread::sleep(PAUSE);
         }

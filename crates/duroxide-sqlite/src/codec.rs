@@ -4,12 +4,12 @@
 use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::lane;
 use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::{Due, NewMessage};
 use crate::tables::worker_queue::NewWork;
-use crate::tx::{Result, stored_ms};
+use crate::tx::stored_ms;
 
 pub(crate) fn event(instance: &str, event: &Event) -> Result<NewEvent> {
     if event.event_id == 0 {

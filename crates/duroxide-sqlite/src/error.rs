@@ -1,11 +1,13 @@
-//! What can go wrong in this store. In: causes. Out: [`ProviderError`]s that say whether to try again.
+//! What can go wrong in this store. In: causes. Out: [`ProviderError`]s, retryable or not.
 //!
-//! Causes are told apart by SQLite's result codes, never by the text of a message.
+//! SQLite's result codes distinguish the causes, never the text of a message.
 
 use std::path::PathBuf;
 
 use duroxide_core::provider::ProviderError;
 use rusqlite::ErrorCode;
+
+pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
 
 /// Why a store could not be opened, or why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +16,7 @@ pub enum SqliteError {
     /// The url is not understood.
     #[error("cannot use the database url `{url}`: {why}")]
     Url {
-        /// As given.
+        /// The url as it was given.
         url: String,
         /// What is wrong with it.
         why: String,
@@ -61,7 +63,7 @@ pub enum SqliteError {
     ForeignDatabase {
         /// The file.
         path: PathBuf,
-        /// Whose, as far as can be told.
+        /// The program that it belongs to, as far as that is known.
         owner: String,
     },
     /// The file was written by a newer build.
@@ -71,9 +73,9 @@ pub enum SqliteError {
     NewerSchema {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of its schema.
         found: i64,
-        /// The newest this build knows.
+        /// The newest version that this build knows.
         known: i64,
     },
     /// The file has an older schema and may not be written.
@@ -81,7 +83,7 @@ pub enum SqliteError {
     NeedsUpgrade {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of its schema.
         found: i64,
     },
     /// The durability asked for is not what the database reports.
@@ -92,7 +94,7 @@ pub enum SqliteError {
     DurabilityRefused {
         /// The file.
         path: PathBuf,
-        /// Which pragma.
+        /// The pragma that differs.
         setting: &'static str,
         /// Its value.
         found: String,
@@ -125,9 +127,9 @@ pub enum SqliteError {
         path: PathBuf,
     },
     /// The file cannot be opened again after its connection was lost.
-    #[error("the database is out of reach ({why}); it is tried again")]
+    #[error("the database is out of reach ({why}); the store tries to open it again")]
     OutOfReach {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// Another build changed the schema while the file was open.
@@ -135,9 +137,9 @@ pub enum SqliteError {
         "another build brought the file to schema version {found}, this one writes {known}; restart this program with the newer build"
     )]
     SchemaChanged {
-        /// The version now.
+        /// The version of the file.
         found: i64,
-        /// The one this build writes.
+        /// The version that this build writes.
         known: i64,
     },
     /// The thread that had the request ended unexpectedly; whether it was carried out is not known.
@@ -159,10 +161,10 @@ pub enum SqliteError {
     /// A request made the writer panic; nothing of it was written.
     #[error("the request failed unexpectedly: {detail}")]
     Panicked {
-        /// What it said.
+        /// The text of the panic.
         detail: String,
     },
-    /// Anything else SQLite reports.
+    /// Any other error that SQLite reports.
     #[error("the database reports: {detail}")]
     Database {
         /// SQLite's words.
@@ -174,7 +176,7 @@ pub enum SqliteError {
     /// The lease of an instance ran out before the commit.
     #[error("Instance lock expired for {instance}")]
     LockExpired {
-        /// Whose.
+        /// The instance.
         instance: String,
     },
     /// The lease of an activity ran out.
@@ -183,17 +185,17 @@ pub enum SqliteError {
     /// The event is already recorded.
     #[error("event {event_id} of {instance} execution {execution_id} is already recorded")]
     DuplicateEvent {
-        /// Whose.
+        /// The instance.
         instance: String,
-        /// In which execution.
+        /// The execution.
         execution_id: u64,
-        /// Which.
+        /// The event.
         event_id: u64,
     },
     /// An event without a position.
     #[error("an event of {instance} has no id; ids begin at 1")]
     EventWithoutId {
-        /// Whose.
+        /// The instance.
         instance: String,
     },
     /// A message of this kind does not belong on this queue.
@@ -207,7 +209,7 @@ pub enum SqliteError {
     /// Stored data does not decode.
     #[error("{what} does not decode: {why}")]
     Undecodable {
-        /// Which row.
+        /// The row, in words.
         what: String,
         /// The decoder's words.
         why: String,
@@ -215,51 +217,63 @@ pub enum SqliteError {
     /// A value cannot be written as JSON, or a number does not fit.
     #[error("{what} cannot be stored: {why}")]
     Unstorable {
-        /// Which value.
+        /// The value, in words.
         what: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// No such instance.
     #[error("Instance {instance} not found")]
     InstanceNotFound {
-        /// Its id.
+        /// The id of the instance.
         instance: String,
     },
     /// No such execution.
     #[error("Execution {execution_id} not found for instance {instance}")]
     ExecutionNotFound {
-        /// Its instance.
+        /// The instance.
         instance: String,
-        /// Its id.
+        /// The id of the execution.
         execution_id: u64,
     },
     /// A live instance is not deleted without force.
     #[error("Instance {instance} is running; cancel it first, or delete with force")]
     StillRunning {
-        /// Which.
+        /// The instance.
         instance: String,
     },
     /// A deletion would leave a child without its parent.
     #[error("Cannot delete {parent} without its child {child}; delete the whole tree")]
     ChildLeftBehind {
-        /// In the list.
+        /// The instance in the list.
         parent: String,
-        /// Not in the list.
+        /// Its child, which is not in the list.
         child: String,
     },
 }
 
+/// Turns an answer of this crate into one of the contract.
+pub(crate) trait AtOperation<T> {
+    /// Names the method of the contract that was called.
+    fn at(self, operation: &str) -> std::result::Result<T, ProviderError>;
+}
+
+impl<T> AtOperation<T> for Result<T> {
+    fn at(self, operation: &str) -> std::result::Result<T, ProviderError> {
+        self.map_err(|error| error.into_provider_error(operation))
+    }
+}
+
 impl SqliteError {
     /// The error as the contract's callers see it.
-    pub(crate) fn into_provider_error(self, operation: &str) -> ProviderError {
+    fn into_provider_error(self, operation: &str) -> ProviderError {
         let message = self.to_string();
         match self {
             Self::Busy
             | Self::DiskFull
             | Self::Io { .. }
             | Self::FileGone { .. }
-            // Of a request that did not read the damaged page, the next try tells; of one that did, an operator.
+            // A request that does not read the damaged page succeeds at the next try; the others need an operator.
             | Self::Damaged { .. }
             | Self::OutOfReach { .. }
             | Self::Interrupted

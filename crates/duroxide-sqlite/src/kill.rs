@@ -1,7 +1,7 @@
 //! Points at which a test may kill this process. Without the feature `kill-points` they are nothing.
 
-/// Kills the process here with SIGKILL, if the environment says so: `DUROXIDE_SQLITE_KILL_AT=<point>:<n>` kills it the
-/// n-th time it passes the point.
+/// Kills the process here with SIGKILL, if the environment asks for it: `DUROXIDE_SQLITE_KILL_AT=<point>:<n>` kills it
+/// the n-th time it passes the point.
 #[cfg(feature = "kill-points")]
 pub(crate) fn point(name: &str) {
     use std::sync::OnceLock;
@@ -33,14 +33,14 @@ pub(crate) fn point(name: &str) {
 #[cfg(not(feature = "kill-points"))]
 pub(crate) fn point(_name: &str) {}
 
-/// Whether a test wants turns handed out ahead also right after a crash, so that kills meet them.
+/// Whether a test wants turns handed out early also right after an unclean shutdown, so that kills meet them.
 #[cfg(feature = "kill-points")]
-pub(crate) fn is_careless() -> bool {
-    std::env::var_os("DUROXIDE_SQLITE_CARELESS").is_some()
+pub(crate) fn skip_crash_caution() -> bool {
+    std::env::var_os("DUROXIDE_SQLITE_SKIP_CRASH_CAUTION").is_some()
 }
 
 /// Never.
 #[cfg(not(feature = "kill-points"))]
-pub(crate) fn is_careless() -> bool {
+pub(crate) fn skip_crash_caution() -> bool {
     false
 }

@@ -1,5 +1,5 @@
-//! Lanes: which code an instance needs, as text that an index can hold. In: handler and engine version. Out: a lane, and
-//! whether a caller may claim from it.
+//! Lanes: which code an instance needs, as text that an index can hold. In: handler and engine version. Out: a lane,
+//! and whether a caller may claim from it.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers}
 use semver::Version;
 
 /// The lane of instances that any node may take.
-pub(crate) const ANYBODY: &str = "";
+pub(crate) const ANY_NODE: &str = "";
 
 /// Stands for the lane of an instance whose next execution is still to be named, by the message that begins it.
 pub(crate) const BETWEEN: &str = "between";
 
-/// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that has
-/// begun has an engine version.
+/// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that
+/// has begun has an engine version.
 pub(crate) fn of(name: &str, version: Option<&str>, pinned: Option<&Version>) -> String {
     let pinned = pinned.map(Version::to_string);
     // Strings always encode.
     serde_json::to_string(&(name, version, pinned)).unwrap_or_default()
 }
 
-/// What a lane says.
+/// What the instances of a lane need.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) name: String,
@@ -28,7 +28,7 @@ pub(crate) struct Needs {
     pub(crate) pinned: Option<Version>,
 }
 
-/// `None` for a lane that any node may take, and for one that cannot be read: whoever takes it finds out.
+/// `None` for a lane that any node may take, and for one that cannot be read: the claim that takes it finds out.
 pub(crate) fn needs(lane: &str) -> Option<Needs> {
     let (name, version, pinned): (String, Option<String>, Option<String>) =
         serde_json::from_str(lane).ok()?;
@@ -39,7 +39,7 @@ pub(crate) fn needs(lane: &str) -> Option<Needs> {
     })
 }
 
-/// Whose instances a caller may claim.
+/// Which instances a caller may claim.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abilities {
     pub(crate) filter: Option<DispatcherCapabilityFilter>,
@@ -106,7 +106,7 @@ mod tests {
             );
             assert_eq!(needs.pinned, Some(pinned.clone()));
         }
-        assert_eq!(needs(ANYBODY), None);
+        assert_eq!(needs(ANY_NODE), None);
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         assert!(caller.fit(&of("order", None, None)));
         assert!(!caller.fit(&of("order", Some("2.0.0"), None)));
         assert!(!caller.fit(&of("invoice", None, None)));
-        assert!(caller.fit(ANYBODY));
+        assert!(caller.fit(ANY_NODE));
         assert!(Abilities::default().fit(&of("invoice", None, None)));
     }
 }

@@ -1,8 +1,8 @@
 //! SQLite store for Duroxide: durable by default, no server, any number of processes on one file.
 //!
-//! One thread writes. It takes whatever requests have queued up, runs them in one transaction and commits once, so
+//! One thread writes. It takes the requests that have queued up, runs them in one transaction and commits once, so
 //! that a burst of requests shares one sync to disk while a lone one is not delayed. Reads have connections of their
-//! own. Whoever waits for work is woken by the commit that brings it.
+//! own. The commit that brings work wakes the callers that wait for it.
 //!
 //! ```
 //! use duroxide_core::provider::{Provider, WorkItem};
@@ -33,37 +33,29 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
-mod ahead;
 mod checkpoint;
-mod claim;
+mod claims;
 mod codec;
-mod driver;
+mod connection;
+mod damage;
+mod early;
 mod error;
-mod foreign;
-mod group;
-mod inbox;
-mod job;
 mod kill;
-mod known;
 mod lane;
-mod lobby;
-mod lookout;
-mod migrate;
-mod open;
 mod ops;
 mod options;
+mod other_processes;
 mod provider;
 mod readers;
-mod sole;
-mod statements;
+mod requests;
 mod store;
 mod store_clock;
 mod tables;
 mod token;
 mod tx;
-mod url;
-mod wake;
+mod watch;
 mod writer;
+mod writer_tx;
 
 pub use error::SqliteError;
 #[doc(hidden)]

@@ -40,8 +40,8 @@ pub struct SqliteOptions {
     /// Where leases and due times get their time from; all processes on one file must agree on it. With a clock of
     /// one's own, a waiting claim looks at it every 50 ms instead of sleeping until the next due time.
     pub clock: ClockRef,
-    /// How long an event, cancellation or completion waits for the start of an instance nobody knows, before it is
-    /// set aside as a dead letter.
+    /// How long an event, cancellation or completion waits for the start of an unknown instance, before it is
+    /// dead-lettered.
     pub unknown_instance_grace: Duration,
     /// For tests of this crate.
     #[doc(hidden)]

@@ -16,13 +16,15 @@ use duroxide_core::provider::{
 use tokio::time::Instant;
 
 use crate::codec;
-use crate::error::SqliteError;
+use crate::error::{AtOperation, SqliteError};
 use crate::ops;
 use crate::options::SqliteOptions;
-use crate::store::Store;
+use crate::requests::LeaseView;
+use crate::store::{ReadView, Store};
 use crate::tables::orchestrator_queue::Due;
 use crate::tables::{instances, kv, worker_queue};
 use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 type Answer<T> = Result<T, ProviderError>;
 
@@ -92,7 +94,7 @@ impl SqliteProvider {
     ///
     /// # Errors
     ///
-    /// If somebody has been reading the log for several seconds, or the disk fails.
+    /// If another connection has been reading the log for several seconds, or the disk fails.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         self.store.checkpoint().await
     }
@@ -103,7 +105,7 @@ impl SqliteProvider {
         self.store.failed_checkpoints()
     }
 
-    /// Closes the store: requests that are queued are answered, later ones are refused, and the log is folded into the
+    /// Closes the store: it answers the requests that are queued, refuses later ones, and checkpoints the log into the
     /// database file. Dropping the last handle does the same, but blocks its thread meanwhile.
     ///
     /// ```
@@ -116,21 +118,20 @@ impl SqliteProvider {
     /// ```
     pub async fn close(&self) {
         let store = Arc::clone(&self.store);
-        // A panic of the threads was logged; nothing is left to do then.
+        // A panic of a thread is logged where it is joined.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }
 
     /// Sizes and first rows of both queues, for a person.
     pub async fn debug_dump(&self) -> String {
-        self.store
-            .read("debug_dump", |tx| ops::dump::run(tx))
+        self.reading("debug_dump", |tx| ops::dump::run(tx))
             .await
             .unwrap_or_else(|error| error.to_string())
     }
 }
 
 fn decoded(operation: &str, instance: &str, rows: &[Vec<u8>]) -> Answer<Vec<Event>> {
-    codec::decode_events(instance, rows).map_err(|error| error.into_provider_error(operation))
+    codec::decode_events(instance, rows).at(operation)
 }
 
 #[async_trait]
@@ -180,9 +181,9 @@ impl Provider for SqliteProvider {
             metadata,
             cancelled_activities,
         )
-        .map_err(|error| error.into_provider_error(OPERATION))?;
-        let step = move |tx: &mut Tx<'_>| ops::commit_turn::run(tx, &commit);
-        self.store.step(OPERATION, step).await
+        .at(OPERATION)?;
+        let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
+        self.writing(OPERATION, LeaseView::NotNeeded, step).await
     }
 
     async fn abandon_orchestration_item(
@@ -192,21 +193,23 @@ impl Provider for SqliteProvider {
         ignore_attempt: bool,
     ) -> Answer<()> {
         let token = lock_token.to_owned();
-        let step = move |tx: &mut Tx<'_>| ops::abandon_turn::run(tx, &token, delay, ignore_attempt);
-        self.store.write("abandon_orchestration_item", step).await
+        let step =
+            move |tx: &mut WriterTx<'_>| ops::abandon_turn::run(tx, &token, delay, ignore_attempt);
+        self.writing("abandon_orchestration_item", LeaseView::Needed, step)
+            .await
     }
 
     async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::read_history::latest(tx, &id);
-        let rows = self.store.read("read", step).await?;
+        let rows = self.reading("read", step).await?;
         decoded("read", instance, &rows)
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::read_history::of_execution(tx, &id, execution_id);
-        let rows = self.store.read("read_with_execution", step).await?;
+        let rows = self.reading("read_with_execution", step).await?;
         decoded("read_with_execution", instance, &rows)
     }
 
@@ -218,17 +221,17 @@ impl Provider for SqliteProvider {
     ) -> Answer<()> {
         const OPERATION: &str = "append_with_execution";
         let id = instance.to_owned();
-        let events = codec::events(instance, &new_events)
-            .map_err(|error| error.into_provider_error(OPERATION))?;
-        let step = move |tx: &mut Tx<'_>| ops::enqueue::events(tx, &id, execution_id, &events);
-        self.store.write(OPERATION, step).await
+        let events = codec::events(instance, &new_events).at(OPERATION)?;
+        let step =
+            move |tx: &mut WriterTx<'_>| ops::enqueue::events(tx, &id, execution_id, &events);
+        self.writing(OPERATION, LeaseView::Needed, step).await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
         const OPERATION: &str = "enqueue_for_worker";
-        let work = codec::work(&item).map_err(|error| error.into_provider_error(OPERATION))?;
-        let step = move |tx: &mut Tx<'_>| ops::enqueue::work(tx, &work);
-        self.store.step(OPERATION, step).await
+        let work = codec::work(&item).at(OPERATION)?;
+        let step = move |tx: &mut WriterTx<'_>| ops::enqueue::work(tx, &work);
+        self.writing(OPERATION, LeaseView::NotNeeded, step).await
     }
 
     async fn fetch_work_item(
@@ -257,15 +260,16 @@ impl Provider for SqliteProvider {
             .as_ref()
             .map(codec::completion)
             .transpose()
-            .map_err(|error| error.into_provider_error(OPERATION))?;
-        let step = move |tx: &mut Tx<'_>| ops::ack_work::run(tx, &token, completion.as_ref());
-        self.store.step(OPERATION, step).await
+            .at(OPERATION)?;
+        let step = move |tx: &mut WriterTx<'_>| ops::ack_work::run(tx, &token, completion.as_ref());
+        self.writing(OPERATION, LeaseView::NotNeeded, step).await
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
         let token = token.to_owned();
-        let step = move |tx: &mut Tx<'_>| ops::renew_work::run(tx, &token, extend_for);
-        self.store.write("renew_work_item_lock", step).await
+        let step = move |tx: &mut WriterTx<'_>| ops::renew_work::run(tx, &token, extend_for);
+        self.writing("renew_work_item_lock", LeaseView::Needed, step)
+            .await
     }
 
     async fn renew_session_lock(
@@ -275,14 +279,17 @@ impl Provider for SqliteProvider {
         idle_timeout: Duration,
     ) -> Answer<usize> {
         let owners: Vec<String> = owner_ids.iter().map(|&owner| owner.to_owned()).collect();
-        let step =
-            move |tx: &mut Tx<'_>| ops::sessions::renew(tx, &owners, extend_for, idle_timeout);
-        self.store.write("renew_session_lock", step).await
+        let step = move |tx: &mut WriterTx<'_>| {
+            ops::sessions::renew(tx, &owners, extend_for, idle_timeout)
+        };
+        self.writing("renew_session_lock", LeaseView::Needed, step)
+            .await
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
-        let step = |tx: &mut Tx<'_>| ops::sessions::cleanup(tx);
-        self.store.write("cleanup_orphaned_sessions", step).await
+        let step = |tx: &mut WriterTx<'_>| ops::sessions::cleanup(tx);
+        self.writing("cleanup_orphaned_sessions", LeaseView::Needed, step)
+            .await
     }
 
     async fn abandon_work_item(
@@ -292,15 +299,16 @@ impl Provider for SqliteProvider {
         ignore_attempt: bool,
     ) -> Answer<()> {
         let token = token.to_owned();
-        let step = move |tx: &mut Tx<'_>| ops::abandon_work::run(tx, &token, delay, ignore_attempt);
-        self.store.write("abandon_work_item", step).await
+        let step =
+            move |tx: &mut WriterTx<'_>| ops::abandon_work::run(tx, &token, delay, ignore_attempt);
+        self.writing("abandon_work_item", LeaseView::Needed, step)
+            .await
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
         let token = token.to_owned();
-        let step = move |tx: &mut Tx<'_>| ops::renew_turn::run(tx, &token, extend_for);
-        self.store
-            .write("renew_orchestration_item_lock", step)
+        let step = move |tx: &mut WriterTx<'_>| ops::renew_turn::run(tx, &token, extend_for);
+        self.writing("renew_orchestration_item_lock", LeaseView::Needed, step)
             .await
     }
 
@@ -310,10 +318,9 @@ impl Provider for SqliteProvider {
         delay: Option<Duration>,
     ) -> Answer<()> {
         const OPERATION: &str = "enqueue_for_orchestrator";
-        let message = codec::message(&item, Due::After(delay))
-            .map_err(|error| error.into_provider_error(OPERATION))?;
-        let step = move |tx: &mut Tx<'_>| ops::enqueue::message(tx, &message);
-        self.store.step(OPERATION, step).await
+        let message = codec::message(&item, Due::After(delay)).at(OPERATION)?;
+        let step = move |tx: &mut WriterTx<'_>| ops::enqueue::message(tx, &message);
+        self.writing(OPERATION, LeaseView::NotNeeded, step).await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -328,25 +335,28 @@ impl Provider for SqliteProvider {
         let id = instance.to_owned();
         let seen = Some(last_seen_version);
         let step = move |tx: &mut Tx<'_>| instances::custom_status(tx, &id, seen);
-        self.store.read("get_custom_status", step).await
+        self.reading("get_custom_status", step).await
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
         let (id, key) = (instance.to_owned(), key.to_owned());
         let step = move |tx: &mut Tx<'_>| kv::value(tx, &id, &key);
-        self.store.ask("get_kv_value", step).await
+        self.store
+            .read(ReadView::OpenTransaction, step)
+            .await
+            .at("get_kv_value")
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| kv::values(tx, &id);
-        self.store.read("get_kv_all_values", step).await
+        self.reading("get_kv_all_values", step).await
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::stats::run(tx, &id);
-        self.store.read("get_instance_stats", step).await
+        self.reading("get_instance_stats", step).await
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
@@ -360,7 +370,7 @@ impl Provider for SqliteProvider {
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
         let tokens = tokens.to_vec();
         let step = move |tx: &mut Tx<'_>| ops::renew_work::lost(tx, &tokens);
-        self.store.read("lost_work_items", step).await.map(Some)
+        self.reading("lost_work_items", step).await.map(Some)
     }
 
     async fn activity_claimed(
@@ -372,7 +382,11 @@ impl Provider for SqliteProvider {
             let (execution_id, id) = (activity.execution_id, activity.activity_id);
             worker_queue::attempts(tx, &activity.instance, execution_id, id)
         };
-        let attempts = self.store.ask("activity_claimed", step).await?;
+        let attempts = self
+            .store
+            .read(ReadView::OpenTransaction, step)
+            .await
+            .at("activity_claimed")?;
         // Only a claimed activity leaves the queue, so one that is gone was claimed.
         Ok(Some(attempts.is_none_or(|attempts| attempts > 0)))
     }
@@ -385,23 +399,26 @@ impl Provider for SqliteProvider {
     ) -> Answer<bool> {
         let (token, positions, reason) =
             (lock_token.to_owned(), positions.to_vec(), reason.to_owned());
-        let step =
-            move |tx: &mut Tx<'_>| ops::set_aside::by_position(tx, &token, &positions, &reason);
-        self.store.write("set_aside_messages", step).await?;
+        let step = move |tx: &mut WriterTx<'_>| {
+            ops::dead_letter::by_position(tx, &token, &positions, &reason)
+        };
+        self.writing("set_aside_messages", LeaseView::Needed, step)
+            .await?;
         Ok(true)
     }
 
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         let (token, reason) = (token.to_owned(), reason.to_owned());
-        let step = move |tx: &mut Tx<'_>| ops::set_aside::work(tx, &token, &reason);
-        self.store.write("set_aside_work_item", step).await?;
+        let step = move |tx: &mut WriterTx<'_>| ops::dead_letter::work(tx, &token, &reason);
+        self.writing("set_aside_work_item", LeaseView::Needed, step)
+            .await?;
         Ok(true)
     }
 
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::outcome::run(tx, &id);
-        self.store.read("read_outcome", step).await
+        self.reading("read_outcome", step).await
     }
 
     async fn execution_handler(
@@ -412,11 +429,10 @@ impl Provider for SqliteProvider {
         const OPERATION: &str = "execution_handler";
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::read_history::started(tx, &id, execution_id);
-        let Some(row) = self.store.read(OPERATION, step).await? else {
+        let Some(row) = self.reading(OPERATION, step).await? else {
             return Ok(None);
         };
-        let event = codec::decode_event(instance, &row)
-            .map_err(|error| error.into_provider_error(OPERATION))?;
+        let event = codec::decode_event(instance, &row).at(OPERATION)?;
         Ok(event.started_handler())
     }
 
@@ -426,6 +442,26 @@ impl Provider for SqliteProvider {
 }
 
 impl SqliteProvider {
+    /// Runs a step in the writer's next transaction, on behalf of this method of the contract.
+    pub(crate) async fn writing<T: Send + 'static>(
+        &self,
+        operation: &str,
+        leases: LeaseView,
+        step: impl FnMut(&mut WriterTx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    ) -> Answer<T> {
+        self.store.write(leases, step).await.at(operation)
+    }
+
+    /// Runs a step that reads what is committed, on behalf of this method of the contract.
+    pub(crate) async fn reading<T: Send + 'static>(
+        &self,
+        operation: &str,
+        step: impl FnMut(&mut Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    ) -> Answer<T> {
+        let view = ReadView::Committed;
+        self.store.read(view, step).await.at(operation)
+    }
+
     async fn poll_turns(&self, operation: &str, claim: &TurnClaim) -> Answer<Vec<ClaimedTurn>> {
         let store = &self.store;
         let ask = Arc::new(ops::fetch_turn::Ask::new(
@@ -434,7 +470,7 @@ impl SqliteProvider {
         ));
         ops::fetch_turn::run(store, &ask, deadline(claim.poll_timeout))
             .await
-            .map_err(|error| error.into_provider_error(operation))
+            .at(operation)
     }
 
     async fn poll_work(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
@@ -445,7 +481,7 @@ impl SqliteProvider {
         }
         ops::fetch_work::run(&self.store, &ask, deadline)
             .await
-            .map_err(|error| error.into_provider_error(operation))
+            .at(operation)
     }
 }
 

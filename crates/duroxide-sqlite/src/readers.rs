@@ -4,19 +4,19 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::inbox::Inbox;
-use crate::job::Job;
-use crate::open::Database;
-use crate::statements::Statements;
+use crate::connection::Database;
+use crate::connection::statements::Statements;
+use crate::error::Result;
+use crate::requests::{Inbox, ReadJob};
 use crate::store_clock::StoreClock;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 /// Enough that one long listing does not hold up the short reads of waiting clients.
 const THREADS: usize = 2;
 
 /// The running threads; they end when the inbox is closed.
 pub(crate) struct Readers {
-    pub(crate) inbox: Arc<Inbox<Box<dyn Job>>>,
+    pub(crate) inbox: Arc<Inbox<Box<dyn ReadJob>>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -42,11 +42,11 @@ pub(crate) fn start(database: &Database, clock: &Arc<StoreClock>) -> std::io::Re
 struct Reader {
     database: Database,
     clock: Arc<StoreClock>,
-    inbox: Arc<Inbox<Box<dyn Job>>>,
+    inbox: Arc<Inbox<Box<dyn ReadJob>>>,
 }
 
 impl Reader {
-    /// Works until the store is dropped. The connection is opened by the first read, and again after a disk failure.
+    /// Works until the store is closed. The connection is opened by the first read, and again after a disk failure.
     fn run(self) {
         while let Some(job) = self.next() {
             match self.database.open_reader() {
@@ -57,13 +57,13 @@ impl Reader {
     }
 
     /// Reads until the connection is spoilt or the work is over.
-    fn serve(&self, statements: &Statements<'_>, first: Box<dyn Job>) {
+    fn serve(&self, statements: &Statements<'_>, first: Box<dyn ReadJob>) {
         let mut next = Some(first);
         while let Some(mut job) = next {
             match self.read(statements, job.as_mut()) {
                 Ok(()) => job.answer(),
                 Err(error) => {
-                    // A file that lost its name must not be read on either.
+                    // A file that was removed or replaced must not be read on either.
                     let spoilt = error.spoils_connection()
                         || matches!(error, crate::error::SqliteError::FileGone { .. });
                     job.fail(error);
@@ -76,18 +76,18 @@ impl Reader {
         }
     }
 
-    fn next(&self) -> Option<Box<dyn Job>> {
+    fn next(&self) -> Option<Box<dyn ReadJob>> {
         let mut taken = Vec::with_capacity(1);
         self.inbox.take(1, None, &mut taken);
         taken.pop()
     }
 
-    fn read(&self, statements: &Statements<'_>, job: &mut dyn Job) -> Result<()> {
+    fn read(&self, statements: &Statements<'_>, job: &mut dyn ReadJob) -> Result<()> {
         let now = self.clock.now();
         self.database.check_identity()?;
         statements.run("BEGIN")?;
         let done = job.run(&mut Tx::new(statements, now));
-        // Ending a read cannot lose anything; a snapshot left open would hold up checkpoints.
+        // Nothing is lost by ending a read; a snapshot left open would hold up checkpoints.
         if !statements.connection().is_autocommit() {
             statements.run("ROLLBACK")?;
         }

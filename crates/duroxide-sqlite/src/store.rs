@@ -1,49 +1,53 @@
-//! The running store: its threads, and the two ways in. In: closures over a [`Tx`]. Out: their answers. Knows no
+//! The running store: its threads, and the ways to them. In: closures over a transaction. Out: their answers. Knows no
 //! table.
+//!
+//! Three ideas, one method each: [`write`](Store::write) runs a closure in the writer's next transaction,
+//! [`read`](Store::read) on a snapshot, [`claim`](Store::claim) again and again until it finds something.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use duroxide_core::provider::ProviderError;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ahead::Uncommitted;
-use crate::checkpoint::{Emptied, Failures, LogPolicy};
-use crate::claim::{self, Overdue, Tried};
-use crate::driver::{self, Checkpoints};
-use crate::error::SqliteError;
-use crate::inbox::{Emptier, Inbox};
-use crate::job::{Job, Leases, job};
-use crate::known::{Known, LastEnd};
-use crate::lobby::Queue;
-use crate::open::{self, Database};
+use crate::checkpoint::{Emptied, Failures};
+use crate::claims::{self, ClaimAttempt, Deadline, GiveBack};
+use crate::connection::database;
+use crate::connection::driver::{self, Checkpoints};
+use crate::connection::exclusive::ExclusiveUse;
+use crate::connection::log_policy::LogPolicy;
+use crate::connection::url::{self, Place};
+use crate::connection::{Database, LastShutdown};
+use crate::damage::DamagedInstances;
+use crate::early::{CrashCaution, RecentInstances, Uncommitted};
+use crate::error::{Result, SqliteError};
 use crate::options::SqliteOptions;
 use crate::readers;
-use crate::sole::Sole;
+use crate::requests::{ClaimQueue, CloseOnDrop, Inbox, LeaseView, ReadJob, read_job, write_job};
 use crate::store_clock::{Pace, StoreClock};
-use crate::tx::{Result, Tx};
-use crate::url::{self, Place};
-use crate::wake::{Wake, Watch};
-use crate::writer::{Message, Source, Writer};
+use crate::tx::Tx;
+use crate::watch::{Watch, Watches};
+use crate::writer::{Source, Writer, WriterMessage};
+use crate::writer_tx::WriterTx;
 
-/// How long a claim rests at most when it follows the system clock: bounds the harm of a clock that is set.
+/// How long a claim waits for its next try at most when it follows the system clock: bounds the harm of a clock that is
+/// set.
 const RECHECK: Duration = Duration::from_secs(5);
 /// The same with a clock of the user's own, which may jump at any moment.
 const RECHECK_OWN_CLOCK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Store {
-    to_writer: Arc<Inbox<Message>>,
+    writer: Arc<Inbox<WriterMessage>>,
     /// `None` for a database in memory: its reads pass through the writer.
-    to_readers: Option<Arc<Inbox<Box<dyn Job>>>>,
+    readers: Option<Arc<Inbox<Box<dyn ReadJob>>>>,
     /// Until the store is closed.
     threads: Mutex<Threads>,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
     uncommitted: Arc<Uncommitted>,
     failed_checkpoints: Failures,
     /// Where only one store at a time may have the file open; released after the threads have ended.
-    sole: Option<Sole>,
+    exclusive: Option<ExclusiveUse>,
     pub(crate) unknown_instance_grace: Duration,
 }
 
@@ -53,33 +57,43 @@ struct Threads {
     readers: Vec<JoinHandle<()>>,
 }
 
+/// What a read sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadView {
+    /// What is committed.
+    Committed,
+    /// At least what the claim of any turn in flight saw, the open transaction included. For short reads: while a turn
+    /// is in flight, the writer runs them (see `early`).
+    OpenTransaction,
+}
+
 impl Store {
     /// Opens the database and starts the threads. Blocks.
     pub(crate) fn open(url: &str, options: &SqliteOptions) -> Result<Self> {
         let target = url::parse(url)?;
         match target.place {
             Place::Memory => {
-                let source = Source::memory(open::open_memory()?);
-                Self::start(source, None, LastEnd::Orderly, options)
+                let source = Source::memory(database::open_memory()?);
+                Self::start(source, None, LastShutdown::Clean, options)
             }
             Place::File { path, access } => {
                 let by = driver::checkpoints(options.tuning.writer_checkpoints_alone);
                 let database = Database {
-                    path: open::located(&path),
+                    path: database::located(&path),
                     access,
                     durability: target.durability.unwrap_or(options.durability),
                     log: LogPolicy::new(by, options.tuning.checkpoint_pages),
                     opened: Arc::default(),
                 };
-                let claim = match by {
+                let exclusive = match by {
                     Checkpoints::Beside => None,
-                    Checkpoints::WriterAlone => Some(Sole::claim(&database)?),
+                    Checkpoints::WriterAlone => Some(ExclusiveUse::acquire(&database)?),
                 };
-                let last_end = database.last_end();
+                let last_shutdown = database.last_shutdown();
                 database.prepare()?;
                 let source = Source::file(database.clone())?;
-                let mut store = Self::start(source, Some(&database), last_end, options)?;
-                store.sole = claim;
+                let mut store = Self::start(source, Some(&database), last_shutdown, options)?;
+                store.exclusive = exclusive;
                 Ok(store)
             }
         }
@@ -88,32 +102,23 @@ impl Store {
     fn start(
         source: Source,
         file: Option<&Database>,
-        last_end: LastEnd,
+        last_shutdown: LastShutdown,
         options: &SqliteOptions,
     ) -> Result<Self> {
-        let no_thread = |error: std::io::Error| SqliteError::Io {
-            detail: format!("cannot start a thread: {error}"),
-        };
-        let pace = match options.follows_system_clock() {
-            true => Pace::System,
-            false => Pace::Clock,
-        };
-        let clock = StoreClock::new(Arc::clone(&options.clock), pace);
-        if let Some(latest) = source.latest_stored()? {
-            // Later than anything an earlier process wrote.
-            clock.raise_to(latest.saturating_add(1));
-        }
-        let wake = Arc::new(Wake::default());
+        let clock = clock(&source, options)?;
+        let watches = Arc::new(Watches::default());
         let uncommitted = Arc::new(Uncommitted::default());
-        let to_writer = Arc::new(Inbox::new());
+        let inbox = Arc::new(Inbox::new());
         let failed_checkpoints = Failures::default();
         let writer = Writer {
             source,
-            inbox: Arc::clone(&to_writer),
-            wake: Arc::clone(&wake),
+            inbox: Arc::clone(&inbox),
+            watches: Arc::clone(&watches),
             uncommitted: Arc::clone(&uncommitted),
             failed_checkpoints: failed_checkpoints.clone(),
-            known: Known::after(last_end, clock.now()),
+            recent: RecentInstances::default(),
+            caution: CrashCaution::new(last_shutdown, clock.now()),
+            damaged: DamagedInstances::default(),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -124,31 +129,29 @@ impl Store {
         let writer = thread::Builder::new()
             .name("duroxide-write".to_owned())
             .spawn(move || {
-                let _emptier = Emptier(Arc::clone(&writer.inbox));
+                let _close = CloseOnDrop(Arc::clone(&writer.inbox));
                 writer.run();
             })
             .map_err(no_thread)?;
         let (to_readers, readers) = match file {
             Some(database) => {
                 let started = readers::start(database, &clock);
-                let readers = started
-                    .inspect_err(|_| to_writer.close())
-                    .map_err(no_thread)?;
+                let readers = started.inspect_err(|_| inbox.close()).map_err(no_thread)?;
                 (Some(readers.inbox), readers.threads)
             }
             None => (None, Vec::new()),
         };
         Ok(Self {
-            to_writer,
-            to_readers,
+            writer: inbox,
+            readers: to_readers,
             threads: Mutex::new(Threads {
                 writer: Some(writer),
                 readers,
             }),
-            wake,
+            watches,
             uncommitted,
             failed_checkpoints,
-            sole: None,
+            exclusive: None,
             unknown_instance_grace: options.unknown_instance_grace,
         })
     }
@@ -156,135 +159,83 @@ impl Store {
     /// Runs a request in the writer's next transaction; answers after the commit.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        operation: &str,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, ProviderError> {
-        self.write_step(work)
-            .await
-            .map_err(|error| error.into_provider_error(operation))
-    }
-
-    /// As [`write`](Self::write), for a request that passes leases of turns by: one of the steps of every orchestration.
-    pub(crate) async fn step<T: Send + 'static>(
-        &self,
-        operation: &str,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, ProviderError> {
-        self.to_writer(Leases::PassedBy, work)
-            .await
-            .map_err(|error| error.into_provider_error(operation))
-    }
-
-    /// As [`write`](Self::write), for callers that have more to do before the edge.
-    pub(crate) async fn write_step<T: Send + 'static>(
-        &self,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        leases: LeaseView,
+        work: impl FnMut(&mut WriterTx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.to_writer(Leases::Minded, work).await
-    }
-
-    async fn to_writer<T: Send + 'static>(
-        &self,
-        leases: Leases,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (job, answer) = job(leases, work);
-        self.to_writer.push(Message::Job(job))?;
+        let (job, answer) = write_job(leases, work);
+        self.writer.push(WriterMessage::Job(job))?;
         answer
             .await
-            .unwrap_or_else(|_| Err(unanswered(&self.to_writer)))
+            .unwrap_or_else(|_| Err(unanswered(&self.writer)))
     }
 
     /// Runs a request that only reads, on one consistent snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        operation: &str,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, ProviderError> {
-        self.read_step(work)
-            .await
-            .map_err(|error| error.into_provider_error(operation))
-    }
-
-    /// As [`read`](Self::read), for what a turn may ask while it runs: sees all that its claim saw. Only for short reads.
-    pub(crate) async fn ask<T: Send + 'static>(
-        &self,
-        operation: &str,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
-    ) -> std::result::Result<T, ProviderError> {
-        if self.uncommitted.any() {
-            return self.step(operation, work).await;
-        }
-        self.read(operation, work).await
-    }
-
-    async fn read_step<T: Send + 'static>(
-        &self,
-        work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
+        view: ReadView,
+        mut work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let Some(readers) = &self.to_readers else {
-            return self.write_step(work).await;
+        if view == ReadView::OpenTransaction && self.uncommitted.any() {
+            return self.write(LeaseView::NotNeeded, move |tx| work(tx)).await;
+        }
+        let Some(readers) = &self.readers else {
+            return self.write(LeaseView::Needed, move |tx| work(tx)).await;
         };
-        let (job, answer) = job(Leases::Minded, work);
+        let (job, answer) = read_job(work);
         readers.push(job)?;
         answer.await.unwrap_or_else(|_| Err(unanswered(readers)))
     }
 
-    /// Claims something, or waits for it until the deadline. `undo` gives back what was claimed for a caller that
-    /// went away meanwhile.
+    /// Claims something, or waits for it until the deadline. If the caller drops this call, `undo` gives back what the
+    /// writer has claimed for it meanwhile.
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
-        queue: Queue,
-        deadline: Option<Instant>,
-        work: impl FnMut(&mut Tx<'_>) -> Result<Tried<T>> + Send + 'static,
-        undo: impl Fn(&mut Tx<'_>, &T) -> Result<()> + Send + Sync + 'static,
+        queue: ClaimQueue,
+        wait_until: Option<Instant>,
+        work: impl FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
+        undo: impl Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Vec<T>> {
-        let overdue = match deadline {
-            Some(_) => Overdue::default(),
-            None => Overdue::at_once(),
+        let deadline = match wait_until {
+            Some(_) => Deadline::default(),
+            None => Deadline::already_passed(),
         };
-        let (job, mut answer) = claim::claim(
-            queue,
-            overdue.clone(),
-            Arc::clone(&self.to_writer),
-            work,
-            undo,
-        );
-        self.to_writer.push(Message::Job(job))?;
-        let in_time = match deadline {
-            Some(deadline) => timeout_at(deadline, &mut answer).await.ok(),
+        let writer = Arc::clone(&self.writer) as Arc<dyn GiveBack>;
+        let (job, mut answer) = claims::claim(queue, deadline.clone(), writer, work, undo);
+        self.writer.push(WriterMessage::Job(job))?;
+        let in_time = match wait_until {
+            Some(at) => timeout_at(at, &mut answer).await.ok(),
             None => None,
         };
         let answered = match in_time {
             Some(answered) => answered,
             None => {
-                // The writer answers, it is not hung up on: it may be claiming at this moment.
-                overdue.tell();
-                self.to_writer.push(Message::Nudge)?;
+                // The writer still answers: it may be claiming at this moment.
+                deadline.pass();
+                self.writer.push(WriterMessage::LookAgain)?;
                 answer.await
             }
         };
-        let answered = answered.unwrap_or_else(|_| Err(unanswered(&self.to_writer)));
-        Ok(answered?.open())
+        let answered = answered.unwrap_or_else(|_| Err(unanswered(&self.writer)));
+        Ok(answered?.accept())
     }
 
-    /// Copies the write-ahead log into the database file and empties it. Nobody waits for it meanwhile: as long as others
-    /// read the log or much of it is left, the writer is asked again after a pause. Gives up when nothing has moved for
-    /// several seconds.
+    /// Copies the write-ahead log into the database file and empties it. Commits and reads go on meanwhile: as long as
+    /// other connections read the log or much of it is left, this asks the writer again after a pause. Gives up when
+    /// nothing has moved for several seconds.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         const PAUSE: Duration = Duration::from_millis(20);
-        const PATIENCE: Duration = Duration::from_secs(5);
+        const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
         let mut least = usize::MAX;
-        let mut give_up_at = Instant::now() + PATIENCE;
+        let mut give_up_at = Instant::now() + GIVE_UP_AFTER;
         loop {
             let (reply, answer) = oneshot::channel();
-            self.to_writer.push(Message::Checkpoint(reply))?;
+            self.writer.push(WriterMessage::Checkpoint(reply))?;
             let answered = answer.await;
-            match answered.unwrap_or_else(|_| Err(unanswered(&self.to_writer)))? {
+            match answered.unwrap_or_else(|_| Err(unanswered(&self.writer)))? {
                 Emptied::Completely => return Ok(()),
                 Emptied::Not(left) if left < least => {
                     least = left;
-                    give_up_at = Instant::now() + PATIENCE;
+                    give_up_at = Instant::now() + GIVE_UP_AFTER;
                 }
                 Emptied::Not(_) if Instant::now() >= give_up_at => return Err(SqliteError::Busy),
                 Emptied::Not(_) => {}
@@ -298,26 +249,24 @@ impl Store {
         self.failed_checkpoints.count()
     }
 
-    /// Notices of changes of one instance.
+    /// Watches one instance.
     pub(crate) fn watch(&self, instance: &str) -> Watch {
-        let watch = self.wake.watch(instance);
-        // If the store is closed there is nothing left to notice.
-        let _ = self.to_writer.push(Message::Nudge);
+        let watch = self.watches.watch(instance);
+        // If the store is closed, there is nothing left to notice.
+        let _ = self.writer.push(WriterMessage::LookAgain);
         watch
     }
-}
 
-impl Store {
     /// Takes no more requests, answers those that are queued, and ends the threads. Blocks.
     pub(crate) fn close(&self) {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        // The last connection to close folds the log into the database file. Readers cannot, so they go first.
-        if let Some(readers) = &self.to_readers {
+        // The last connection to close checkpoints the log. A reader cannot, so readers end first.
+        if let Some(readers) = &self.readers {
             readers.close();
         }
         join(threads.readers);
-        self.to_writer.close();
+        self.writer.close();
         join(threads.writer);
     }
 }
@@ -328,18 +277,40 @@ impl Drop for Store {
     }
 }
 
+/// The clock of the store, later than any time that an earlier process has stored.
+fn clock(source: &Source, options: &SqliteOptions) -> Result<Arc<StoreClock>> {
+    let pace = if options.follows_system_clock() {
+        Pace::System
+    } else {
+        Pace::Clock
+    };
+    let clock = StoreClock::new(Arc::clone(&options.clock), pace);
+    if let Some(latest) = source.latest_time()? {
+        clock.raise_to(latest.saturating_add(1));
+    }
+    Ok(clock)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn no_thread(error: std::io::Error) -> SqliteError {
+    SqliteError::Io {
+        detail: format!("cannot start a thread: {error}"),
+    }
+}
+
 /// Why a request was dropped without an answer.
 fn unanswered<T>(inbox: &Inbox<T>) -> SqliteError {
-    match inbox.is_closed() {
-        true => SqliteError::Closed,
-        false => SqliteError::Interrupted,
+    if inbox.is_closed() {
+        SqliteError::Closed
+    } else {
+        SqliteError::Interrupted
     }
 }
 
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         if thread.join().is_err() {
-            tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store ended by a panic");
+            tracing::error!(target: "duroxide::providers::sqlite", "a thread of the SQLite store panicked");
         }
     }
 }
@@ -347,7 +318,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store")
-            .field("in_memory", &self.to_readers.is_none())
+            .field("in_memory", &self.readers.is_none())
             .finish_non_exhaustive()
     }
 }
@@ -367,18 +338,22 @@ mod tests {
         let file = format!("sqlite:{}", folder.path().join("a.db").display());
         for url in ["sqlite::memory:", &file] {
             let store = store(url);
-            let (job, answer) = job(Leases::Minded, |tx: &mut Tx<'_>| dead_letters::list(tx, 1));
-            store.to_writer.push(Message::Panic).unwrap();
-            store.to_writer.push(Message::Job(job)).unwrap();
+            let (job, answer) = write_job(LeaseView::Needed, |tx: &mut WriterTx<'_>| {
+                dead_letters::list(tx, 1)
+            });
+            store.writer.push(WriterMessage::Panic).unwrap();
+            store.writer.push(WriterMessage::Job(job)).unwrap();
             // Either taken together with the defect and lost with it, or served after it.
             let answered = answer
                 .await
-                .unwrap_or_else(|_| Err(unanswered(&store.to_writer)));
+                .unwrap_or_else(|_| Err(unanswered(&store.writer)));
             assert!(
                 matches!(answered, Ok(_) | Err(SqliteError::Interrupted)),
                 "{answered:?}"
             );
-            let next = store.write("next", |tx| dead_letters::list(tx, 1)).await;
+            let next = store
+                .write(LeaseView::Needed, |tx| dead_letters::list(tx, 1))
+                .await;
             assert!(next.is_ok(), "{next:?}");
         }
     }
@@ -387,8 +362,10 @@ mod tests {
     async fn a_closed_store_says_so() {
         let store = store("sqlite::memory:");
         store.close();
-        let answer = store.write("late", |tx| dead_letters::list(tx, 1)).await;
-        assert!(!answer.unwrap_err().is_retryable());
+        let answer = store
+            .write(LeaseView::Needed, |tx| dead_letters::list(tx, 1))
+            .await;
+        assert_eq!(answer, Err(SqliteError::Closed));
         store.close();
     }
 }

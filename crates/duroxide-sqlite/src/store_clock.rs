@@ -1,18 +1,17 @@
-//! The time of a store. In: a clock that may be set back, and times that were stored under it. Out: a time that never runs
-//! backwards, in this process or over a restart, and goes on at its pace while the clock is behind.
+//! The time of a store. In: a clock that may be set back, and times that were stored under it. Out: a time that never
+//! runs backwards, in this process or over a restart, and goes on at its pace while the clock is behind.
 //!
-//! What is to be claimed at once carries the time it was written at. If the clock is set back, everything that was ready
-//! must stay ready, and a lease must end no later than its length from now.
+//! What is to be claimed at once carries the time it was written at. If the clock is set back, everything that was
+//! ready must stay ready, and a lease must end no later than its length from now.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use duroxide_core::clock::ClockRef;
 
-use crate::statements::Prepared;
-use crate::tx::{Result, duration_ms, stored_ms};
+use crate::tx::{duration_ms, stored_ms};
 
-/// From here on it is said that the clock is behind.
+/// A clock that is behind by more than this is worth a warning.
 const NOTEWORTHY_MS: i64 = 1_000;
 
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl StoreClock {
         state.last
     }
 
-    /// Somebody stored this time: it is not earlier than that.
+    /// A row has this time: the store's time is not earlier.
     pub(crate) fn raise_to(&self, stored: i64) {
         let clock = stored_ms(self.clock.now_ms());
         let now = self.now();
@@ -105,21 +104,6 @@ impl StoreClock {
             at: Instant::now(),
         });
     }
-}
-
-/// The latest time that something queued was written at, or a lease granted. Rows are numbered in the order they are
-/// written, so the last one tells.
-pub(crate) fn latest_stored(statements: &dyn Prepared) -> Result<Option<i64>> {
-    let latest = statements.with(
-        "SELECT MAX(at) FROM
-             (SELECT * FROM (SELECT created_at AS at FROM orchestrator_queue ORDER BY id DESC LIMIT 1)
-              UNION ALL
-              SELECT * FROM (SELECT created_at FROM worker_queue ORDER BY id DESC LIMIT 1)
-              UNION ALL
-              SELECT MAX(locked_at) FROM instance_locks)",
-        |statement| statement.query_row([], |row| row.get(0)),
-    )?;
-    Ok(latest)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Lock tokens. A token names the row it was granted for, so that finding it again needs no index, and what the
 //! holder's next step would otherwise have to read; the random part makes it a proof. In: row keys. Out: text, and
-//! back. Whatever a token says is used only after the token itself was found in its row.
+//! back. What a token contains is used only after the token itself was found in its row.
 
 use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::Bounds;
-use crate::tx::Result;
 
 const PREFIX: &str = "lock_";
 /// Hexadecimal digits of a UUID without hyphens.
@@ -17,9 +16,9 @@ const IN_SESSION: char = 's';
 /// Stands before the number of each message that came later than the others of its claim.
 const AND: char = '+';
 
-/// What the token of a claimed instance says.
+/// What the token of a claimed instance contains.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Turn<'t> {
+pub(crate) struct TurnToken<'t> {
     pub(crate) instance: &'t str,
     /// Where the messages of the claim are.
     pub(crate) bounds: Bounds,
@@ -27,9 +26,9 @@ pub(crate) struct Turn<'t> {
     pub(crate) next_life: Incarnation,
 }
 
-/// What the token of a claimed activity says.
+/// What the token of a claimed activity contains.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct WorkToken {
     pub(crate) id: i64,
     pub(crate) in_session: bool,
 }
@@ -57,7 +56,7 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
     }
 }
 
-pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
+pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
     let parsed = parts_of(token).and_then(|(random, key)| {
         let (bounds, instance) = key.split_once('_')?;
         let mut numbers = bounds.split(AND);
@@ -78,7 +77,7 @@ pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
         let random = (half(high)? << 64) | half(low)?;
         // Not every bit of a UUID is random; folded, every bit of the result is.
         let folded = (random >> 64) ^ random.rotate_left(17);
-        Some(Turn {
+        Some(TurnToken {
             instance,
             bounds: Bounds {
                 visible_by: visible_by.parse().ok()?,
@@ -90,10 +89,10 @@ pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
     parsed.ok_or(SqliteError::InvalidToken)
 }
 
-pub(crate) fn work(token: &str) -> Result<Work> {
+pub(crate) fn work(token: &str) -> Result<WorkToken> {
     let parsed = parts_of(token).and_then(|(_, key)| {
         let plain = key.strip_suffix(IN_SESSION);
-        Some(Work {
+        Some(WorkToken {
             id: plain.unwrap_or(key).parse().ok()?,
             in_session: plain.is_some(),
         })
@@ -132,7 +131,7 @@ mod tests {
         }
         for in_session in [false, true] {
             let token = for_work(42, in_session);
-            let expected = Work { id: 42, in_session };
+            let expected = WorkToken { id: 42, in_session };
             assert_eq!(work(&token).unwrap(), expected);
         }
     }

@@ -355,10 +355,10 @@ macro_rules! for_each_case {
                 a_history_of_another_execution_is_loaded;
                 an_unknown_history_is_loaded;
                 a_history_of_a_deleted_instance_is_not_confirmed [Management];
-                a_turn_taken_ahead_is_committed_like_any_other;
-                a_turn_taken_ahead_is_leased;
-                a_turn_taken_ahead_can_be_given_back;
-                what_a_turn_taken_ahead_asks_is_answered_as_of_its_claim;
+                a_turn_handed_out_early_is_committed_like_any_other;
+                a_turn_handed_out_early_is_leased;
+                a_turn_handed_out_early_can_be_abandoned;
+                what_a_turn_handed_out_early_asks_is_answered_as_of_its_claim;
                 as_many_claimers_as_instances_are_all_served;
                 as_many_workers_as_activities_are_all_served;
                 forty_callers_on_both_queues_do_not_disturb_each_other;

@@ -39,25 +39,20 @@ pub struct TurnClaim {
     /// Which executions the caller can replay; `None` for all.
     pub filter: Option<DispatcherCapabilityFilter>,
     /// What the caller has code for; `None` for everything. An instance goes only to callers that can run it: a running
-    /// one by the handler of its current execution, a new or continued one by the handler that its start names. Messages
-    /// of an instance that has ended need no code. To be passed over for want of code is not an attempt.
+    /// one by the handler of its current execution, a new or continued one by the handler that its start names.
+    /// Messages of an instance that has ended need no code. To be passed over for want of code is not an attempt.
     pub handlers: Option<Arc<OrchestrationHandlers>>,
-    /// An instance with a request to cancel that was enqueued this long ago goes to any caller, with code or without: it
-    /// can be ended though no node has its code.
+    /// An instance with a request to cancel that was enqueued this long ago goes to any caller, with code or without:
+    /// it can be ended though no node has its code.
     pub cancel_without_code_after: Duration,
-    /// How many messages of one instance at most, oldest first, at least one and never more than
-    /// [`CLAIM_MESSAGES_MAX`] or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the
-    /// oldest request to cancel come with the claim even if older messages fill it: an instance that cannot run must still
-    /// be seen to be cancelled.
+    /// How many messages of one instance at most, oldest first, at least one and never more than [`CLAIM_MESSAGES_MAX`]
+    /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel come
+    /// with the claim even if older messages fill it: an instance that cannot run must still be seen to be cancelled.
     pub messages_max: usize,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,
-    /// Whether the caller takes turns ahead of the commit of their claim. It promises to do nothing with them but to
-    /// decide, and to commit or give back what it decided; a claim that did not last is told by that commit, as a lost
-    /// lease. What it asks meanwhile ([`get_kv_value`](super::Provider::get_kv_value),
-    /// [`activity_claimed`](super::Provider::activity_claimed)) is answered as of its claim. A store need not make use
-    /// of it.
-    pub ahead: bool,
+    /// The earliest moment at which the caller accepts the turns. A store may always hand them out later.
+    pub hand_out: HandOut,
 }
 
 impl TurnClaim {
@@ -73,7 +68,7 @@ impl TurnClaim {
             cancel_without_code_after: Duration::ZERO,
             messages_max: CLAIM_MESSAGES_MAX,
             cached: None,
-            ahead: false,
+            hand_out: HandOut::AfterCommit,
         }
     }
 }
@@ -87,9 +82,49 @@ impl fmt::Debug for TurnClaim {
             .field("filter", &self.filter)
             .field("handlers", &self.handlers)
             .field("messages_max", &self.messages_max)
-            .field("ahead", &self.ahead)
+            .field("hand_out", &self.hand_out)
             .finish_non_exhaustive()
     }
+}
+
+/// When a store hands out the turns of a claim.
+///
+/// A turn only decides: until the store commits it, nothing outside the caller has seen any effect of it. So a store
+/// may hand a turn out while the transaction that claims it is still open, run the commit of the turn in that same
+/// transaction, and save one sync to disk. [`BeforeCommit`](Self::BeforeCommit) permits that to a store that keeps four
+/// rules:
+///
+/// 1. **It is a permission.** A store that hands out after the commit does everything right and can ignore the variant.
+/// 2. **The claim and the turn last together.** From the moment of the hand-out the turn is leased: no other claim gets
+///    its instance, and the lease runs out like any other. The commit of the turn succeeds only if its claim is stored
+///    before it or with it. If the transaction of the claim is rolled back, every later call with its lock token fails
+///    as a [lost lease](super::ProviderError::lease_lost).
+/// 3. **The turn reads what its claim saw.** While the claim is not committed,
+///    [`get_kv_value`](super::Provider::get_kv_value) and [`activity_claimed`](super::Provider::activity_claimed)
+///    answer from the state that includes the open transaction.
+/// 4. **A crash is counted.** A turn that ends the process before the commit leaves no attempt behind. So a store hands
+///    out before the commit only messages that it has never handed out before, and none for a while after an unclean
+///    shutdown: whatever ended the process is then handed out after its attempt is stored.
+///
+/// The caller promises in return that it does nothing with such a turn but decide, and that it commits or abandons it.
+/// Activities have no such permission ([`WorkClaim`] has no such field): they act on the world, so the store hands them
+/// out after the commit.
+///
+/// ```
+/// use duroxide_core::provider::{HandOut, TurnClaim};
+/// use std::time::Duration;
+/// let claim = TurnClaim::new(1, Duration::from_secs(5), Duration::ZERO);
+/// assert_eq!(claim.hand_out, HandOut::AfterCommit);
+/// let early = TurnClaim { hand_out: HandOut::BeforeCommit, ..claim };
+/// assert_eq!(early.hand_out, HandOut::BeforeCommit);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HandOut {
+    /// The store hands a turn out after it has committed the claim.
+    #[default]
+    AfterCommit,
+    /// The store may hand a turn out earlier, while the transaction of the claim is open.
+    BeforeCommit,
 }
 
 /// Up to where the caller holds a history in memory.

@@ -46,6 +46,7 @@ pub(super) enum Part {
     /// Nothing to be learnt from it.
     Silent,
     Commits,
+    Messages,
     Acks,
     RenewTurns,
     RenewWork,
@@ -205,7 +206,7 @@ impl Batch {
             calls.push((Part::Acks, enqueue::acks(&acks, expected)));
         }
         if !messages.is_empty() {
-            calls.push((Part::Silent, enqueue::messages(&messages, expected)));
+            calls.push((Part::Messages, enqueue::messages(&messages, expected)));
         }
         if !work.is_empty() {
             calls.push((Part::Silent, enqueue::work(&work, expected)));

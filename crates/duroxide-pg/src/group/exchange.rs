@@ -181,6 +181,7 @@ fn settle(db: &Db, wake: &Wake, batch: Batch, answers: Answers) -> Done {
     let mut renewed_turns = Vec::new();
     let mut renewed_work = Vec::new();
     let mut ends = Vec::new();
+    let mut begun = Vec::new();
     for (part, rows) in &answers {
         match part {
             Part::Silent => {}
@@ -188,6 +189,9 @@ fn settle(db: &Db, wake: &Wake, batch: Batch, answers: Answers) -> Done {
                 for row in rows {
                     read_commit(row, &mut commits, &mut ends, &mut done);
                 }
+            }
+            Part::Messages => {
+                begun.extend(rows.iter().filter_map(|row| row.try_get::<_, i32>(0).ok()));
             }
             Part::Acks => acks = verdicts(rows),
             Part::RenewTurns => renewed_turns = verdicts(rows),
@@ -219,12 +223,17 @@ fn settle(db: &Db, wake: &Wake, batch: Batch, answers: Answers) -> Done {
             Op::Ack(_) => found(&acks, &mut places.acks),
             Op::RenewTurn { .. } => found(&renewed_turns, &mut places.turns),
             Op::RenewWork { .. } => found(&renewed_work, &mut places.work),
-            Op::Message(_) | Op::Work(_) => None,
+            Op::Message(_) => {
+                places.messages += 1;
+                None
+            }
+            Op::Work(_) => None,
         };
         let answer = match problem {
             Some(problem) => Err(lost(&write.op, &problem)),
             None => {
-                tell(wake, &write.op, places.commits, &ends, &mut done);
+                let is_first = begun.contains(&places.messages);
+                tell(wake, &write.op, places.commits, &ends, is_first, &mut done);
                 Ok(())
             }
         };
@@ -240,6 +249,7 @@ struct Places {
     acks: usize,
     turns: usize,
     work: usize,
+    messages: i32,
 }
 
 fn told(db: &Db, now: Option<i64>) {
@@ -309,7 +319,14 @@ fn lost(op: &Op, problem: &str) -> PgError {
 }
 
 /// Tells those who follow an instance what a write did to it.
-fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], done: &mut Done) {
+fn tell(
+    wake: &Wake,
+    op: &Op,
+    place: usize,
+    ends: &[End],
+    is_first: bool,
+    done: &mut Done,
+) {
     match op {
         Op::Commit(commit) => {
             let end = ends.iter().find(|end| end.place == place);
@@ -328,7 +345,8 @@ fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], done: &mut Done) {
             }
             wake.announce(&commit.shown_instance, news);
         }
-        Op::Message(message) if message.is_start() => {
+        // A second start of an instance that is there already begins nothing.
+        Op::Message(message) if is_first && message.is_start() => {
             wake.announce(&text::shown(message.instance.clone()), News::Started);
         }
         Op::Message(_) | Op::Work(_) | Op::Ack(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {}

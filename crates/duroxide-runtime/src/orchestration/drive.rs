@@ -15,7 +15,7 @@ use crate::options::OnDivergence;
 const HOST_ROUNDS_MAX: u32 = 1_000;
 
 /// Where a turn begins.
-pub(super) enum Seed {
+pub(super) enum TurnStart {
     /// The orchestration was kept in memory.
     Kept(Box<Execution>),
     /// It must be replayed.
@@ -51,25 +51,25 @@ pub(super) enum NotDriven {
 /// Runs one turn to its end.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
-    seed: Seed,
+    begin: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
-    let is_kept = matches!(seed, Seed::Kept(_));
-    let mut execution = match seed {
-        Seed::Kept(execution) => *execution,
-        Seed::Recorded {
+    let is_kept = matches!(begin, TurnStart::Kept(_));
+    let mut execution = match begin {
+        TurnStart::Kept(execution) => *execution,
+        TurnStart::Recorded {
             history,
             handler,
             kv,
         } => Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?,
-        Seed::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
+        TurnStart::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
     };
     if !is_kept {
         foreign::watch(engine, &execution);
     }
     if engine.options.on_divergence == OnDivergence::Block {
-        // Blocking would wait for other code, and no code can make a message fit that belongs to nobody.
+        // Blocking would wait for other code, and no code can make a message fit that has no schedule.
         execution.set_strays_aside();
     }
     execution.start_turn(now_ms, messages);

@@ -9,10 +9,10 @@ use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
 use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
-use super::drive::{Driven, NotDriven, Seed, drive};
+use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
-use super::report::{FirstTurn, TurnReport, note_asides, started_children};
+use super::report::{FirstTurn, TurnReport, count_notes, started_children};
 
 use super::claim::{ClaimInHand, REST};
 use crate::engine::{BlockCause, Engine, Kept};
@@ -61,11 +61,11 @@ pub(super) async fn run(
     engine: &Arc<Engine>,
     claim: ClaimInHand<'_>,
     run: TurnRun,
-    seed: Seed,
+    begin: TurnStart,
     messages: Vec<WorkItem>,
 ) {
     let cancel = CancelRequest::among(&messages);
-    match drive(engine, seed, messages).await {
+    match drive(engine, begin, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
             Decision::Block(cause, report) => {
@@ -130,7 +130,7 @@ async fn finish(
         late_answers,
     } = driven;
     let outcome = turn.outcome.clone();
-    let asides = std::mem::take(&mut turn.notes);
+    let notes = std::mem::take(&mut turn.notes);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
     let mut writes = plan(&run.of, turn);
     writes.to_orchestrators.extend(run.refusals.clone());
@@ -152,7 +152,7 @@ async fn finish(
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
-            note_asides(engine, &run.of, &asides);
+            count_notes(engine, &run.of, &notes);
             for child in children {
                 engine
                     .metrics
@@ -245,7 +245,7 @@ async fn diverged(
     forced::end_at(engine, claim, point, &how).await;
 }
 
-/// The code does not fit the history: the instance waits for code that does, unless somebody asked to cancel it.
+/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the claim.
 async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,

@@ -21,7 +21,7 @@ pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
 }
 
 /// Counts what a committed turn noticed besides its decisions.
-pub(super) fn note_asides(engine: &Engine, of: &ExecutionRef, notes: &Notes) {
+pub(super) fn count_notes(engine: &Engine, of: &ExecutionRef, notes: &Notes) {
     for unused in &notes.unused {
         engine.metrics.record_dropped_message(unused.as_str());
     }

@@ -2,32 +2,31 @@
 
 use std::time::Duration;
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::{instance_locks, orchestrator_queue};
-use crate::token::{self, Turn};
-use crate::tx::{Result, Tx};
+use crate::token::{self, TurnToken};
+use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(
-    tx: &mut Tx<'_>,
+    tx: &mut WriterTx<'_>,
     token: &str,
     delay: Option<Duration>,
     ignore_attempt: bool,
 ) -> Result<()> {
-    let Turn {
+    let TurnToken {
         instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::release(tx, instance, token)? {
         return Err(SqliteError::InvalidToken);
     }
-    if let Some(aware) = tx.aware() {
-        aware.ahead.rests(instance);
-        aware.known.claimed(instance, false);
-    }
+    tx.writer().in_flight.rest(instance);
+    tx.writer().recent.claimed(instance, false);
+    let now = tx.now;
     let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(tx, instance, token, bounds, visible_at, ignore_attempt)?;
-    tx.effects.turn_claimable_at(visible_at.unwrap_or(tx.now));
+    tx.effects.turn_claimable_at(visible_at.unwrap_or(now));
     if orchestrator_queue::settle_head(tx, instance)? {
-        tx.effects.turn_claimable_at(tx.now);
+        tx.effects.turn_claimable_at(now);
     }
     Ok(())
 }

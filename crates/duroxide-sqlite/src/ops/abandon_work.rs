@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::worker_queue;
 use crate::token;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(
     tx: &mut Tx<'_>,

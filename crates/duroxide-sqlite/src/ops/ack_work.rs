@@ -1,13 +1,13 @@
 //! Completes an activity: the item goes, its completion comes, in one transaction and under a valid lease.
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{orchestrator_queue, sessions, worker_queue};
-use crate::token::{self, Work};
-use crate::tx::{Result, Tx};
+use crate::token::{self, WorkToken};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
-    let Work { id, in_session } = token::work(token)?;
+    let WorkToken { id, in_session } = token::work(token)?;
     let session = match in_session {
         true => worker_queue::session_of(tx, id)?,
         false => None,
@@ -20,7 +20,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>)
     }
     match completion {
         Some(message) => orchestrator_queue::push(tx, message),
-        None => Ok(()), // the activity was cancelled, nobody waits for it
+        None => Ok(()), // the activity was cancelled, its result is not needed
     }
 }
 

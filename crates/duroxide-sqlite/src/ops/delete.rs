@@ -1,24 +1,29 @@
 //! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
 //! is under way fail, so that a deleted instance cannot come back.
 //!
-//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a bounded
-//! number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, whoever opens the
-//! store next goes on with it.
+//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a
+//! bounded number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next
+//! one that opens the store goes on with it.
 
 use std::collections::HashSet;
 
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::ops::inspect::descend;
 use crate::ops::steps::STEP_ROWS;
 use crate::tables::{
     deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
 };
-use crate::tx::{News, Result, Tx, stored_ms};
+use crate::tx::{InstanceChange, Tx, stored_ms};
+use crate::writer_tx::WriterTx;
 
 /// Deletes these instances together or not at all.
-pub(crate) fn atomic(tx: &mut Tx<'_>, ids: &[String], force: bool) -> Result<DeleteInstanceResult> {
+pub(crate) fn atomic(
+    tx: &mut WriterTx<'_>,
+    ids: &[String],
+    force: bool,
+) -> Result<DeleteInstanceResult> {
     let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
     for id in ids {
         if !force && instances::is_live(tx, id)? {
@@ -56,7 +61,7 @@ pub(crate) fn bulk_roots(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec<Str
 /// Deletes some of these roots with their trees, at most `limit` of them. A tree in which anything is live is left
 /// alone, and so is a root that came back to life since it was chosen. Returns how many roots went, and the counts.
 pub(crate) fn bulk_step(
-    tx: &mut Tx<'_>,
+    tx: &mut WriterTx<'_>,
     roots: &[String],
     limit: usize,
 ) -> Result<(usize, DeleteInstanceResult)> {
@@ -90,7 +95,7 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
 
 /// Deletes some of the history of an instance that was deleted before; how many events went, `None` if there is nothing
 /// left to do.
-pub(crate) fn sweep(tx: &mut Tx<'_>) -> Result<Option<u64>> {
+pub(crate) fn sweep(tx: &mut WriterTx<'_>) -> Result<Option<u64>> {
     let Some(instance) = deletions::next(tx)? else {
         return Ok(None);
     };
@@ -98,12 +103,13 @@ pub(crate) fn sweep(tx: &mut Tx<'_>) -> Result<Option<u64>> {
     if deleted < STEP_ROWS {
         deletions::remove(tx, &instance)?;
         // A new instance of this id may wait for it.
-        tx.effects.turn_claimable_at(tx.now);
+        let now = tx.now;
+        tx.effects.turn_claimable_at(now);
     }
     Ok(Some(as_u64(deleted)))
 }
 
-fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
+fn remove(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     let mut left = STEP_ROWS;
     for id in ids {
@@ -126,16 +132,14 @@ fn remove(tx: &mut Tx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
                 instances_deleted: u64::from(instances::delete(tx, id)?),
             },
         );
-        if let Some(aware) = tx.aware() {
-            aware.known.forget(id);
-        }
-        tx.effects.instance_changed(id, News::Unknown);
+        tx.writer().recent.forget(id);
+        tx.effects.instance_changed(id, InstanceChange::Unknown);
     }
     Ok(total)
 }
 
-/// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of one
-/// that is under way cannot commit any more. Returns how many starts went.
+/// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of
+/// one that is under way cannot commit any more. Returns how many starts went.
 fn unborn_children(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     let Some(life) = instances::incarnation(tx, instance)? else {
         return Ok(0);

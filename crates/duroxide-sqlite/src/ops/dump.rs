@@ -1,7 +1,8 @@
 //! Both queues as text, for a person who looks for something.
 
+use crate::error::Result;
 use crate::tables::{orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>) -> Result<String> {
     let mut text = String::new();

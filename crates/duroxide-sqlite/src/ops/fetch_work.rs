@@ -5,18 +5,22 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{ClaimedWork, Incarnation, SessionFetchConfig, TagFilter, WorkClaim};
+use duroxide_core::provider::{
+    ClaimedWork, HandOut, Incarnation, SessionFetchConfig, TagFilter, WorkClaim,
+};
 use tokio::time::Instant;
 
-use crate::claim::{Handover, Tried};
+use crate::claims::ClaimAttempt;
 use crate::codec;
-use crate::lobby::Queue;
-use crate::ops::{abandon_work, set_aside};
+use crate::error::Result;
+use crate::ops::{abandon_work, dead_letter};
+use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::tables::worker_queue::Free;
 use crate::tables::{sessions, worker_queue};
 use crate::token;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 /// What the caller asks for.
 pub(crate) struct Ask {
@@ -65,7 +69,7 @@ struct RawWork {
     incarnation: Option<Incarnation>,
 }
 
-/// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
+/// Claims, decodes, dead-letters what does not decode. Waits until the deadline for something to claim.
 pub(crate) async fn run(
     store: &Store,
     ask: &Arc<Ask>,
@@ -73,9 +77,10 @@ pub(crate) async fn run(
 ) -> Result<Vec<ClaimedWork>> {
     loop {
         let step = Arc::clone(ask);
-        let step = move |tx: &mut Tx<'_>| claim(tx, &step);
-        let undo = |tx: &mut Tx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Work, deadline, step, undo).await?;
+        let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
+        let undo =
+            |tx: &mut WriterTx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
+        let raw = store.claim(ClaimQueue::Work, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for RawWork {
@@ -92,7 +97,7 @@ pub(crate) async fn run(
                     attempt_count: attempts,
                     incarnation,
                 }),
-                Err(reason) => set_aside(store, token, reason).await,
+                Err(reason) => dead_letter_broken(store, token, reason).await,
             }
         }
         if !found.is_empty() || nothing_there {
@@ -101,16 +106,16 @@ pub(crate) async fn run(
     }
 }
 
-/// Sets aside an item that did not decode. If the store fails here, the others that were claimed are still handed out, and
-/// this one is claimed again when its lease has run out.
-async fn set_aside(store: &Store, token: String, reason: String) {
-    let step = move |tx: &mut Tx<'_>| set_aside::undecodable_work(tx, &token, &reason);
-    if let Err(error) = store.write_step(step).await {
-        tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be set aside, it is claimed again");
+/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed
+/// out, and this one is claimed again when its lease has run out.
+async fn dead_letter_broken(store: &Store, token: String, reason: String) {
+    let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
+    if let Err(error) = store.write(LeaseView::Needed, step).await {
+        tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be dead-lettered, it is claimed again");
     }
 }
 
-fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
+fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     worker_queue::free_expired(tx)?;
     let (free, sessions_free_at) = choose(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
@@ -135,15 +140,15 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawWork>> {
             .chain(sessions_free_at)
             .min();
     }
-    Ok(Tried {
+    Ok(ClaimAttempt {
         leaves_more: found.len() >= ask.max,
-        handover: Handover::Committed,
+        hand_out: HandOut::AfterCommit,
         found,
         due,
     })
 }
 
-/// The oldest free items the caller may take, and when the first session that somebody else holds becomes free.
+/// The oldest free items the caller may take, and when the first session that another worker holds becomes free.
 fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
     let mut sessions_free_at: Option<i64> = None;
@@ -174,8 +179,8 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     Ok((free, sessions_free_at))
 }
 
-/// Adds the free items of one tag and session that the caller has code for. What cannot be read goes to anybody, who sets
-/// it aside.
+/// Adds the free items of one tag and session that the caller has code for. What cannot be read goes to any
+/// caller, which dead-letters it.
 fn collect(
     tx: &Tx<'_>,
     ask: &Ask,

@@ -6,9 +6,9 @@ use duroxide_core::provider::{
     ExecutionInfo, InstanceInfo, InstanceTree, QueueDepths, SystemMetrics,
 };
 
-use crate::error::SqliteError;
+use crate::error::{Result, SqliteError};
 use crate::tables::{executions, history, instances, orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
     instances::info(tx, instance)?.ok_or_else(|| not_found(instance))

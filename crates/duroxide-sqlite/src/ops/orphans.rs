@@ -1,14 +1,15 @@
-//! Messages for instances nobody has started. In: instances without a row. Out: either they are known after all, or their
-//! messages are hidden for a while, or set aside; other instances never wait for them.
+//! Messages for instances that are not started. In: instances without a row. Out: either they are known after all, or
+//! their messages are hidden for a while, or dead-lettered; other instances never wait for them.
 //!
-//! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have overtaken
-//! its start: it is hidden until the start comes, and set aside once it has waited for the grace period.
+//! Rules: an instance is known if it has history or a start in the queue. A message for an unknown one may have
+//! overtaken its start: it is hidden until the start comes, and dead-lettered once it has waited for the grace period.
 
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::tables::dead_letters::NewLetter;
 use crate::tables::{dead_letters, history, orchestrator_queue};
-use crate::tx::{Result, Tx, duration_ms};
+use crate::tx::{Tx, duration_ms};
 
 /// Stands for any longer grace period: adding it to a time must not leave the range of a database's integers.
 const GRACE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -19,7 +20,7 @@ pub(crate) enum Unnamed {
     /// It has a start or a history and can be claimed.
     Known {
         /// Messages that came before the start wait to be claimed with it.
-        somebody_awaits: bool,
+        messages_await_start: bool,
         /// The code that its start names.
         lane: Option<String>,
     },
@@ -40,7 +41,7 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
     let has_start = beginning.as_ref().is_some_and(|(_, at)| *at <= tx.now);
     if has_start || history::last_event_id(tx, instance, execution_id)?.is_some() {
         return Ok(Unnamed::Known {
-            somebody_awaits: orchestrator_queue::anybody_awaits(tx, instance)?,
+            messages_await_start: orchestrator_queue::messages_await_start(tx, instance)?,
             lane: beginning.filter(|_| has_start).map(|(lane, _)| lane),
         });
     }
@@ -50,7 +51,7 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
     }))
 }
 
-/// Hides what is visible of the instance, or sets it aside; whether some of it is left for the next claim.
+/// Hides the visible messages of the instance, or dead-letters them. Returns whether some are left for the next claim.
 pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Result<bool> {
     let instance = &orphan.instance;
     let grace = duration_ms(grace.min(GRACE_MAX));

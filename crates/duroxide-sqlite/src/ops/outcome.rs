@@ -4,10 +4,11 @@ use duroxide_core::event::{ErrorDetails, EventKind};
 use duroxide_core::provider::{InstanceOutcome, OutcomeStatus};
 
 use crate::codec;
+use crate::error::Result;
 use crate::ops::read_history;
 use crate::tables::history;
-use crate::tables::instances::{self, Standing};
-use crate::tx::{Result, Tx};
+use crate::tables::instances::{self, InstanceStanding};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceOutcome>> {
     let Some(standing) = instances::standing(tx, instance)? else {
@@ -24,7 +25,7 @@ pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceOutcome>
     }))
 }
 
-fn status(tx: &Tx<'_>, instance: &str, standing: &Standing) -> Result<OutcomeStatus> {
+fn status(tx: &Tx<'_>, instance: &str, standing: &InstanceStanding) -> Result<OutcomeStatus> {
     let text = standing.output.clone().unwrap_or_default();
     Ok(match standing.status.as_deref() {
         Some("Completed") => OutcomeStatus::Completed { output: text },

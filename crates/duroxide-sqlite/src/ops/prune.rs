@@ -1,13 +1,14 @@
 //! Deletes old executions. The current one, running ones and everything outside histories are never touched. Works in
-//! steps of a bounded number of rows, each a transaction of its own, so that turns are not held up behind it: an execution
-//! goes when its last events go.
+//! steps of a bounded number of rows, each a transaction of its own, so that turns are not held up behind it: an
+//! execution goes when its last events go.
 
 use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 
+use crate::error::Result;
 use crate::ops::inspect::not_found;
 use crate::ops::steps::{BULK_LIMIT, STEP_ROWS};
 use crate::tables::{executions, history, instances};
-use crate::tx::{Result, Tx, stored_ms};
+use crate::tx::{Tx, stored_ms};
 
 /// How many instances one transaction of a bulk operation looks at.
 const BULK_STEP: usize = 32;
@@ -75,8 +76,8 @@ pub(crate) fn bulk_instances(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec
     Ok(chosen)
 }
 
-/// Prunes the last of these instances and takes them off the list, as many as one step can; one that was deleted meanwhile
-/// is skipped. Returns those that are left.
+/// Prunes the last of these instances and takes them off the list, as many as one step can; one that was deleted
+/// meanwhile is skipped. Returns those that are left.
 pub(crate) fn bulk_step(
     tx: &Tx<'_>,
     mut ids: Vec<String>,

@@ -1,7 +1,8 @@
 //! Reads histories. Out: rows as stored; decoding is the caller's.
 
+use crate::error::Result;
 use crate::tables::{deletions, executions, history};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn latest(tx: &Tx<'_>, instance: &str) -> Result<Vec<Vec<u8>>> {
     if deletions::contains(tx, instance)? {

@@ -1,13 +1,14 @@
-//! Work that is ready and that nobody has claimed, by the handler it needs. Runs on a reader; counting stops at a bound, so
+//! Work that is ready and not claimed, by the handler it needs. Runs on a reader; counting stops at a bound, so
 //! that a large backlog does not make it slow.
 
 use std::collections::BTreeMap;
 
 use duroxide_core::provider::{HandlerKind, ReadyWork};
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::{orchestrator_queue, worker_queue};
-use crate::tx::{Result, Tx, shown_ms};
+use crate::tx::{Tx, shown_ms};
 
 /// How many instances or activities are counted for one handler, per lane or per tag and session.
 const COUNT_MAX: u32 = 10_000;

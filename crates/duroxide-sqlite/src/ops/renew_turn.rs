@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::ops::commit_turn::why_not_held;
 use crate::tables::instance_locks;
 use crate::token;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
     let instance = token::turn(token)?.instance;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::ops::ack_work::why_not_held;
 use crate::tables::{sessions, worker_queue};
-use crate::token::{self, Work};
-use crate::tx::{Result, Tx};
+use crate::token::{self, WorkToken};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> {
-    let Work { id, in_session } = token::work(token)?;
+    let WorkToken { id, in_session } = token::work(token)?;
     if !worker_queue::renew(tx, id, token, tx.later(extend_for))? {
         return Err(why_not_held(tx, id, token)?);
     }
@@ -23,7 +24,7 @@ pub(crate) fn lost(tx: &Tx<'_>, tokens: &[String]) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     for token in tokens {
         let held = match token::work(token) {
-            Ok(Work { id, .. }) => worker_queue::is_held(tx, id, token)?,
+            Ok(WorkToken { id, .. }) => worker_queue::is_held(tx, id, token)?,
             Err(_) => false,
         };
         if !held {

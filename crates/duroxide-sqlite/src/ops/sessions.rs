@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::error::Result;
 use crate::tables::sessions;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn renew(
     tx: &Tx<'_>,

@@ -4,9 +4,10 @@ use duroxide_core::event::EventKind;
 use duroxide_core::provider::SystemStats;
 
 use crate::codec;
+use crate::error::Result;
 use crate::ops::read_history;
 use crate::tables::{history, instances, kv};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
 
 pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<Option<SystemStats>> {
     let Some(execution_id) = instances::current_execution(tx, instance)? else {

@@ -2,5 +2,5 @@
 
 /// How many rows one transaction deletes at most: some milliseconds of work.
 pub(crate) const STEP_ROWS: usize = 1_000;
-/// How many instances a bulk operation takes when the filter does not say.
+/// How many instances a bulk operation takes when the filter has no limit.
 pub(crate) const BULK_LIMIT: u32 = 1000;

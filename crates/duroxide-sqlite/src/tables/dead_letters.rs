@@ -1,16 +1,17 @@
-//! What was set aside: messages nobody could understand or deliver, kept for an operator.
+//! Dead letters: messages that could not be decoded or delivered, kept for an operator.
 
 use duroxide_core::provider::DeadLetter;
 
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::error::Result;
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
-/// A message to be set aside.
+/// A message to be dead-lettered.
 pub(crate) struct NewLetter<'a> {
     pub(crate) queue: &'static str,
     pub(crate) instance: &'a str,
     pub(crate) payload: &'a str,
     pub(crate) reason: &'a str,
-    /// Its number on the queue and the claim it was part of, if the holder of the claim set it aside.
+    /// Its number on the queue and the claim it was part of, if the holder of the claim dead-lettered it.
     pub(crate) claimed: Option<(i64, &'a str)>,
 }
 
@@ -40,12 +41,12 @@ pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
         queue,
         instance_id = instance,
         reason,
-        "a message was set aside as a dead letter"
+        "a message was dead-lettered"
     );
     Ok(())
 }
 
-/// Queue numbers of the messages set aside under this claim.
+/// Queue numbers of the messages dead-lettered under this claim.
 pub(crate) fn ids_of_claim(tx: &Tx<'_>, token: &str) -> Result<Vec<i64>> {
     tx.all(
         "SELECT message_id FROM dead_letters WHERE lock_token = ?1 AND message_id IS NOT NULL",

@@ -1,7 +1,7 @@
-//! Instances that were deleted and whose histories are still to go.
+//! Instances that were deleted and whose histories are not removed yet.
 
-use crate::known::Deletions;
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::{Deletions, Tx};
 
 pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<()> {
     changes(tx);
@@ -31,26 +31,26 @@ pub(crate) fn next(tx: &Tx<'_>) -> Result<Option<String>> {
     })
 }
 
-/// Whether it is known that there are none; every new instance asks.
+/// Whether the writer remembers that there are none; every new instance asks.
 fn is_empty(tx: &Tx<'_>) -> Result<bool> {
-    let Some(aware) = tx.aware() else {
+    let Some(memory) = tx.memory() else {
         return Ok(false);
     };
-    let known = match aware.known.deletions() {
+    let known = match memory.deletions() {
         Some(known) => known,
         None => match next(tx)? {
             None => Deletions::None,
             Some(_) => Deletions::Some,
         },
     };
-    aware.known.set_deletions(Some(known));
+    memory.set_deletions(Some(known));
     Ok(known == Deletions::None)
 }
 
-/// What was known of them no longer holds.
+/// What the writer remembers of them no longer holds.
 fn changes(tx: &Tx<'_>) {
-    if let Some(aware) = tx.aware() {
-        aware.known.set_deletions(None);
+    if let Some(memory) = tx.memory() {
+        memory.set_deletions(None);
     }
 }
 

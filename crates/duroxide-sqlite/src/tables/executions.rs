@@ -4,18 +4,24 @@ use duroxide_core::provider::ExecutionInfo;
 use rusqlite::Row;
 use semver::{BuildMetadata, Prerelease, Version};
 
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::error::Result;
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
-/// What a commit says about an execution.
+/// What a commit changes of an execution.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Change {
+pub(crate) struct ExecutionChange {
     pub(crate) status: Option<String>,
     pub(crate) output: Option<String>,
     pub(crate) pinned: Option<Version>,
 }
 
-/// Creates the execution with what the commit says, or changes it. What the commit does not mention stays.
-pub(crate) fn apply(tx: &Tx<'_>, instance: &str, execution_id: u64, change: &Change) -> Result<()> {
+/// Creates the execution with the values of the commit, or changes it. What the commit leaves out stays.
+pub(crate) fn apply(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    change: &ExecutionChange,
+) -> Result<()> {
     let status = change.status.as_deref();
     // Still running is no completion, whatever the caller sends along.
     let completed_at = status

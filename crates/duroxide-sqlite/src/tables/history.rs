@@ -2,8 +2,8 @@
 
 use rusqlite::ErrorCode;
 
-use crate::error::SqliteError;
-use crate::tx::{Result, Tx, Unsigned, count as count_of, payload, unsigned};
+use crate::error::{Result, SqliteError};
+use crate::tx::{Tx, Unsigned, count as count_of, payload, unsigned};
 
 /// An event ready to be written.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Leases of instances. A row exists while a turn is claimed; it counts only until `locked_until`.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// Grants a lease. The caller has made sure, in this transaction, that no valid one exists.
 pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Result<()> {
@@ -22,7 +23,7 @@ pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<
     Ok(ended == 1)
 }
 
-/// Ends a lease that nobody took over, expired or not.
+/// Ends a lease that no other claim took over, expired or not.
 pub(crate) fn release(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
     let ended = tx.execute(
         "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",

@@ -5,9 +5,10 @@ use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::executions;
-use crate::tx::{Result, Tx, Unsigned, shown_ms, unsigned};
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
 #[derive(Debug, Clone)]
@@ -23,7 +24,7 @@ pub(crate) struct Handler {
 
 /// What a waiting client needs to know.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct InstanceStanding {
     pub(crate) execution_id: u64,
     pub(crate) status: Option<String>,
     pub(crate) output: Option<String>,
@@ -134,7 +135,7 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
             let stored: Option<String> = row.get(8)?;
             let status: Option<String> = row.get(9)?;
             let lane = stored.unwrap_or_else(|| match status.as_deref() {
-                Some("Completed" | "Failed") => lane::ANYBODY.to_owned(),
+                Some("Completed" | "Failed") => lane::ANY_NODE.to_owned(),
                 Some("ContinuedAsNew") => lane::BETWEEN.to_owned(),
                 _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
             });
@@ -176,7 +177,7 @@ pub(crate) fn parent_incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<I
     Ok(found.flatten())
 }
 
-pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> {
+pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceStanding>> {
     tx.first(
         "SELECT i.current_execution_id, e.status, e.output, i.custom_status, i.custom_status_version
          FROM instances AS i LEFT JOIN executions AS e
@@ -184,7 +185,7 @@ pub(crate) fn standing(tx: &Tx<'_>, instance: &str) -> Result<Option<Standing>> 
          WHERE i.instance_id = ?1",
         [instance],
         |row| {
-            Ok(Standing {
+            Ok(InstanceStanding {
                 execution_id: unsigned(row, 0)?,
                 status: row.get(1)?,
                 output: row.get(2)?,

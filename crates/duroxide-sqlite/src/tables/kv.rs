@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use duroxide_core::provider::KvEntry;
 
-use crate::tx::{Result, Tx, shown_ms, stored_ms};
+use crate::error::Result;
+use crate::tx::{Tx, shown_ms, stored_ms};
 
 /// A change made by the running execution.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub(crate) enum KvChange {
     Set {
         key: String,
         value: String,
@@ -21,19 +22,19 @@ pub(crate) enum Change {
     ClearAll,
 }
 
-pub(crate) fn change(tx: &Tx<'_>, instance: &str, change: &Change) -> Result<()> {
+pub(crate) fn change(tx: &Tx<'_>, instance: &str, change: &KvChange) -> Result<()> {
     const UPSERT: &str =
         "INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (instance_id, key) DO UPDATE
          SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms";
     match change {
-        Change::Set { key, value, at_ms } => {
+        KvChange::Set { key, value, at_ms } => {
             tx.execute(UPSERT, (instance, key, Some(value), stored_ms(*at_ms)))?;
         }
-        Change::Clear { key } => {
+        KvChange::Clear { key } => {
             tx.execute(UPSERT, (instance, key, None::<&str>, tx.now))?;
         }
-        Change::ClearAll => {
+        KvChange::ClearAll => {
             tx.execute(
                 "UPDATE kv_delta SET value = NULL, last_updated_at_ms = ?2 WHERE instance_id = ?1",
                 (instance, tx.now),

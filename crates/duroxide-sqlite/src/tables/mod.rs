@@ -1,4 +1,4 @@
-//! One file per table; only that file names it. In: values. Out: rows. No rules beyond what one statement says.
+//! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
 
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
@@ -7,6 +7,9 @@ pub(crate) mod history;
 pub(crate) mod instance_locks;
 pub(crate) mod instances;
 pub(crate) mod kv;
+mod latest_time;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
+
+pub(crate) use latest_time::latest_time;

@@ -1,8 +1,9 @@
 //! Leases of sessions: which worker all activities of a session go to.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
-/// Who holds a session, and until when.
+/// The worker that holds a session, and until when.
 #[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) worker: String,
@@ -23,7 +24,7 @@ pub(crate) fn holder(tx: &Tx<'_>, session: &str) -> Result<Option<Holder>> {
     )
 }
 
-/// Leases a session. The caller has made sure, in this transaction, that nobody else holds it.
+/// Leases a session. The caller has made sure, in this transaction, that no other worker holds it.
 pub(crate) fn grant(tx: &Tx<'_>, session: &str, worker: &str, until: i64) -> Result<()> {
     tx.execute(
         "INSERT INTO sessions (session_id, worker_id, locked_until, last_activity_at) VALUES (?1, ?2, ?3, ?4)

@@ -1,11 +1,12 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
-//! tag, session and name to the oldest one, so that items nobody here may take are never walked over.
+//! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
 use duroxide_core::provider::Incarnation;
 use rusqlite::Row;
 
+use crate::error::Result;
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, Unsigned, count, payload, payload_text, unsigned};
+use crate::tx::{Tx, Unsigned, count, payload, payload_text, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]
@@ -152,9 +153,9 @@ fn distinct(
     Ok(found)
 }
 
-/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and those
-/// that have no name because they cannot be read. One statement goes on from name to name, and another one begins only
-/// where something is to be passed over.
+/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and
+/// those that have no name because they cannot be read. One statement goes on from name to name, and another one begins
+/// only where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
     tag: Option<&str>,
@@ -196,7 +197,8 @@ pub(crate) fn free(
     }
 }
 
-/// Free items by name and age, those without a name first; or those of later names. What is not visible yet is not read.
+/// Free items by name and age, those without a name first; or those of later names. What is not visible yet is not
+/// read.
 fn walk_free(
     tx: &Tx<'_>,
     tag: Option<&str>,
@@ -423,7 +425,7 @@ pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     )
 }
 
-/// Items nobody holds.
+/// How many items are not leased.
 pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
     tx.one(
         "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",

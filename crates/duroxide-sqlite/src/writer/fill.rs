@@ -1,25 +1,25 @@
-//! What goes into one transaction. In: the requests that have queued up, and claims that wait. Out: all of them run in
-//! the open group, turns handed out ahead of the commit, and what those decided in the meantime.
-//!
-//! A step of an orchestration is a message, the claim of its turn, and the commit of that turn. Handed out ahead, the
-//! turn runs while the transaction is open, and all three share one commit. Activities are never handed out ahead:
-//! what they do is seen outside, so that they were scheduled must be on disk first.
+//! What goes into one transaction. In: the jobs that have queued up, and the waiting claims. Out: all of them run in
+//! the open group, turns handed out early, and the commits of those turns that came back in time. The protocol is in
+//! `early/mod.rs`.
 
 use std::time::{Duration, Instant};
 
-use super::{Batch, GROUP_MAX, Writer};
-use crate::ahead::Ahead;
-use crate::claim::Handover;
-use crate::group::{Group, Ran};
-use crate::job::Job;
-use crate::lobby::{Lobby, Patience, Queue};
-use crate::tx::Result;
+use duroxide_core::provider::HandOut;
 
-/// How long a transaction waits for the next turn that is out; a turn that takes longer commits with a later one.
+use super::batch::Batch;
+use super::group::{Group, Ran};
+use super::{GROUP_MAX, Writer};
+use crate::claims::WaitingClaims;
+use crate::early::InFlight;
+use crate::error::Result;
+use crate::requests::{CallerState, ClaimQueue, Job};
+
+/// How long the writer waits for the next turn in flight; a turn that takes longer commits with a later transaction.
 const HOLD: Duration = Duration::from_micros(150);
-/// How long a transaction stays open at most for turns that are out. Others, and other processes, wait for its end.
+/// How long a transaction stays open at most for turns in flight. Other requests, and other processes, wait for its
+/// end.
 const HOLD_MAX: Duration = Duration::from_millis(2);
-/// With more jobs than this there is no waiting: a commit is shared by many already.
+/// With more jobs than this the writer does not wait: many share the commit already.
 const HOLD_JOBS_MAX: usize = 8;
 
 impl Writer {
@@ -28,16 +28,16 @@ impl Writer {
         &self,
         group: &mut Group<'_, '_>,
         batch: &mut Batch,
-        lobby: &mut Lobby,
-        ahead: &Ahead,
+        claims: &mut WaitingClaims,
+        in_flight: &InFlight,
     ) -> Result<()> {
         let until = Instant::now() + HOLD_MAX;
         loop {
             let jobs = std::mem::take(&mut batch.jobs);
-            run(group, jobs, lobby)?;
-            lobby.hear(group.news(), Instant::now(), self.now_ms());
-            self.hand_out(group, lobby)?;
-            if !ahead.anybody_out() || group.len() >= GROUP_MAX || group.has_started_over() {
+            run(group, jobs, claims)?;
+            claims.note(group.new_effects(), Instant::now(), self.now_ms());
+            self.hand_out(group, claims)?;
+            if !in_flight.any() || group.len() >= GROUP_MAX || group.has_started_over() {
                 break;
             }
             let hold = if group.len() > HOLD_JOBS_MAX {
@@ -46,42 +46,48 @@ impl Writer {
                 HOLD
             };
             let now = Instant::now();
-            if now >= until || !self.turns_come_back(batch, lobby, until.min(now + hold)) {
+            if now >= until || !self.turns_come_back(batch, claims, until.min(now + hold)) {
                 break;
             }
         }
-        let claims = lobby.call(Queue::Work, Instant::now());
-        run(group, claims, lobby)
+        // Last: activities are never handed out early.
+        let work = claims.take_due(ClaimQueue::Work, Instant::now());
+        run(group, work, claims)
     }
 
-    /// Tries the claims of turns, and answers those whose callers take turns ahead.
-    fn hand_out(&self, group: &mut Group<'_, '_>, lobby: &mut Lobby) -> Result<()> {
+    /// Tries the claims of turns, and answers those whose callers accept turns before the commit.
+    fn hand_out(&self, group: &mut Group<'_, '_>, claims: &mut WaitingClaims) -> Result<()> {
         let from = group.len();
-        let claims = lobby.call(Queue::Turns, Instant::now());
-        run(group, claims, lobby)?;
+        let due = claims.take_due(ClaimQueue::Turns, Instant::now());
+        run(group, due, claims)?;
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for claim in group.split_off(from) {
-            match claim.wait() {
-                Some(wait) if wait.is_served && wait.handover == Handover::Ahead => {
-                    self.uncommitted.say(true);
-                    if let Some(claim) = lobby.settle(claim, &wait, now, now_ms) {
+            match claim.claim_state() {
+                Some(state) if state.has_answer && state.hand_out == HandOut::BeforeCommit => {
+                    self.uncommitted.set(true);
+                    if let Some(claim) = claims.keep_unless_answered(claim, &state, now, now_ms) {
                         claim.answer();
                     }
                 }
-                // Back to where it waits, to be called again.
-                Some(wait) if !wait.is_served && wait.patience == Patience::Lasts => {
-                    group.extend(lobby.settle(claim, &wait, now, now_ms));
+                // It found nothing, and may be tried again in this very transaction.
+                Some(state) if !state.has_answer && state.caller == CallerState::Waiting => {
+                    group.put_back(claims.keep_unless_answered(claim, &state, now, now_ms));
                 }
-                Some(_) | None => group.extend(Some(claim)),
+                Some(_) | None => group.put_back(Some(claim)),
             }
         }
         Ok(())
     }
 
-    /// Waits for jobs; whether any came in time.
-    fn turns_come_back(&self, batch: &mut Batch, lobby: &mut Lobby, until: Instant) -> bool {
+    /// Waits for jobs. Returns whether any came in time.
+    fn turns_come_back(
+        &self,
+        batch: &mut Batch,
+        claims: &mut WaitingClaims,
+        until: Instant,
+    ) -> bool {
         loop {
-            self.gather(Some(Duration::ZERO), batch, lobby);
+            self.gather(Some(Duration::ZERO), batch, claims);
             let left = until.saturating_duration_since(Instant::now());
             if !batch.jobs.is_empty() || left.is_zero() {
                 return !batch.jobs.is_empty();
@@ -91,10 +97,14 @@ impl Writer {
     }
 }
 
-fn run(group: &mut Group<'_, '_>, jobs: Vec<Box<dyn Job>>, lobby: &mut Lobby) -> Result<()> {
+fn run(
+    group: &mut Group<'_, '_>,
+    jobs: Vec<Box<dyn Job>>,
+    claims: &mut WaitingClaims,
+) -> Result<()> {
     if group.run(jobs)? == Ran::Again {
-        // The claims handed out before were undone with the rest, and somebody should claim their turns anew.
-        lobby.ring_all();
+        // The claims that had been handed out were rolled back with the rest: their turns can be claimed again.
+        claims.queues_changed();
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A database that cannot be opened again. In: failed attempts. Out: what callers hear, and when to try again.
+//! A database that cannot be opened again. In: failed attempts. Out: the error for the callers, and when to try again.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ impl Outage {
         self.failed_attempts > 0
     }
 
-    /// An attempt failed; returns what callers hear. The file was ours when the store was opened, so whatever is wrong
-    /// with it now may be put right: everybody may try again.
+    /// An attempt failed. Returns the error for the callers: they may try again, because the file was ours when the
+    /// store was opened, and whatever is wrong with it now may be put right.
     pub(super) fn goes_on(&mut self, why: &SqliteError) -> SqliteError {
         self.failed_attempts = self.failed_attempts.saturating_add(1);
         if self.failed_attempts == 1 {
-            tracing::warn!(target: "duroxide::providers::sqlite", error = %why, "the database is out of reach, it is tried again");
+            tracing::warn!(target: "duroxide::providers::sqlite", error = %why, "the database is out of reach, the writer tries to open it again");
         }
         SqliteError::OutOfReach {
             why: why.to_string(),
@@ -38,7 +38,7 @@ impl Outage {
         self.failed_attempts = 0;
     }
 
-    /// Until the next attempt, if nobody asks before.
+    /// Until the next attempt, if no request comes before.
     pub(super) fn pause(&self) -> Option<Duration> {
         let doublings = self.failed_attempts.checked_sub(1)?.min(5);
         Some((PAUSE * (1 << doublings)).min(PAUSE_MAX))

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use crate::error::SqliteError;
-use crate::open::Database;
-use crate::statements::Statements;
-use crate::store_clock;
-use crate::tx::Result;
+use crate::connection::Database;
+use crate::connection::statements::Statements;
+use crate::error::{Result, SqliteError};
+use crate::tables;
 
 /// The connection made at the start, then others to the same file.
 pub(crate) struct Source {
@@ -51,9 +50,9 @@ impl Source {
     }
 
     /// The latest time that was stored.
-    pub(crate) fn latest_stored(&self) -> Result<Option<i64>> {
+    pub(crate) fn latest_time(&self) -> Result<Option<i64>> {
         match &self.first {
-            Some(conn) => store_clock::latest_stored(&Statements::new(conn)),
+            Some(conn) => tables::latest_time(&Statements::new(conn)),
             None => Ok(None),
         }
     }

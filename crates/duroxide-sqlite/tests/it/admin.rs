@@ -138,9 +138,15 @@ async fn a_deleted_instance_takes_its_leases_and_messages_with_it() {
         (gone.instances_deleted, gone.queue_messages_deleted),
         (1, 2)
     );
-    let late = store
-        .ack_orchestration_item(&turn, 1, vec![], vec![], vec![], named(), vec![])
-        .await;
+    let late = commit(
+        &store,
+        &turn,
+        Decided {
+            metadata: named(),
+            ..Decided::default()
+        },
+    )
+    .await;
     assert!(late.is_err());
     let late = store.ack_work_item(&work, Some(completed("a", 2))).await;
     assert!(!late.unwrap_err().is_retryable());
@@ -223,7 +229,7 @@ async fn a_long_history_is_deleted_in_steps_and_counted_whole() {
 }
 
 #[tokio::test]
-async fn a_deletion_cut_short_shows_nothing_and_is_finished_by_the_next_opener() {
+async fn a_deletion_cut_short_shows_nothing_and_is_finished_when_the_store_is_opened_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;

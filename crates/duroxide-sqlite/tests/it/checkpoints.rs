@@ -1,8 +1,9 @@
-//! The write-ahead log: it stays short, its file shrinks, and nobody waits for that.
+//! The write-ahead log: it stays short, its file shrinks, and commits do not wait for that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use duroxide_core::WorkItem;
 use duroxide_core::provider::Provider;
 use duroxide_sqlite::{Durability, SqliteError, SqliteOptions, SqliteProvider, Tuning};
 
@@ -68,7 +69,7 @@ async fn the_log_stays_short_and_its_file_shrinks_after_a_long_reader_ended() {
         }
         assert!(log_bytes(&path) > 2 * BYTES, "the reader keeps it long");
         drop(reader);
-        // However long the helper takes: the log is bounded at last.
+        // However long the checkpoint thread takes: the log is bounded at last.
         let mut rounds = 0;
         while log_bytes(&path) > 2 * BYTES {
             rounds += 1;
@@ -163,5 +164,54 @@ async fn a_file_behind_a_link_is_the_file_itself() {
             std::fs::read_link(&link).is_ok(),
             "the link is left as it is"
         );
+    }
+}
+
+#[tokio::test]
+async fn the_log_stays_short_under_steady_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    let payload = "x".repeat(64 * 1024);
+    let megabytes =
+        |name: &str| std::fs::metadata(folder.path().join(name)).map_or(0, |file| file.len() >> 20);
+    let mut id = 0;
+    // How much it takes depends on how fast the disk is; a log that never began anew would hold all of it.
+    let began_anew = loop {
+        for _ in 0..100 {
+            id += 1;
+            let mut item = activity("a", id);
+            if let WorkItem::ActivityExecute { input, .. } = &mut item {
+                input.clone_from(&payload);
+            }
+            store.enqueue_for_worker(item).await.unwrap();
+        }
+        let written = id * 64 / 1024;
+        if megabytes("a.db-wal") + 30 < written {
+            break true;
+        }
+        if written > 1_000 {
+            break false;
+        }
+    };
+    assert!(began_anew);
+    assert!(megabytes("a.db") > 30, "the log was checkpointed into it");
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_leaves_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    for round in 0..5 {
+        let store = file_store(&path).await;
+        let instance = format!("a-{round}");
+        send(&store, start(&instance)).await;
+        store.read(&instance).await.unwrap();
+        drop(store);
+        let left: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["a.db"], "the log was checkpointed into it");
     }
 }

@@ -1,8 +1,8 @@
 //! Writes and syncs that fail in the middle of commits, in a child process under load: nothing is acknowledged that is
 //! not kept, errors say that trying again makes sense, and once the fault is over the same process goes on.
 //!
-//! The faults come from the system, not from us: `strace` lets chosen calls fail, `prlimit` forbids files to grow. Where
-//! these tools are missing or not allowed, the tests say so and are skipped.
+//! The faults come from the system, not from us: `strace` lets chosen calls fail, `prlimit` forbids files to grow.
+//! Where these tools are missing or not allowed, the tests say so and are skipped.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -24,15 +24,15 @@ const ITEMS: u64 = 240;
 /// Large enough that a few dozen fill what a limited file may hold.
 const INPUT_BYTES: usize = 20_000;
 
-/// Every write of the child, as it told of them.
+/// Every write of the child, as it reported them.
 #[derive(Default)]
-struct Told {
+struct Reported {
     kept: HashMap<u64, u32>,
     failures: u32,
 }
 
-impl Told {
-    fn hear(&mut self, line: &str) {
+impl Reported {
+    fn add(&mut self, line: &str) {
         if let Some(id) = line.strip_prefix("kept ") {
             *self.kept.entry(id.parse().unwrap()).or_default() += 1;
         } else if line.starts_with("failed ") {
@@ -41,7 +41,7 @@ impl Told {
     }
 }
 
-/// The child, behind the words of another program.
+/// The child, started by another program.
 fn child_behind(words: &[&str], path: &Path) -> Command {
     let mut all = words.iter().map(std::ffi::OsString::from);
     let mut command = Command::new(all.next().expect("a program"));
@@ -62,8 +62,8 @@ async fn prepared(folder: &Path) -> PathBuf {
 }
 
 /// What was acknowledged is there, and the file is sound.
-async fn nothing_is_lost(path: &Path, told: &Told) {
-    assert_eq!(told.kept.len() as u64, ITEMS, "everything got through");
+async fn nothing_is_lost(path: &Path, reported: &Reported) {
+    assert_eq!(reported.kept.len() as u64, ITEMS, "everything got through");
     let file = shell(path);
     let check: String = file
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -79,7 +79,7 @@ async fn nothing_is_lost(path: &Path, told: &Told) {
         store.ack_work_item(&token, None).await.unwrap();
     }
     // A write that failed and was tried again may be there twice: the failure does not say whether it was kept.
-    for (id, times) in &told.kept {
+    for (id, times) in &reported.kept {
         let there = found.get(id).copied().unwrap_or(0);
         assert!(there >= *times, "write {id} was acknowledged and is gone");
     }
@@ -100,7 +100,7 @@ fn strace_works() -> bool {
     probe.is_ok_and(|output| output.status.success())
 }
 
-/// A contributor may go without a tool; a build server may not.
+/// A contributor may run the tests without a tool; a build server may not.
 fn skip(why: &str) {
     assert!(
         std::env::var_os("CI").is_none(),
@@ -131,12 +131,12 @@ async fn under_injected(fault: &str) {
         &inject,
     ];
     let Output { status, stdout, .. } = child_behind(&words, &path).output().unwrap();
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let text = String::from_utf8(stdout).unwrap();
-    text.lines().for_each(|line| told.hear(line));
+    text.lines().for_each(|line| reported.add(line));
     assert!(status.success(), "the child ended with {status}\n{text}");
-    assert!(told.failures > 0, "{fault} met no write");
-    nothing_is_lost(&path, &told).await;
+    assert!(reported.failures > 0, "{fault} met no write");
+    nothing_is_lost(&path, &reported).await;
 }
 
 // A commit of all callers makes about a hundred writes, so that some commits fail in their middle and some succeed.
@@ -169,10 +169,10 @@ async fn a_file_that_may_not_grow_fails_commits_until_it_may_again() {
     let mut child = child_behind(&["sh", "-c", script, "sh"], &path)
         .spawn()
         .unwrap();
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        told.hear(&line.unwrap());
-        if told.failures == CALLERS as u32 {
+        reported.add(&line.unwrap());
+        if reported.failures == CALLERS as u32 {
             let process = child.id().to_string();
             let lifted = Command::new("prlimit")
                 .args(["--pid", &process, "--fsize=unlimited:unlimited"])
@@ -181,8 +181,8 @@ async fn a_file_that_may_not_grow_fails_commits_until_it_may_again() {
         }
     }
     assert!(child.wait().unwrap().success());
-    assert!(told.failures >= CALLERS as u32, "the limit was met");
-    nothing_is_lost(&path, &told).await;
+    assert!(reported.failures >= CALLERS as u32, "the limit was met");
+    nothing_is_lost(&path, &reported).await;
 }
 
 /// Writes from several callers at once; each write is tried until it is acknowledged.

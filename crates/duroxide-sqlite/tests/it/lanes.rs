@@ -111,17 +111,25 @@ async fn messages_that_came_during_a_turn_follow_the_instance_to_its_next_versio
     };
     let events = vec![event("a", 1, 2, end)];
     let metadata = ended("ContinuedAsNew", "{}");
-    store
-        .ack_orchestration_item(&token, 1, events, vec![], vec![next], metadata, vec![])
-        .await
-        .unwrap();
+    commit(
+        &store,
+        &token,
+        Decided {
+            events,
+            messages: vec![next],
+            metadata,
+            ..Decided::default()
+        },
+    )
+    .await
+    .unwrap();
     assert!(claim(&store, &[("Orch", "1.0.0")]).await.is_empty());
     let turns = claim(&store, &[("Orch", "2.0.0")]).await;
     assert_eq!(turns[0].item.messages.len(), 2);
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_batch_is_found_again_when_its_first_message_was_set_aside_and_the_node_died()
+async fn what_is_left_of_a_batch_is_found_again_when_its_first_message_was_dead_lettered_and_the_node_died()
  {
     let (store, clock) = store_with_clock().await;
     create(&store, "a").await;

@@ -8,17 +8,18 @@
 mod support;
 
 mod admin;
-mod bad_days;
 mod checkpoints;
 mod clocks;
 mod conformance;
-mod group;
+mod damage;
+mod dead_letters;
+mod group_commit;
+mod incarnations;
 mod io_faults;
 mod lanes;
-mod lives;
 mod opening;
-mod orphans;
+mod outages;
 mod processes;
 mod turns;
-mod wake;
+mod waiting;
 mod work;

@@ -50,7 +50,7 @@ async fn a_missing_folder_is_named() {
 }
 
 #[tokio::test]
-async fn two_stores_in_memory_know_nothing_of_each_other() {
+async fn two_stores_in_memory_share_nothing() {
     let url = "sqlite::memory:?cache=shared";
     let first = SqliteProvider::new(url, None).await.unwrap();
     let second = SqliteProvider::new(url, None).await.unwrap();
@@ -119,7 +119,7 @@ async fn files_and_memory_have_the_same_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn eight_can_open_an_empty_file_at_once() {
+async fn eight_stores_can_open_an_empty_file_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let opening: Vec<_> = (0..8)
@@ -156,7 +156,7 @@ async fn durability_is_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_read_only_store_reads_and_says_why_it_does_not_write() {
+async fn a_read_only_store_reads_and_refuses_to_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let writer = file_store(&path).await;
@@ -174,7 +174,7 @@ async fn a_read_only_store_reads_and_says_why_it_does_not_write() {
 }
 
 #[tokio::test]
-async fn a_checkpoint_folds_the_log_into_the_file() {
+async fn a_checkpoint_empties_the_log_into_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;

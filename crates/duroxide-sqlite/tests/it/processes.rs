@@ -1,4 +1,4 @@
-//! Several processes on one file. The children are this test binary itself, told by a variable what to do.
+//! Several processes on one file. The children are this test binary itself; a variable names the file.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

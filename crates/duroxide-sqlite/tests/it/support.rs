@@ -8,8 +8,8 @@ use std::time::Duration;
 use duroxide_core::clock::Clock;
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
-    ExecutionMetadata, Incarnation, OrchestrationItem, Provider, ProviderAdmin, TagFilter,
-    TurnClaim, WorkItem,
+    ExecutionMetadata, Incarnation, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, TagFilter, TurnClaim, WorkItem,
 };
 use duroxide_sqlite::{Durability, SqliteOptions, SqliteProvider};
 
@@ -179,6 +179,56 @@ pub(crate) async fn fetch_work(store: &dyn Provider) -> Option<(WorkItem, String
         .unwrap()
 }
 
+/// What a turn decided. Whatever a test leaves out is empty; the execution is the first.
+#[derive(Default)]
+pub(crate) struct Decided {
+    pub(crate) events: Vec<Event>,
+    pub(crate) activities: Vec<WorkItem>,
+    pub(crate) messages: Vec<WorkItem>,
+    pub(crate) metadata: ExecutionMetadata,
+    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl Decided {
+    /// What the first turn of an instance decides at least.
+    pub(crate) fn first(instance: &str) -> Self {
+        Self {
+            events: vec![started(instance)],
+            metadata: named(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Commits a turn of the first execution.
+pub(crate) async fn commit(
+    store: &dyn Provider,
+    token: &str,
+    decided: Decided,
+) -> Result<(), ProviderError> {
+    commit_in(store, token, 1, decided).await
+}
+
+async fn commit_in(
+    store: &dyn Provider,
+    token: &str,
+    execution_id: u64,
+    decided: Decided,
+) -> Result<(), ProviderError> {
+    store
+        .ack_orchestration_item(
+            token,
+            execution_id,
+            decided.events,
+            decided.activities,
+            decided.messages,
+            decided.metadata,
+            decided.cancelled,
+        )
+        .await
+}
+
+/// Commits a turn that only records events.
 pub(crate) async fn ack(
     store: &dyn Provider,
     token: &str,
@@ -186,16 +236,12 @@ pub(crate) async fn ack(
     events: Vec<Event>,
     metadata: ExecutionMetadata,
 ) {
-    store
-        .ack_orchestration_item(
-            token,
-            execution_id,
-            events,
-            vec![],
-            vec![],
-            metadata,
-            vec![],
-        )
+    let decided = Decided {
+        events,
+        metadata,
+        ..Decided::default()
+    };
+    commit_in(store, token, execution_id, decided)
         .await
         .unwrap();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::event::{ErrorDetails, EventKind};
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ExecutionMetadata, OutcomeStatus, Provider, TurnClaim,
+    CachedHistories, CachedHistory, ExecutionMetadata, HandOut, OutcomeStatus, Provider, TurnClaim,
     TurnHistory, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
@@ -33,20 +33,14 @@ async fn a_lost_lock_cannot_commit() {
     send(&store, start("a")).await;
     let (_, old, _) = fetch(&store).await.unwrap();
     clock.advance(LEASE);
-    let late = store
-        .ack_orchestration_item(&old, 1, vec![started("a")], vec![], vec![], named(), vec![])
-        .await
-        .unwrap_err();
+    let late = commit(&store, &old, Decided::first("a")).await.unwrap_err();
     assert!(!late.is_retryable());
     assert_eq!(late.operation, "ack_orchestration_item");
     assert!(late.message.contains("expired"), "{late}");
 
     let (_, new, attempts) = fetch(&store).await.unwrap();
     assert_eq!(attempts, 2);
-    let overtaken = store
-        .ack_orchestration_item(&old, 1, vec![started("a")], vec![], vec![], named(), vec![])
-        .await
-        .unwrap_err();
+    let overtaken = commit(&store, &old, Decided::first("a")).await.unwrap_err();
     assert!(overtaken.message.contains("Invalid lock token"));
     ack(&store, &new, 1, vec![started("a")], named()).await;
 }
@@ -57,18 +51,18 @@ async fn a_duplicate_event_undoes_the_whole_commit_and_keeps_the_lease() {
     create(&store, "a").await;
     send(&store, raised("a", "1")).await;
     let (_, token, _) = fetch(&store).await.unwrap();
-    let error = store
-        .ack_orchestration_item(
-            &token,
-            1,
-            vec![started("a")],
-            vec![activity("a", 9)],
-            vec![],
-            ended("Failed", "x"),
-            vec![],
-        )
-        .await
-        .unwrap_err();
+    let error = commit(
+        &store,
+        &token,
+        Decided {
+            events: vec![started("a")],
+            activities: vec![activity("a", 9)],
+            metadata: ended("Failed", "x"),
+            ..Decided::default()
+        },
+    )
+    .await
+    .unwrap_err();
     assert!(!error.is_retryable());
     assert!(fetch_work(&store).await.is_none());
     assert!(fetch(&store).await.is_none(), "still leased");
@@ -219,14 +213,14 @@ async fn a_caller_that_panics_inside_the_claim_costs_only_its_own_request() {
             panic!("not today");
         }
     }
-    for ahead in [false, true] {
+    for hand_out in [HandOut::AfterCommit, HandOut::BeforeCommit] {
         let (store, _clock) = store_with_clock().await;
         create(&store, "a").await;
         send(&store, raised("a", "x")).await;
         let error = store
             .claim_turns(TurnClaim {
                 cached: Some(Arc::new(Broken)),
-                ahead,
+                hand_out,
                 ..claim(1)
             })
             .await
@@ -287,13 +281,13 @@ async fn a_status_written_is_the_status_read() {
 }
 
 #[tokio::test]
-async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
+async fn a_first_turn_handed_out_early_and_refused_gets_the_reason_at_its_second_try() {
     let (store, _clock) = store_with_clock().await;
     send(&store, start("a")).await;
     for expected_attempt in [1, 1] {
         let turn = store
             .claim_turns(TurnClaim {
-                ahead: true,
+                hand_out: HandOut::BeforeCommit,
                 poll_timeout: Duration::from_millis(200),
                 ..claim(1)
             })
@@ -302,25 +296,24 @@ async fn a_first_turn_taken_ahead_and_refused_hears_why_at_its_second_try() {
             .pop()
             .unwrap();
         // The same event twice: the store refuses it for good.
-        let error = store
-            .ack_orchestration_item(
-                &turn.lock_token,
-                1,
-                vec![started("a"), started("a")],
-                vec![],
-                vec![],
-                named(),
-                vec![],
-            )
-            .await
-            .unwrap_err();
+        let error = commit(
+            &store,
+            &turn.lock_token,
+            Decided {
+                events: vec![started("a"), started("a")],
+                metadata: named(),
+                ..Decided::default()
+            },
+        )
+        .await
+        .unwrap_err();
         assert_eq!(turn.attempt_count, expected_attempt);
         if !error.is_lease_lost() {
             assert!(error.message.contains("already recorded"), "{error}");
             return;
         }
     }
-    panic!("it was told twice that it had lost its lease");
+    panic!("both tries failed as a lost lease");
 }
 
 #[tokio::test]
@@ -335,18 +328,16 @@ async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count()
         fire_at_ms,
     };
     let soon = 1_700_000_000_000 + 10_000;
-    store
-        .ack_orchestration_item(
-            &token,
-            1,
-            vec![started("a")],
-            vec![],
-            vec![timer(2, soon), timer(3, u64::MAX)],
-            named(),
-            vec![],
-        )
-        .await
-        .unwrap();
+    commit(
+        &store,
+        &token,
+        Decided {
+            messages: vec![timer(2, soon), timer(3, u64::MAX)],
+            ..Decided::first("a")
+        },
+    )
+    .await
+    .unwrap();
     assert!(fetch(&store).await.is_none());
     let depths = admin(&store).get_queue_depths().await.unwrap();
     assert_eq!((depths.orchestrator_queue, depths.timer_queue), (0, 2));
@@ -354,7 +345,7 @@ async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count()
     let (item, token, _) = fetch(&store).await.unwrap();
     assert_eq!(item.messages, vec![timer(2, soon)]);
 
-    // The execution ends: the timer that is left would fire for nobody.
+    // The execution ends: the timer that is left is of no use.
     ack(&store, &token, 1, vec![], ended("Completed", "")).await;
     let depths = admin(&store).get_queue_depths().await.unwrap();
     assert_eq!(depths.timer_queue, 0);
@@ -393,6 +384,16 @@ async fn an_outcome_is_read_without_the_history() {
     .await;
     let outcome = store.read_outcome("a").await.unwrap().unwrap();
     assert_eq!(outcome.status, OutcomeStatus::Failed { details });
+}
+
+#[tokio::test]
+async fn a_huge_value_round_trips() {
+    let store = SqliteProvider::new_in_memory().await.unwrap();
+    create(&store, "a").await;
+    let huge = "ü".repeat(4 * 1024 * 1024);
+    send(&store, raised("a", &huge)).await;
+    let (item, _, _) = fetch(&store).await.unwrap();
+    assert_eq!(item.messages, vec![raised("a", &huge)]);
 }
 
 #[tokio::test]

@@ -104,18 +104,16 @@ async fn a_cancelled_activity_is_taken_from_its_worker() {
         execution_id: 1,
         activity_id: 2,
     };
-    store
-        .ack_orchestration_item(
-            &turn,
-            1,
-            vec![],
-            vec![],
-            vec![],
-            Default::default(),
-            vec![cancelled],
-        )
-        .await
-        .unwrap();
+    commit(
+        &store,
+        &turn,
+        Decided {
+            cancelled: vec![cancelled],
+            ..Decided::default()
+        },
+    )
+    .await
+    .unwrap();
     let lost = store.lost_work_items(&tokens).await.unwrap().unwrap();
     assert_eq!(lost, vec![tokens[0].clone()]);
     assert!(store.renew_work_item_lock(&tokens[0], LEASE).await.is_err());
@@ -126,7 +124,7 @@ async fn a_cancelled_activity_is_taken_from_its_worker() {
 }
 
 #[tokio::test]
-async fn items_nobody_serves_do_not_hide_the_ones_behind_them() {
+async fn items_of_other_tags_and_sessions_do_not_hide_the_ones_behind_them() {
     let (store, _clock) = store_with_clock().await;
     for id in 1..=50 {
         store
@@ -142,7 +140,7 @@ async fn items_nobody_serves_do_not_hide_the_ones_behind_them() {
         .claim_work(claim(1, Some("other"), TagFilter::DefaultOnly))
         .await
         .unwrap();
-    assert_eq!(held.len(), 1, "the session belongs to somebody else now");
+    assert_eq!(held.len(), 1, "the session belongs to another worker now");
     store.enqueue_for_worker(activity("a", 900)).await.unwrap();
     let mine = store
         .claim_work(claim(9, Some("me"), TagFilter::DefaultOnly))
@@ -171,7 +169,7 @@ async fn a_message_that_is_no_activity_is_refused_by_the_worker_queue() {
 }
 
 #[tokio::test]
-async fn a_damaged_activity_is_set_aside_and_the_rest_goes_on() {
+async fn a_damaged_activity_is_dead_lettered_and_the_rest_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;

@@ -1,4 +1,4 @@
-//! What was set aside: written together with the removal of the message, listed for operators.
+//! Dead letters: written together with the removal of the message, listed for operators.
 
 use duroxide_core::provider::DeadLetter;
 
@@ -21,7 +21,7 @@ pub(super) fn keep(queue: &Queue, message: &Message, reason: &str) -> Result<Ope
     tracing::warn!(
         target: "duroxide::providers::store",
         queue = %queue.name, instance_id = %message.group, message = message.id, reason,
-        "message set aside as a dead letter"
+        "a message was dead-lettered"
     );
     Ok(Operation::Enqueue {
         queue: DEAD,

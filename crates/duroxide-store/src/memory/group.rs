@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::shelf::Shelf;
+use super::indexed_messages::IndexedMessages;
 use crate::lease::LeaseToken;
 use crate::message::{Claim, Message, Role};
 
@@ -94,17 +94,17 @@ impl Group {
     }
 
     /// The group's own kind, else that of its oldest lead.
-    pub(super) fn kind(&self, shelf: &Shelf) -> Option<String> {
-        let lead = self.leads.first().and_then(|id| shelf.get(*id));
+    pub(super) fn kind(&self, messages: &IndexedMessages) -> Option<String> {
+        let lead = self.leads.first().and_then(|id| messages.get(*id));
         self.kind.clone().or_else(|| lead?.kind.clone())
     }
 
     /// The messages a claim takes, ascending: a prefix of what is ripe, the oldest lead and the oldest alarm.
-    pub(super) fn choose(&self, claim: &Claim, shelf: &Shelf) -> Vec<u64> {
+    pub(super) fn choose(&self, claim: &Claim, messages: &IndexedMessages) -> Vec<u64> {
         let mut chosen = Vec::new();
         let mut bytes = 0_usize;
         for id in self.ripe().take(claim.messages_max.max(1)) {
-            bytes = bytes.saturating_add(shelf.get(id).map_or(0, |m| m.payload.len()));
+            bytes = bytes.saturating_add(messages.get(id).map_or(0, |m| m.payload.len()));
             if bytes > claim.bytes_max && !chosen.is_empty() {
                 break;
             }
@@ -121,7 +121,7 @@ impl Group {
         chosen
     }
 
-    pub(super) fn find_place(&mut self, shelf: &Shelf, now_ms: u64) -> Place {
+    pub(super) fn find_place(&mut self, messages: &IndexedMessages, now_ms: u64) -> Place {
         self.ripen(now_ms);
         let leased_until = self.lease.as_ref().map_or(0, |held| held.until_ms);
         let next_due = self.due.range((1, 0)..).next().map(|(at, _)| *at);
@@ -132,7 +132,7 @@ impl Group {
         if leased_until > now_ms && !self.due.is_empty() {
             return waits_until(Some(leased_until));
         }
-        let oldest = self.ripe().next().and_then(|id| shelf.get(id));
+        let oldest = self.ripe().next().and_then(|id| messages.get(id));
         let Some(oldest) = oldest else {
             return waits_until(next_due);
         };
@@ -144,10 +144,10 @@ impl Group {
         let unripe_alarm = self.alarms.iter().any(|id| !self.is_ripe(*id));
         Place {
             ready: Some((oldest.since_ms().max(leased_until), oldest.id)),
-            kind: self.kind(shelf),
+            kind: self.kind(messages),
             waiting: next_due.filter(|due| *due > now_ms && alarm.is_none() && unripe_alarm),
             alarm: alarm
-                .and_then(|id| shelf.get(*id))
+                .and_then(|id| messages.get(*id))
                 .map(|alarm| (alarm.enqueued_at, alarm.id)),
         }
     }

@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::group::{Group, GroupLease, Place};
-use super::shelf::{Shelf, remove_from};
+use super::indexed_messages::{IndexedMessages, remove_from};
 use crate::lease::{After, Lease, LeaseToken};
 use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
 use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct Grouped {
-    pub(super) shelf: Shelf,
+    pub(super) messages: IndexedMessages,
     groups: BTreeMap<String, Group>,
     tokens: BTreeMap<LeaseToken, String>,
     ready: BTreeMap<(Label, Label), BTreeSet<Slot>>,
@@ -39,7 +39,7 @@ impl Grouped {
         let name = message.group.clone();
         let group = self.groups.entry(name.clone()).or_default();
         group.add(&message);
-        self.shelf.insert(message);
+        self.messages.insert(message);
         self.place(&name, now_ms);
     }
 
@@ -113,7 +113,7 @@ impl Grouped {
         let group = self.groups.get_mut(name)?;
         group.place.ready?;
         group.ripen(now_ms);
-        let ids = group.choose(claim, &self.shelf);
+        let ids = group.choose(claim, &self.messages);
         let token = LeaseToken::random();
         let lease = GroupLease {
             token: token.clone(),
@@ -137,7 +137,7 @@ impl Grouped {
     }
 
     fn count(&mut self, id: u64) -> Option<Message> {
-        let message = self.shelf.get_mut(id)?;
+        let message = self.messages.get_mut(id)?;
         message.attempts = message.attempts.saturating_add(1);
         Some(message.clone())
     }
@@ -195,7 +195,7 @@ impl Grouped {
         }
         let mut released = 0;
         for id in held.claimed {
-            let Some(message) = self.shelf.get_mut(id) else {
+            let Some(message) = self.messages.get_mut(id) else {
                 continue;
             };
             released += 1;
@@ -223,7 +223,7 @@ impl Grouped {
         let mut touched = BTreeSet::new();
         let mut removed = 0;
         for id in ids {
-            let Some(message) = self.shelf.remove(*id) else {
+            let Some(message) = self.messages.remove(*id) else {
                 continue;
             };
             removed += 1;
@@ -239,12 +239,14 @@ impl Grouped {
     }
 
     pub(super) fn delete_group(&mut self, name: &str) -> u64 {
-        let ids = self.shelf.of_group(name);
+        let ids = self.messages.of_group(name);
         self.unplace(name);
         if let Some(held) = self.groups.remove(name).and_then(|group| group.lease) {
             self.tokens.remove(&held.token);
         }
-        ids.iter().filter_map(|id| self.shelf.remove(*id)).count() as u64
+        ids.iter()
+            .filter_map(|id| self.messages.remove(*id))
+            .count() as u64
     }
 
     pub(super) fn set_label(&mut self, name: &str, label: Label, kind: Label, now_ms: u64) {
@@ -263,7 +265,7 @@ impl Grouped {
                 .flat_map(|held| held.claimed.iter().copied())
                 .collect();
             for (at, id) in &group.due {
-                let Some(message) = self.shelf.get(*id) else {
+                let Some(message) = self.messages.get(*id) else {
                     continue;
                 };
                 let depth = depths.entry(message.label.as_deref()).or_default();
@@ -295,7 +297,7 @@ impl Grouped {
         let due = self.waiting.iter().take_while(|(at, _)| *at <= now_ms);
         for (at, name) in due {
             if let Some(group) = self.groups.get(name).filter(|g| g.place.ready.is_none()) {
-                add(group.kind(&self.shelf), 1, *at);
+                add(group.kind(&self.messages), 1, *at);
             }
         }
         super::by_age(found)
@@ -342,7 +344,7 @@ impl Grouped {
             self.groups.remove(name);
             return;
         }
-        let place = group.find_place(&self.shelf, now_ms);
+        let place = group.find_place(&self.messages, now_ms);
         let slot = |(at, id)| (at, id, name.to_owned());
         if let Some(ready) = place.ready {
             let line = (group.label.clone(), place.kind.clone());

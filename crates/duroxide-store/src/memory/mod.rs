@@ -3,10 +3,10 @@
 
 mod group;
 mod grouped;
+mod indexed_messages;
 mod logs;
 mod queues;
 mod scopes;
-mod shelf;
 mod single;
 mod state;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grouped::Grouped;
-use super::shelf::Shelf;
+use super::indexed_messages::IndexedMessages;
 use super::single::Single;
 use crate::error::StoreError;
 use crate::lease::{After, Lease, LeaseToken};
@@ -127,7 +127,7 @@ impl Queues {
         now_ms: u64,
     ) -> u64 {
         let content = self.content(queue);
-        let ids = content.shelf().of_key(group, key);
+        let ids = content.messages().of_key(group, key);
         content.remove(&ids, now_ms)
     }
 
@@ -135,7 +135,7 @@ impl Queues {
         match self.content(queue) {
             Content::Grouped(queue) => queue.delete_group(group),
             Content::Single(queue) => {
-                let ids = queue.shelf.of_group(group);
+                let ids = queue.messages.of_group(group);
                 queue.remove(&ids)
             }
         }
@@ -186,19 +186,19 @@ impl Queues {
     ) -> Vec<Message> {
         let content = self.queues.get(queue.name.as_ref());
         content.map_or_else(Vec::new, |content| {
-            content.shelf().page(group, after, limit)
+            content.messages().page(group, after, limit)
         })
     }
 
     pub(super) fn by_id(&self, queue: &Queue, ids: &[u64]) -> Vec<Message> {
         let content = self.queues.get(queue.name.as_ref());
-        let found = content.map(|content| ids.iter().filter_map(|id| content.shelf().get(*id)));
+        let found = content.map(|content| ids.iter().filter_map(|id| content.messages().get(*id)));
         found.into_iter().flatten().cloned().collect()
     }
 
     pub(super) fn by_key(&self, queue: &Queue, group: &str, key: &str) -> Vec<Message> {
         let content = self.queues.get(queue.name.as_ref());
-        let ids = content.map_or_else(Vec::new, |content| content.shelf().of_key(group, key));
+        let ids = content.map_or_else(Vec::new, |content| content.messages().of_key(group, key));
         self.by_id(queue, &ids)
     }
 
@@ -237,10 +237,10 @@ impl Queues {
 }
 
 impl Content {
-    fn shelf(&self) -> &Shelf {
+    fn messages(&self) -> &IndexedMessages {
         match self {
-            Self::Grouped(queue) => &queue.shelf,
-            Self::Single(queue) => &queue.shelf,
+            Self::Grouped(queue) => &queue.messages,
+            Self::Single(queue) => &queue.messages,
         }
     }
 

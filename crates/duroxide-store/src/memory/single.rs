@@ -6,14 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::shelf::{Shelf, remove_from};
+use super::indexed_messages::{IndexedMessages, remove_from};
 use crate::lease::{After, Lease, LeaseToken, Owner};
 use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
 use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
 pub(super) struct Single {
-    pub(super) shelf: Shelf,
+    pub(super) messages: IndexedMessages,
     held: BTreeMap<u64, ItemLease>,
     tokens: BTreeMap<LeaseToken, u64>,
     ready: BTreeMap<Bucket, BTreeSet<u64>>,
@@ -43,7 +43,7 @@ struct Affinity {
 impl Single {
     pub(super) fn enqueue(&mut self, message: Message, now_ms: u64) {
         let id = message.id;
-        self.shelf.insert(message);
+        self.messages.insert(message);
         self.place(id, now_ms);
     }
 
@@ -112,7 +112,7 @@ impl Single {
     }
 
     fn take(&mut self, id: u64, claim: &Claim, now_ms: u64) -> Option<Claimed> {
-        let message = self.shelf.get_mut(id)?;
+        let message = self.messages.get_mut(id)?;
         message.attempts = message.attempts.saturating_add(1);
         // It was visible and stays so, should it be given back after the clock was set back.
         message.visible_at = 0;
@@ -147,7 +147,7 @@ impl Single {
     pub(super) fn lease(&self, token: &LeaseToken, now_ms: u64) -> Option<Lease> {
         let id = *self.tokens.get(token)?;
         let held = self.held.get(&id)?;
-        let message = self.shelf.get(id)?;
+        let message = self.messages.get(id)?;
         Some(Lease {
             queue: String::new(),
             group: message.group.clone(),
@@ -188,7 +188,7 @@ impl Single {
             return 0;
         };
         self.held.remove(&id);
-        let Some(message) = self.shelf.get_mut(id) else {
+        let Some(message) = self.messages.get_mut(id) else {
             return 0;
         };
         if forgive {
@@ -212,7 +212,7 @@ impl Single {
             if let Some(held) = self.held.remove(id) {
                 self.tokens.remove(&held.token);
             }
-            removed += u64::from(self.shelf.remove(*id).is_some());
+            removed += u64::from(self.messages.remove(*id).is_some());
         }
         removed
     }
@@ -238,7 +238,7 @@ impl Single {
     pub(super) fn sweep_affinities(&mut self, now_ms: u64) -> u64 {
         let before = self.affinities.len();
         let named: BTreeSet<&str> = self
-            .shelf
+            .messages
             .iter()
             .filter_map(|message| message.affinity.as_deref())
             .collect();
@@ -249,7 +249,7 @@ impl Single {
 
     pub(super) fn depths(&self, now_ms: u64) -> Vec<Depth> {
         let mut depths: BTreeMap<Option<&str>, Depth> = BTreeMap::new();
-        for message in self.shelf.iter() {
+        for message in self.messages.iter() {
             let depth = depths.entry(message.label.as_deref()).or_default();
             let held = self.held.get(&message.id);
             if held.is_some_and(|held| held.until_ms > now_ms) {
@@ -278,12 +278,12 @@ impl Single {
             *oldest = ids.first().map_or(*oldest, |id| (*oldest).min(*id));
         }
         for ((_, kind), (count, oldest)) in lines {
-            let since_ms = self.shelf.get(oldest).map_or(now_ms, Message::since_ms);
+            let since_ms = self.messages.get(oldest).map_or(now_ms, Message::since_ms);
             add(kind, count, since_ms);
         }
         let due = self.waiting.iter().take_while(|(at, _)| *at <= now_ms);
         for (at, id) in due {
-            if let Some(message) = self.shelf.get(*id) {
+            if let Some(message) = self.messages.get(*id) {
                 add(&message.kind, 1, *at);
             }
         }
@@ -291,7 +291,7 @@ impl Single {
     }
 
     fn touch_affinity(&mut self, id: u64, now_ms: u64) {
-        let affinity = self.shelf.get(id).and_then(|m| m.affinity.as_ref());
+        let affinity = self.messages.get(id).and_then(|m| m.affinity.as_ref());
         if let Some(held) = affinity.and_then(|key| self.affinities.get_mut(key))
             && held.until_ms > now_ms
         {
@@ -324,7 +324,7 @@ impl Single {
     /// Puts a message where it belongs now.
     fn place(&mut self, id: u64, now_ms: u64) {
         self.unplace(id);
-        let (Some(message), Some(bucket)) = (self.shelf.get(id), self.bucket(id)) else {
+        let (Some(message), Some(bucket)) = (self.messages.get(id), self.bucket(id)) else {
             return;
         };
         let leased_until = self.held.get(&id).map_or(0, |held| held.until_ms);
@@ -339,7 +339,7 @@ impl Single {
     }
 
     fn bucket(&self, id: u64) -> Option<Bucket> {
-        let message = self.shelf.get(id)?;
+        let message = self.messages.get(id)?;
         let (label, kind) = (message.label.clone(), message.kind.clone());
         Some((label, kind, message.affinity.clone()))
     }

@@ -1,22 +1,24 @@
-//! Chooses which instances a claim takes. In: what the caller can run. Out: instances with visible messages and no valid
-//! lease, the one that waited longest first. Only reads: rows must not move under the walk.
+//! Chooses which instances a claim takes. In: what the caller can run. Out: instances with visible messages and no
+//! valid lease, the one that waited longest first. Only reads: rows must not move under the walk.
 //!
-//! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane is
-//! a hint: what the rows of the instance say decides, and a message in the wrong lane is moved.
+//! Instances are found by lane, so those whose code the caller lacks are not looked at, however many there are. A lane
+//! is a hint: the rows of the instance decide, and a message in the wrong lane is moved.
 
 use std::collections::{HashSet, VecDeque};
 
+use duroxide_core::provider::HandOut;
 use semver::Version;
 
 use super::Ask;
-use crate::claim::Handover;
-use crate::known::Damage;
+use crate::damage::Damage;
+use crate::error::Result;
 use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{Batch, Head, Stretch};
+use crate::tables::orchestrator_queue::{Head, MessageBatch, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 /// How many instances one claim looks at in vain at most; the next one goes on where it is put right.
 const LOOKS_MAX: usize = 1_000;
@@ -30,11 +32,11 @@ pub(super) struct Candidate {
     /// Whether anything was ever committed for it.
     pub(super) has_execution: bool,
     /// Messages that came before the start wait to be claimed with it.
-    pub(super) somebody_awaits: bool,
+    pub(super) messages_await_start: bool,
     /// Its last event, if this process wrote it.
     pub(super) last_event_id: Option<u64>,
     /// Its messages, if it may be handed out before the claim is committed.
-    pub(super) ahead: Option<Batch>,
+    pub(super) early: Option<MessageBatch>,
 }
 
 /// What a walk over the queue found.
@@ -45,8 +47,8 @@ pub(super) struct Chosen {
     pub(super) misplaced: Vec<(i64, String)>,
     /// When something becomes visible in the lanes the caller can claim from.
     pub(super) outlook: Vec<Outlook>,
-    /// Whether they are all to be handed out ahead, or all after the commit.
-    pub(super) handover: Handover,
+    /// When all of them are handed out.
+    pub(super) hand_out: HandOut,
     /// Whether an instance was passed over that the next claim may take.
     pub(super) leaves_some: bool,
     left: usize,
@@ -71,13 +73,13 @@ enum Source {
 /// A walk over one source, a few instances at a time.
 struct Walk {
     source: Source,
-    ahead: VecDeque<Head>,
+    next: VecDeque<Head>,
     last: Head,
     is_over: bool,
 }
 
 impl Walk {
-    fn over(source: Source, is_over: bool, ahead: Vec<Head>) -> Self {
+    fn over(source: Source, is_over: bool, next: Vec<Head>) -> Self {
         let beginning = || Head {
             id: i64::MIN,
             instance: String::new(),
@@ -85,15 +87,15 @@ impl Walk {
         };
         Self {
             source,
-            last: ahead.last().cloned().unwrap_or_else(beginning),
-            ahead: ahead.into(),
+            last: next.last().cloned().unwrap_or_else(beginning),
+            next: next.into(),
             is_over,
         }
     }
 
     /// Since when the next one waits, and its number.
     fn next_since(&mut self, tx: &Tx<'_>, step: usize) -> Result<Option<(i64, i64)>> {
-        if self.ahead.is_empty() && !self.is_over {
+        if self.next.is_empty() && !self.is_over {
             let found = match &self.source {
                 Source::Lane(lane) => orchestrator_queue::heads(tx, lane, &self.last, step)?,
                 Source::OldCancels { enqueued_by } => {
@@ -104,15 +106,15 @@ impl Walk {
             if let Some(last) = found.last() {
                 self.last = last.clone();
             }
-            self.ahead = found.into();
+            self.next = found.into();
         }
-        Ok(self.ahead.front().map(|head| (head.since, head.id)))
+        Ok(self.next.front().map(|head| (head.since, head.id)))
     }
 }
 
-/// Walks over instances until enough are found. The first one decides whether the claim is handed out ahead; others that
-/// cannot go with it are left to the next claim.
-pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
+/// Walks over instances until enough are found. The first one decides whether the claim is handed out before the
+/// commit; others that cannot go with it are left to the next claim.
+pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     // One more than is asked for: whether there is another is part of the answer.
     let step = ask.max.saturating_add(1).min(LOOKS_MAX);
     let stretches = orchestrator_queue::survey(tx, step, |lane| ask.abilities.fit(lane))?;
@@ -128,7 +130,7 @@ pub(super) fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<Chosen> {
         strays: Vec::new(),
         misplaced: Vec::new(),
         outlook,
-        handover: ask.handover,
+        hand_out: ask.hand_out,
         leaves_some: false,
         left: 0,
     };
@@ -157,16 +159,14 @@ fn outlook(stretch: &Stretch) -> Option<Outlook> {
 }
 
 /// A walk over requests to cancel that any node may carry out, if there are any.
-fn old_cancels(tx: &Tx<'_>, ask: &Ask, step: usize) -> Result<Option<Walk>> {
+fn old_cancels(tx: &WriterTx<'_>, ask: &Ask, step: usize) -> Result<Option<Walk>> {
     let enqueued_by = tx.earlier(ask.cancel_without_code_after);
     if ask.abilities.handlers.is_none() || orchestrator_queue::cancels_from(tx)? > enqueued_by {
         return Ok(None);
     }
     let mut walk = Walk::over(Source::OldCancels { enqueued_by }, false, Vec::new());
-    if walk.next_since(tx, step)?.is_none()
-        && let Some(aware) = tx.aware()
-    {
-        aware.known.forget_cancels();
+    if walk.next_since(tx, step)?.is_none() {
+        tx.writer().recent.forget_cancels();
     }
     Ok(Some(walk))
 }
@@ -185,22 +185,27 @@ fn next<'w>(tx: &Tx<'_>, walks: &'w mut [Walk], step: usize) -> Result<Option<(H
         return Ok(None);
     };
     let walk = &mut walks[place];
-    let head = walk.ahead.pop_front();
+    let head = walk.next.pop_front();
     Ok(head.map(|head| (head, &walk.source)))
 }
 
 impl Chosen {
-    fn look_at(&mut self, tx: &Tx<'_>, ask: &Ask, head: &Head, source: &Source) -> Result<()> {
+    fn look_at(
+        &mut self,
+        tx: &WriterTx<'_>,
+        ask: &Ask,
+        head: &Head,
+        source: &Source,
+    ) -> Result<()> {
         let instance = &head.instance;
-        if let Some(aware) = tx.aware() {
-            let is_resting = aware.ahead.is_resting(instance);
-            self.leaves_some |= is_resting;
-            if is_resting || aware.ahead.is_out(instance) {
-                return Ok(());
-            }
+        let in_flight = tx.writer().in_flight;
+        let is_resting = in_flight.is_resting(instance);
+        self.leaves_some |= is_resting;
+        if is_resting || in_flight.contains(instance) {
+            return Ok(());
         }
-        // Nobody can be handed messages that cannot be read, and nobody must wait for them.
-        if let Some(Damage::Messages(_)) = tx.damage(instance) {
+        // Messages that cannot be read cannot be handed out, and other instances must not wait for them.
+        if let Some(Damage::Messages(_)) = tx.writer().damaged.get(instance) {
             return Ok(());
         }
         let (candidate, pinned, right) = match examine(tx, ask, instance)? {
@@ -230,10 +235,10 @@ impl Chosen {
 
     /// Takes the candidate, or leaves it to the next claim (`false`).
     fn consider(&mut self, candidate: Candidate) -> bool {
-        if self.candidates.is_empty() && candidate.ahead.is_none() {
-            self.handover = Handover::Committed;
+        if self.candidates.is_empty() && candidate.early.is_none() {
+            self.hand_out = HandOut::AfterCommit;
         }
-        if self.handover == Handover::Ahead && candidate.ahead.is_none() {
+        if self.hand_out == HandOut::BeforeCommit && candidate.early.is_none() {
             self.leaves_some = true;
             return false;
         }
@@ -248,7 +253,7 @@ impl Chosen {
     reason = "nearly always the large one, and never kept"
 )]
 enum Examined {
-    /// It can be claimed by whoever has the code of this lane and can replay executions of this engine version.
+    /// A node can claim it that has the code of this lane and can replay executions of this engine version.
     Candidate {
         candidate: Candidate,
         pinned: Option<Version>,
@@ -259,12 +264,12 @@ enum Examined {
     BeingDeleted,
 }
 
-fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
-    let known = tx.aware().and_then(|aware| aware.known.of(instance));
-    let is_known = known.is_some();
-    let last_event_id = known.as_ref().and_then(|known| known.last_event_id);
-    let handler = match known {
-        Some(known) => Some(known.handler),
+fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
+    let recent = tx.writer().recent.get(instance);
+    let is_recent = recent.is_some();
+    let last_event_id = recent.as_ref().and_then(|recent| recent.last_event_id);
+    let handler = match recent {
+        Some(recent) => Some(recent.handler),
         None => instances::handler(tx, instance)?,
     };
     if let Some(handler) = handler {
@@ -283,10 +288,10 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 execution_id: handler.execution_id,
                 handler: Some(handler),
                 has_execution: true,
-                somebody_awaits: false,
+                messages_await_start: false,
                 last_event_id,
-                ahead: match is_known {
-                    true => harmless(tx, ask, instance)?,
+                early: match is_recent {
+                    true => early_batch(tx, ask, instance)?,
                     false => None,
                 },
             },
@@ -301,20 +306,20 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     Ok(match orphans::examine(tx, instance, execution_id)? {
         Unnamed::Unknown(stray) => Examined::Stray(stray),
         Unnamed::Known {
-            somebody_awaits,
+            messages_await_start,
             lane,
         } => Examined::Candidate {
             pinned,
-            lane: lane.unwrap_or_else(|| lane::ANYBODY.to_owned()),
+            lane: lane.unwrap_or_else(|| lane::ANY_NODE.to_owned()),
             candidate: Candidate {
                 instance: instance.to_owned(),
                 handler: None,
                 execution_id,
                 has_execution,
-                somebody_awaits,
+                messages_await_start,
                 last_event_id: None,
-                ahead: match !has_execution && !somebody_awaits {
-                    true => harmless(tx, ask, instance)?,
+                early: match !has_execution && !messages_await_start {
+                    true => early_batch(tx, ask, instance)?,
                     false => None,
                 },
             },
@@ -322,20 +327,18 @@ fn examine(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     })
 }
 
-/// The messages of an instance, if none of them can have brought a process down before: they came in the life of this
-/// one and were never tried. A turn that is handed out ahead and does that again would never be counted.
-fn harmless(tx: &Tx<'_>, ask: &Ask, instance: &str) -> Result<Option<Batch>> {
-    let (Handover::Ahead, Some(aware)) = (ask.handover, tx.aware()) else {
-        return Ok(None);
-    };
-    if !aware.known.trusts(instance) {
+/// The messages of an instance, if the turn may be handed out before the commit: the caller accepts that, and none of
+/// the messages can have ended a process before (see `early`, "Which turns").
+fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<MessageBatch>> {
+    let caution = tx.writer().caution;
+    if ask.hand_out == HandOut::AfterCommit || !caution.allows(instance) {
         return Ok(None);
     }
     let read = orchestrator_queue::visible(tx, instance, ask.messages_max);
-    let batch = super::noting(tx, instance, Damage::Messages, read)?;
+    let batch = super::noting_damage(tx, instance, Damage::Messages, read)?;
     let are_new = batch
         .messages
         .iter()
-        .all(|message| message.attempts == 1 && aware.known.is_of_this_life(message.created_at));
+        .all(|message| message.attempts == 1 && caution.came_since_opening(message.created_at));
     Ok(are_new.then_some(batch))
 }

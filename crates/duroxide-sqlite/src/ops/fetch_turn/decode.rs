@@ -1,5 +1,5 @@
-//! From stored rows to turns. In: a claimed turn as the transaction left it. Out: the turn as the contract hands it out.
-//! Runs in the caller's task.
+//! From stored rows to turns. In: a claimed turn as the transaction left it. Out: the turn as the contract hands it
+//! out. Runs in the caller's task.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //! caller; or, if there are none, when to look again.
 //!
 //! The transaction chooses (`choose.rs`) and leases; decoding (`decode.rs`) happens afterwards in the caller's task. A
-//! message that does not decode is then set aside under the same lease.
+//! message that does not decode is then dead-lettered under the same lease.
 
 mod choose;
 mod decode;
@@ -12,25 +12,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, Incarnation, KvEntry,
+    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, HandOut, Incarnation, KvEntry,
     TurnClaim,
 };
 use tokio::time::Instant;
 
 use self::choose::{Candidate, Chosen, Outlook};
-use crate::ahead::Lease;
-use crate::claim::{Handover, Tried};
-use crate::error::SqliteError;
-use crate::known::Damage;
+use crate::claims::ClaimAttempt;
+use crate::damage::Damage;
+use crate::early::EarlyLease;
+use crate::error::{Result, SqliteError};
 use crate::lane::Abilities;
-use crate::lobby::Queue;
-use crate::ops::{abandon_turn, orphans, set_aside};
+use crate::ops::{abandon_turn, dead_letter, orphans};
+use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::Message;
+use crate::tables::orchestrator_queue::ClaimedMessage;
 use crate::tables::{history, instance_locks, kv, orchestrator_queue};
 use crate::token;
-use crate::tx::{Result, Tx};
+use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 /// What the caller asks for.
 pub(crate) struct Ask {
@@ -40,7 +41,7 @@ pub(crate) struct Ask {
     abilities: Abilities,
     cancel_without_code_after: Duration,
     cached: Option<Arc<dyn CachedHistories>>,
-    handover: Handover,
+    hand_out: HandOut,
     grace: Duration,
 }
 
@@ -56,10 +57,7 @@ impl Ask {
             },
             cancel_without_code_after: claim.cancel_without_code_after,
             cached: claim.cached.clone(),
-            handover: match claim.ahead {
-                true => Handover::Ahead,
-                false => Handover::Committed,
-            },
+            hand_out: claim.hand_out,
             grace,
         }
     }
@@ -71,7 +69,7 @@ pub(crate) struct RawTurn {
     token: String,
     handler: Option<Handler>,
     execution_id: u64,
-    messages: Vec<Message>,
+    messages: Vec<ClaimedMessage>,
     incarnation: Option<Incarnation>,
     history: RawHistory,
 }
@@ -86,7 +84,7 @@ enum RawHistory {
     Damaged(SqliteError),
 }
 
-/// Claims, decodes, sets aside what does not decode. Waits until the deadline for something to claim.
+/// Claims, decodes, dead-letters what does not decode. Waits until the deadline for something to claim.
 pub(crate) async fn run(
     store: &Store,
     ask: &Arc<Ask>,
@@ -94,36 +92,37 @@ pub(crate) async fn run(
 ) -> Result<Vec<ClaimedTurn>> {
     loop {
         let step = Arc::clone(ask);
-        let step = move |tx: &mut Tx<'_>| claim(tx, &step);
-        let undo = |tx: &mut Tx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
-        let raw = store.claim(Queue::Turns, deadline, step, undo).await?;
+        let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
+        let undo =
+            |tx: &mut WriterTx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
+        let raw = store.claim(ClaimQueue::Turns, deadline, step, undo).await?;
         let nothing_there = raw.is_empty();
         let mut found = Vec::with_capacity(raw.len());
         for raw in raw {
             let (turn, broken) = decode::decode(raw);
-            if !broken.is_empty() && !set_aside(store, &turn, broken).await {
+            if !broken.is_empty() && !dead_letter_broken(store, &turn, broken).await {
                 continue;
             }
             if !turn.item.messages.is_empty() {
                 found.push(turn);
             }
         }
-        // A claim of which nothing was left says nothing about the instances behind it.
+        // If nothing is left of a claim, the instances behind it have not been looked at.
         if !found.is_empty() || nothing_there {
             return Ok(found);
         }
     }
 }
 
-/// Sets aside the messages of a turn that did not decode; whether the turn can go on. If the store fails here, the others
-/// that were claimed are still handed out, and this one is claimed again when its lease has run out.
-async fn set_aside(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
+/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails
+/// here, the other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
+async fn dead_letter_broken(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
     let token = turn.lock_token.clone();
-    let step = move |tx: &mut Tx<'_>| set_aside::undecodable(tx, &token, &broken);
-    match store.write_step(step).await {
+    let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable(tx, &token, &broken);
+    match store.write(LeaseView::Needed, step).await {
         Ok(()) => true,
         Err(error) => {
-            tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %turn.item.instance, %error, "messages that do not decode could not be set aside, they are claimed again");
+            tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %turn.item.instance, %error, "messages that do not decode could not be dead-lettered, they are claimed again");
             false
         }
     }
@@ -131,21 +130,21 @@ async fn set_aside(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>
 
 /// One claim without the way to the caller.
 #[cfg(test)]
-pub(crate) fn tokens(tx: &mut Tx<'_>, ask: &Ask) -> Result<Vec<String>> {
-    let tried = claim(tx, ask)?;
-    Ok(tried.found.into_iter().map(|turn| turn.token).collect())
+pub(crate) fn tokens(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Vec<String>> {
+    let claimed = claim(tx, ask)?;
+    Ok(claimed.found.into_iter().map(|turn| turn.token).collect())
 }
 
-fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
+fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     if ask.abilities.are_none() {
-        return Ok(Tried::nothing());
+        return Ok(ClaimAttempt::nothing());
     }
     let Chosen {
         candidates,
         strays,
         misplaced,
         outlook,
-        handover,
+        hand_out,
         mut leaves_some,
         ..
     } = choose::choose(tx, ask)?;
@@ -158,7 +157,7 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
     let mut found = Vec::with_capacity(candidates.len());
     let mut leases = Vec::with_capacity(candidates.len());
     for candidate in candidates {
-        let (turn, lease) = take(tx, ask, candidate, handover)?;
+        let (turn, lease) = take(tx, ask, candidate, hand_out)?;
         found.push(turn);
         leases.push(lease);
     }
@@ -166,24 +165,24 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<Tried<RawTurn>> {
         true => next_due(tx, ask, &outlook)?,
         false => None,
     };
-    if let (Handover::Ahead, Some(aware)) = (handover, tx.aware()) {
+    if hand_out == HandOut::BeforeCommit {
         for (turn, lease) in found.iter().zip(leases) {
-            aware.ahead.hand_out(&turn.instance, lease);
+            tx.writer().in_flight.hand_out(&turn.instance, lease);
         }
     }
-    Ok(Tried {
+    Ok(ClaimAttempt {
         leaves_more: leaves_some || found.len() >= ask.max,
-        handover,
+        hand_out,
         found,
         due,
     })
 }
 
-/// When something becomes claimable for this caller unless somebody writes.
-fn next_due(tx: &Tx<'_>, ask: &Ask, outlook: &[Outlook]) -> Result<Option<i64>> {
+/// When something becomes claimable for this caller without another write.
+fn next_due(tx: &WriterTx<'_>, ask: &Ask, outlook: &[Outlook]) -> Result<Option<i64>> {
     let mut due = instance_locks::next_expiry(tx)?
         .into_iter()
-        .chain(tx.aware().and_then(|aware| aware.ahead.next_expiry()))
+        .chain(tx.writer().in_flight.next_expiry())
         .min();
     for lane in outlook {
         let next = match lane {
@@ -213,33 +212,32 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless it is to be handed out ahead.
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit.
 fn take(
-    tx: &Tx<'_>,
+    tx: &WriterTx<'_>,
     ask: &Ask,
     mut candidate: Candidate,
-    handover: Handover,
-) -> Result<(RawTurn, Lease)> {
-    if candidate.somebody_awaits {
+    hand_out: HandOut,
+) -> Result<(RawTurn, EarlyLease)> {
+    if candidate.messages_await_start {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
-    let batch = match candidate.ahead.take() {
+    let batch = match candidate.early.take() {
         Some(batch) => batch,
         None => {
             let read = orchestrator_queue::visible(tx, &candidate.instance, ask.messages_max);
-            noting(tx, &candidate.instance, Damage::Messages, read)?
+            noting_damage(tx, &candidate.instance, Damage::Messages, read)?
         }
     };
-    if let Some(aware) = tx.aware() {
-        aware.known.claimed(&candidate.instance, batch.is_all);
-    }
+    let recent = tx.writer().recent;
+    recent.claimed(&candidate.instance, batch.is_all);
     let token = token::for_turn(&candidate.instance, batch.bounds);
-    let lease = Lease {
+    let lease = EarlyLease {
         token: token.clone(),
         until: tx.later(ask.lock_timeout),
         messages: batch.ids(),
     };
-    if handover == Handover::Committed {
+    if hand_out == HandOut::AfterCommit {
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
         orchestrator_queue::tag(tx, &lease.messages, &token)?;
     }
@@ -247,11 +245,11 @@ fn take(
         Some(handler) => handler.incarnation,
         None => Some(token::turn(&token)?.next_life),
     };
-    let history = match tx.damage(&candidate.instance) {
+    let history = match tx.writer().damaged.get(&candidate.instance) {
         Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
         _ => {
             let loaded = load_history(tx, ask, &candidate);
-            noting(tx, &candidate.instance, Damage::History, loaded)?
+            noting_damage(tx, &candidate.instance, Damage::History, loaded)?
         }
     };
     let turn = RawTurn {
@@ -266,15 +264,15 @@ fn take(
     Ok((turn, lease))
 }
 
-/// Remembers what cannot be read: the transaction that met it fails as a whole, the next one goes round it.
-fn noting<T>(
-    tx: &Tx<'_>,
+/// Remembers what cannot be read: the transaction that met it fails as a whole, and the next one avoids it.
+fn noting_damage<T>(
+    tx: &WriterTx<'_>,
     instance: &str,
     damage: impl FnOnce(String) -> Damage,
     read: Result<T>,
 ) -> Result<T> {
-    if let (Err(SqliteError::Damaged { detail }), Some(aware)) = (&read, tx.aware()) {
-        aware.known.is_damaged(instance, damage(detail.clone()));
+    if let Err(SqliteError::Damaged { detail }) = &read {
+        tx.writer().damaged.add(instance, damage(detail.clone()));
     }
     read
 }

@@ -1,8 +1,9 @@
-//! Messages for instances nobody has started yet: hidden until the start comes, or set aside.
+//! Messages for instances that are not started yet: hidden until the start comes, or dead-lettered.
 
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
-/// Stands in `lock_token` for a message whose instance nobody has started yet.
+/// Stands in `lock_token` for a message whose instance is not started yet.
 pub(super) const AWAITING_START: &str = "awaiting-start";
 
 /// How many messages one step hides or brings back; the next claim goes on with the rest.
@@ -26,7 +27,7 @@ pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
 }
 
 /// Whether messages wait for the start of the instance.
-pub(crate) fn anybody_awaits(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+pub(crate) fn messages_await_start(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let found = tx.first(
         "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_awaiting
          WHERE instance_id = ?1 AND lock_token = 'awaiting-start' LIMIT 1",
@@ -36,14 +37,14 @@ pub(crate) fn anybody_awaits(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// A visible message of an instance nobody knows.
+/// A visible message of an unknown instance.
 #[derive(Debug)]
 pub(crate) struct Stray {
     pub(crate) id: i64,
     pub(crate) created_at: i64,
 }
 
-/// The first visible messages of an instance nobody knows.
+/// The first visible messages of an unknown instance.
 pub(crate) fn strays(tx: &Tx<'_>, instance: &str) -> Result<Vec<Stray>> {
     tx.all(
         "SELECT id, created_at FROM orchestrator_queue

@@ -3,8 +3,8 @@
 //! A message that has a lane stands for its instance: the earliest one always does. Lanes follow the instance at each
 //! commit; one that is outdated all the same is put right by the claim that finds it.
 
-use crate::known::Known;
-use crate::tx::{Result, Tx};
+use crate::error::Result;
+use crate::tx::Tx;
 
 /// A message that stands for its instance.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(crate) fn lanes(tx: &Tx<'_>) -> Result<Vec<String>> {
 #[derive(Debug)]
 pub(crate) struct Stretch {
     pub(crate) lane: String,
-    /// Visible heads whose instances nobody holds, the one that waited longest first.
+    /// Visible heads of instances that are not leased, the one that waited longest first.
     pub(crate) heads: Vec<Head>,
     /// Whether there may be more of them; then nothing is known about what comes after.
     pub(crate) is_cut: bool,
@@ -46,9 +46,9 @@ pub(crate) struct Stretch {
     pub(crate) next_due: Option<i64>,
 }
 
-/// The first visible heads of every lane that fits, at most `limit` of each. One statement goes on from lane to lane, and
-/// another one begins only where something is to be passed over: a lane that does not fit, messages that are not due, or
-/// more heads than are wanted.
+/// The first visible heads of every lane that fits, at most `limit` of each. One statement goes on from lane to lane,
+/// and another one begins only where something is to be passed over: a lane that does not fit, messages that are not
+/// due, or more heads than are wanted.
 pub(crate) fn survey(
     tx: &Tx<'_>,
     limit: usize,
@@ -95,7 +95,7 @@ pub(crate) fn survey(
     }
 }
 
-/// Heads lane by lane, whatever is not due included; those that are due only if nobody holds their instance.
+/// Heads lane by lane, those that are not due included; those that are due only if their instance is not leased.
 fn walk_lanes(
     tx: &Tx<'_>,
     after: Option<&str>,
@@ -121,7 +121,7 @@ fn walk_lanes(
     }
 }
 
-/// Visible heads of a lane whose instances nobody holds, the one that waited longest first, after a given one.
+/// Visible heads of a lane, of instances that are not leased, the one that waited longest first, after a given one.
 pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Result<Vec<Head>> {
     tx.all(
         "SELECT q.id, q.instance_id, q.visible_at FROM orchestrator_queue AS q INDEXED BY idx_orch_lane
@@ -139,8 +139,8 @@ pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Resu
     )
 }
 
-/// Requests to cancel that were enqueued by a time, of instances nobody holds, oldest first, after a given one. The time
-/// they were enqueued stands in `since`.
+/// Requests to cancel that were enqueued by a time, of instances that are not leased, oldest first, after a given one.
+/// The time they were enqueued stands in `since`.
 pub(crate) fn old_cancels(
     tx: &Tx<'_>,
     enqueued_by: i64,
@@ -174,8 +174,8 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
 
 /// A time before which no request to cancel was enqueued that is still queued; far in the future if there is none.
 pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
-    let known = tx.aware().map(|aware| aware.known);
-    if let Some(from) = known.and_then(Known::cancels_from) {
+    let memory = tx.memory();
+    if let Some(from) = memory.and_then(|memory| memory.cancels_from()) {
         return Ok(from);
     }
     let first: Option<i64> = tx.one(
@@ -184,8 +184,8 @@ pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
         |row| row.get(0),
     )?;
     let from = first.unwrap_or(i64::MAX);
-    if let Some(known) = known {
-        known.set_cancels_from(from);
+    if let Some(memory) = memory {
+        memory.set_cancels_from(from);
     }
     Ok(from)
 }
@@ -260,8 +260,8 @@ pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(visible_at <= tx.now)
 }
 
-/// The lane named by the message that begins the next execution, and when that message becomes visible. One that continues
-/// the instance goes before a start.
+/// The lane named by the message that begins the next execution, and when that message becomes visible. One that
+/// continues the instance goes before a start.
 pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(String, i64)>> {
     // Chosen here: there is nearly always one, and sorting costs SQLite more than finding it.
     let mut first = None;

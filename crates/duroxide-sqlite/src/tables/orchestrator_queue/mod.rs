@@ -1,7 +1,7 @@
-//! Messages for instances, timers included. `visible_at` says from when on a message can be claimed.
+//! Messages for instances, timers included. A message can be claimed from its `visible_at` on.
 //!
-//! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the messages
-//! of one of them; both skip what is not due, so that parked timers cost nothing.
+//! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the
+//! messages of one of them; both skip what is not due, so that parked timers cost nothing.
 
 mod awaiting;
 mod heads;
@@ -12,9 +12,10 @@ pub(crate) use heads::*;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
 use rusqlite::Row;
 
+use crate::error::Result;
 use crate::lane;
 use crate::tables::instances::life;
-use crate::tx::{Result, Tx, count, payload, payload_text};
+use crate::tx::{Tx, count, payload, payload_text};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ impl NewMessage {
         self.kind == "StartOrchestration"
     }
 
-    /// Whether a child tells its parent how it ended.
+    /// Whether it reports to a parent how its child ended.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
@@ -54,7 +55,7 @@ pub(crate) enum Due {
 
 /// A claimed message.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub(crate) struct ClaimedMessage {
     pub(crate) id: i64,
     pub(crate) json: Vec<u8>,
     /// This attempt included.
@@ -65,15 +66,15 @@ pub(crate) struct Message {
 
 /// What one claim takes of the messages of an instance.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct MessageBatch {
     /// In the order they were enqueued.
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<ClaimedMessage>,
     pub(crate) bounds: Bounds,
     /// Whether the instance has no other message, due or not.
     pub(crate) is_all: bool,
 }
 
-impl Batch {
+impl MessageBatch {
     pub(crate) fn ids(&self) -> Vec<i64> {
         self.messages.iter().map(|message| message.id).collect()
     }
@@ -116,17 +117,19 @@ fn insert(
         Due::After(delay) => tx.after(delay),
         Due::At(at) => at,
     };
-    let known = tx.aware().and_then(|aware| {
+    let remembered = tx.memory().and_then(|memory| {
         if message.kind == "CancelInstance" {
-            aware.known.cancel_enqueued(tx.now);
+            memory.cancel_enqueued(tx.now);
         }
-        aware.known.enqueues(&message.instance)
+        memory.message_enqueued(&message.instance)
     });
-    let (lane, of_instance) = match (lane, &known) {
+    let (lane, of_instance) = match (lane, &remembered) {
         (Some(lane), _) => (Some(lane), None),
         // The only message stands for its instance.
-        (None, Some((lane, true))) if lane != lane::BETWEEN => (Some(lane.as_str()), None),
-        (None, Some((lane, _))) => (None, Some(lane.as_str())),
+        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => {
+            (Some(it.lane.as_str()), None)
+        }
+        (None, Some(it)) => (None, Some(it.lane.as_str())),
         (None, None) => (None, None),
     };
     let row = (
@@ -185,9 +188,9 @@ fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> 
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
 /// have. The message that begins the next execution and the oldest request to cancel come with them in any case.
-pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> {
+pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<MessageBatch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
-    let mut messages: Vec<Message> = Vec::new();
+    let mut messages: Vec<ClaimedMessage> = Vec::new();
     let mut bytes = 0_usize;
     let mut is_cut = false;
     let mut is_all = true;
@@ -229,7 +232,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
         }
     }
     messages.sort_unstable_by_key(|message| message.id);
-    Ok(Batch {
+    Ok(MessageBatch {
         messages,
         bounds,
         is_all: is_all && !is_cut,
@@ -237,7 +240,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Batch> 
 }
 
 /// The visible message that begins the next execution; one that continues the instance goes before a start.
-fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at
          FROM orchestrator_queue INDEXED BY idx_orch_begin
@@ -248,9 +251,9 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
     )
 }
 
-/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not through
-/// the many messages of this one.
-fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
+/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not
+/// through the many messages of this one.
+fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at
          FROM orchestrator_queue INDEXED BY idx_orch_cancel
@@ -261,8 +264,8 @@ fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<Message>> {
     )
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
-    Ok(Message {
+fn message(row: &Row<'_>) -> rusqlite::Result<ClaimedMessage> {
+    Ok(ClaimedMessage {
         id: row.get(0)?,
         json: payload(row, 1)?,
         attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
@@ -362,7 +365,7 @@ pub(crate) struct Taken {
     pub(crate) kind: String,
     /// When it was due.
     pub(crate) visible_at: i64,
-    /// Execution and scheduling event of the operation that waits for it, if the row says so.
+    /// Execution and scheduling event of the operation that waits for it, if the row names one.
     pub(crate) answers: Option<(i64, i64)>,
 }
 
@@ -412,7 +415,7 @@ pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The execution has ended: its timers would fire for nobody.
+/// The execution has ended, and its timers are of no use.
 pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute(
         "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at > ?2 AND kind = 'TimerFired'",
@@ -429,7 +432,7 @@ pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
     )
 }
 
-/// Messages nobody has claimed, and timers that are not due yet.
+/// How many messages are not claimed, and how many timers are not due yet.
 pub(crate) fn depths(tx: &Tx<'_>) -> Result<(usize, usize)> {
     tx.one(
         "SELECT

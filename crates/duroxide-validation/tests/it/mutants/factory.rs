@@ -27,7 +27,7 @@ impl Flawed {
 #[async_trait]
 impl ProviderFactory for Flawed {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        Arc::new(Mutant::new(self.reference.create(), self.flaw))
+        Arc::new(Mutant::around(self.reference.create(), self.flaw))
     }
 
     async fn corrupt_instance_history(&self, instance: &str) {

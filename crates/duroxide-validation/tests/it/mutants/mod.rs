@@ -13,24 +13,29 @@ mod reads;
 mod turns;
 mod work;
 
+use std::sync::Arc;
+
+use duroxide_runtime::observability::Layered;
 use duroxide_store::MemoryProvider;
 
 use self::notes::Notes;
 
 /// The reference store with one flaw.
 pub(crate) struct Mutant {
-    inner: MemoryProvider,
+    inner: Arc<MemoryProvider>,
     flaw: Flaw,
     notes: Notes,
 }
 
 impl Mutant {
-    fn new(inner: MemoryProvider, flaw: Flaw) -> Self {
-        Self {
-            inner,
+    fn around(reference: MemoryProvider, flaw: Flaw) -> Layered<Self> {
+        let inner = Arc::new(reference);
+        let mutant = Self {
+            inner: Arc::clone(&inner),
             flaw,
             notes: Notes::default(),
-        }
+        };
+        Layered::around(inner, mutant)
     }
 
     fn has(&self, flaw: Flaw) -> bool {
@@ -153,7 +158,7 @@ flaws! {
     BulkTakesNewest: "bulk deletion with a limit takes the newest";
     ReadyWorkNewestFirst: "ready work is listed newest first";
     ReadyWorkUncounted: "ready work is not counted";
-    AheadUnleased: "a turn taken ahead holds no lease";
+    EarlyUnleased: "a turn handed out early holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";
     SetAsideDoesNothing: "messages set aside stay in the queue";

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, Incarnation,
-    KvEntry, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier, SemverRange,
-    TurnClaim, TurnHistory,
+    CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, HandOut,
+    Incarnation, KvEntry, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier,
+    SemverRange, TurnClaim, TurnHistory,
 };
 use duroxide_core::{Event, WorkItem};
 
@@ -222,7 +222,9 @@ impl Mutant {
             }
             Flaw::LifePerClaim => return self.claim_renamed(claim, |_| rand_bits()).await,
             Flaw::LifePerId => return self.claim_renamed(claim, |id| 2 * id.len() as u64).await,
-            Flaw::AheadUnleased if claim.ahead => return self.claim_unleased(claim).await,
+            Flaw::EarlyUnleased if claim.hand_out == HandOut::BeforeCommit => {
+                return self.claim_unleased(claim).await;
+            }
             _ => {}
         }
         let mut turns = self.inner.claim_turns(claim).await?;

@@ -1,0 +1,137 @@
+//! The schema and its versions. In: a connection to any database. Out: one with our schema, or an error that
+//! names its owner. Each migration runs once, in an exclusive transaction; `user_version` counts them.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use super::statements::Prepared;
+use crate::error::{Result, SqliteError};
+
+/// Marks a file as ours: `Durx` in ASCII.
+const APPLICATION_ID: i64 = 0x4475_7278;
+
+/// Append only; the version of a schema is the number of migrations it has seen.
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_init.sql"),
+    include_str!("../../migrations/0002_incarnations.sql"),
+    include_str!("../../migrations/0003_lanes.sql"),
+    include_str!("../../migrations/0004_deletions.sql"),
+];
+
+/// What the header of a file declares.
+enum State {
+    Empty,
+    Ours { version: i64 },
+}
+
+/// Brings the schema up to date. Safe when many processes open an empty file at once: the one that gets the lock second
+/// finds the work done.
+pub(crate) fn run(conn: &Connection, path: &Path) -> Result<()> {
+    // Read before asking for the lock, so that a file of another program is left untouched.
+    if let State::Ours { version } = snapshot_state(conn, path)?
+        && version == known_version()
+    {
+        return Ok(());
+    }
+    let tx = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Exclusive)?;
+    let version = match state(&tx, path)? {
+        State::Empty => 0,
+        State::Ours { version } => version,
+    };
+    for migration in MIGRATIONS
+        .iter()
+        .skip(usize::try_from(version).unwrap_or(0))
+    {
+        tx.execute_batch(migration)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", known_version())?;
+    Ok(tx.commit()?)
+}
+
+/// Checks the schema without changing it.
+pub(crate) fn check(conn: &Connection, path: &Path) -> Result<()> {
+    match snapshot_state(conn, path)? {
+        State::Ours { version } if version == known_version() => Ok(()),
+        State::Ours { version: found } => Err(SqliteError::NeedsUpgrade {
+            path: path.to_owned(),
+            found,
+        }),
+        State::Empty => Err(SqliteError::NeedsUpgrade {
+            path: path.to_owned(),
+            found: 0,
+        }),
+    }
+}
+
+/// Whether the schema is still the one this build writes, inside a transaction.
+pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
+    let found = statements.with("PRAGMA user_version", |statement| {
+        statement.query_row([], |row| row.get(0))
+    })?;
+    match found == known_version() {
+        true => Ok(()),
+        false => Err(SqliteError::SchemaChanged {
+            found,
+            known: known_version(),
+        }),
+    }
+}
+
+fn known_version() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// The state as of one moment: another process may be half way through writing its parts.
+fn snapshot_state(conn: &Connection, path: &Path) -> Result<State> {
+    let tx = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+    state(&tx, path)
+}
+
+fn state(conn: &Connection, path: &Path) -> Result<State> {
+    let application: i64 = pragma(conn, path, "application_id")?;
+    let version: i64 = pragma(conn, path, "user_version")?;
+    if application == APPLICATION_ID {
+        if version > known_version() {
+            return Err(SqliteError::NewerSchema {
+                path: path.to_owned(),
+                found: version,
+                known: known_version(),
+            });
+        }
+        return Ok(State::Ours { version });
+    }
+    let tables: i64 = conn.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application == 0 && version == 0 && tables == 0 {
+        return Ok(State::Empty);
+    }
+    Err(SqliteError::ForeignDatabase {
+        path: path.to_owned(),
+        owner: owner(conn)?,
+    })
+}
+
+fn pragma(conn: &Connection, path: &Path, name: &str) -> Result<i64> {
+    conn.pragma_query_value(None, name, |row| row.get(0))
+        .map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => SqliteError::NotADatabase {
+                path: path.to_owned(),
+            },
+            _ => error.into(),
+        })
+}
+
+/// The program that the database belongs to, for the error text.
+fn owner(conn: &Connection) -> Result<String> {
+    let published: i64 = conn.query_row(
+        "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('orchestrator_queue', '_sqlx_migrations')",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(if published == 2 {
+        "the duroxide 0.1 line, whose tables this build does not convert".to_owned()
+    } else {
+        "another program".to_owned()
+    })
+}

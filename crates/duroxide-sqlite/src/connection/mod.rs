@@ -1,0 +1,13 @@
+//! Connections to the database. In: a url and options. Out: configured connections, their prepared statements, and what
+//! the linked SQLite allows. Knows no table and no thread.
+
+pub(crate) mod busy;
+pub(crate) mod database;
+pub(crate) mod driver;
+pub(crate) mod exclusive;
+pub(crate) mod log_policy;
+pub(crate) mod migrate;
+pub(crate) mod statements;
+pub(crate) mod url;
+
+pub(crate) use database::{Database, LastShutdown};

@@ -1,0 +1,19 @@
+//! The latest time that the tables hold. The one statement that names several tables at once.
+
+use crate::connection::statements::Prepared;
+use crate::error::Result;
+
+/// The latest time that something queued was written at, or a lease granted. Rows are numbered in the order they are
+/// written, so the last one has the latest time.
+pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
+    let latest = statements.with(
+        "SELECT MAX(at) FROM
+             (SELECT * FROM (SELECT created_at AS at FROM orchestrator_queue ORDER BY id DESC LIMIT 1)
+              UNION ALL
+              SELECT * FROM (SELECT created_at FROM worker_queue ORDER BY id DESC LIMIT 1)
+              UNION ALL
+              SELECT MAX(locked_at) FROM instance_locks)",
+        |statement| statement.query_row([], |row| row.get(0)),
+    )?;
+    Ok(latest)
+}

@@ -1,0 +1,42 @@
+//! What a transaction may remember instead of reading it. In: what the tables change. Out: what the tables would
+//! otherwise have to read.
+//!
+//! The trait stands here, below the tables, so that they need not know what remembers: the writer does, in
+//! `early/recent_instances.rs`.
+
+/// What the writer remembers of the queues. Every answer is exactly what the tables hold, or `None`.
+pub(crate) trait QueueMemory {
+    /// The table is about to enqueue a message for this instance. Returns what the writer remembers of the instance.
+    fn message_enqueued(&self, instance: &str) -> Option<Enqueued>;
+
+    /// The table is about to enqueue a request to cancel, at this time.
+    fn cancel_enqueued(&self, at: i64);
+
+    /// A time before which no request to cancel was enqueued that is still queued.
+    fn cancels_from(&self) -> Option<i64>;
+
+    /// The table read that time.
+    fn set_cancels_from(&self, from: i64);
+
+    /// Whether parts of deleted instances are left.
+    fn deletions(&self) -> Option<Deletions>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_deletions(&self, deletions: Option<Deletions>);
+}
+
+/// Where a new message of a remembered instance belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Enqueued {
+    /// The lane of the instance.
+    pub(crate) lane: String,
+    /// Whether no other message is queued for the instance, due or not.
+    pub(crate) is_only_one: bool,
+}
+
+/// Whether parts of deleted instances are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deletions {
+    None,
+    Some,
+}

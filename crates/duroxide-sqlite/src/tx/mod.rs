@@ -1,0 +1,153 @@
+//! One request's view of the open transaction. In: statements. Out: rows, and the [`Effects`] of the request. Never
+//! begins or ends a transaction, and knows nothing of the threads above it: what the writer remembers comes in as a
+//! [`QueueMemory`].
+
+mod effects;
+mod memory;
+mod values;
+
+pub(crate) use effects::{Effects, InstanceChange};
+pub(crate) use memory::{Deletions, Enqueued, QueueMemory};
+pub(crate) use values::{
+    Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,
+};
+
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Params, Row};
+
+use crate::connection::statements::Prepared;
+use crate::error::Result;
+
+/// The transaction as one request sees it.
+pub(crate) struct Tx<'c> {
+    statements: &'c dyn Prepared,
+    /// The store's time, in milliseconds since the Unix epoch. Read when the request runs, so that a lease never
+    /// begins before it is granted.
+    pub(crate) now: i64,
+    pub(crate) effects: Effects,
+    memory: Option<&'c dyn QueueMemory>,
+}
+
+impl<'c> Tx<'c> {
+    /// A transaction that reads everything from the tables.
+    pub(crate) fn new(statements: &'c dyn Prepared, now: i64) -> Self {
+        Self {
+            statements,
+            now,
+            effects: Effects::default(),
+            memory: None,
+        }
+    }
+
+    /// A transaction of the writer, which remembers some of what it wrote.
+    pub(crate) fn remembering(
+        statements: &'c dyn Prepared,
+        now: i64,
+        memory: &'c dyn QueueMemory,
+    ) -> Self {
+        Self {
+            memory: Some(memory),
+            ..Self::new(statements, now)
+        }
+    }
+
+    /// What the writer remembers of the queues; `None` for a reader.
+    pub(crate) fn memory(&self) -> Option<&'c dyn QueueMemory> {
+        self.memory
+    }
+
+    /// Runs one statement; returns how many rows it changed.
+    pub(crate) fn execute(&self, sql: &'static str, params: impl Params) -> Result<usize> {
+        Ok(self.execute_raw(sql, params)?)
+    }
+
+    /// As [`execute`](Self::execute), with SQLite's own error, for callers that distinguish causes.
+    pub(crate) fn execute_raw(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+    ) -> rusqlite::Result<usize> {
+        self.statements
+            .with(sql, |statement| statement.execute(params))
+    }
+
+    /// The first row, if there is one.
+    pub(crate) fn first<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        let found = self.statements.with(sql, |statement| {
+            statement.query_row(params, read).optional()
+        });
+        Ok(found?)
+    }
+
+    /// The one row of a statement that always has one.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let found = self
+            .statements
+            .with(sql, |statement| statement.query_row(params, read));
+        Ok(found?)
+    }
+
+    /// All rows.
+    pub(crate) fn all<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let rows = self.statements.with(sql, |statement| {
+            statement.query_map(params, read)?.collect()
+        });
+        Ok(rows?)
+    }
+
+    /// Hands rows to `visit` until it returns `false`, fails, or there are no more.
+    pub(crate) fn walk(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        mut visit: impl FnMut(&Row<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let mut verdict = Ok(());
+        self.statements.with(sql, |statement| {
+            let mut rows = statement.query(params)?;
+            while let Some(row) = rows.next()? {
+                match visit(row) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        verdict = Err(error);
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        verdict
+    }
+
+    /// This much later than now; saturates instead of wrapping.
+    pub(crate) fn later(&self, by: Duration) -> i64 {
+        self.now.saturating_add(duration_ms(by))
+    }
+
+    /// Now, or later by the delay.
+    pub(crate) fn after(&self, delay: Option<Duration>) -> i64 {
+        delay.map_or(self.now, |delay| self.later(delay))
+    }
+
+    /// This much earlier than now.
+    pub(crate) fn earlier(&self, by: Duration) -> i64 {
+        self.now.saturating_sub(duration_ms(by))
+    }
+}

@@ -1,0 +1,299 @@
+//! Watches of instances. In: effects of committed requests, and commits of other processes. Out: notifications, the
+//! last of which says how the instance ended.
+//!
+//! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered,
+//! so no change is missed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
+use tokio::sync::watch;
+
+use crate::tx::{Effects, InstanceChange};
+
+/// The watches of one store.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    /// How many watches there are; without any, the writer need not look for commits of other processes.
+    count: AtomicUsize,
+    instances: Mutex<HashMap<String, watch::Sender<Feed>>>,
+    /// Instances that this process started and that have not ended since, as many as fit. A watcher of one of them need
+    /// not read it first.
+    running: Mutex<HashSet<String>>,
+}
+
+/// How many running instances are remembered.
+const RUNNING_MAX: usize = 16_384;
+
+/// What happened to an instance since its first watch was registered.
+#[derive(Debug, Clone, Default)]
+struct Feed {
+    /// Counts the changes that only a read of the instance can show.
+    unknown_changes: u64,
+    /// How it ended.
+    ended: Option<Arc<InstanceOutcome>>,
+}
+
+impl Feed {
+    /// Adds a change. Returns whether the watchers are to be notified.
+    fn add(&mut self, change: InstanceChange) -> bool {
+        match change {
+            // Another instance under the same id: what is known is about the one before.
+            InstanceChange::Started if self.ended.is_some() => self.forget(),
+            InstanceChange::Started => return false,
+            InstanceChange::Progressed => {}
+            InstanceChange::Unknown => self.forget(),
+            InstanceChange::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        self.ended = None;
+        self.unknown_changes = self.unknown_changes.wrapping_add(1);
+    }
+}
+
+impl Watches {
+    /// Registers a watch of one instance.
+    pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
+        let mut instances = self.instances();
+        let news = match instances.get(instance) {
+            Some(sender) => sender.subscribe(),
+            None => {
+                let (sender, news) = watch::channel(Feed::default());
+                instances.insert(instance.to_owned(), sender);
+                news
+            }
+        };
+        drop(instances);
+        let seen = news.borrow().unknown_changes;
+        self.count.fetch_add(1, Ordering::AcqRel);
+        // Read after the registration: the watch is notified of an end between the two.
+        let is_running = self.running().contains(instance);
+        Watch {
+            is_running,
+            instance: instance.to_owned(),
+            watches: Arc::clone(self),
+            news: Some(news),
+            seen,
+        }
+    }
+
+    /// Whether this instance is watched.
+    pub(crate) fn contains(&self, instance: &str) -> bool {
+        !self.is_empty() && self.instances().contains_key(instance)
+    }
+
+    /// Notifies the watches of the instances that a committed request changed.
+    pub(crate) fn notify(&self, effects: &mut Effects) {
+        let changes = effects.take_changes();
+        if changes.is_empty() || self.is_empty() {
+            return;
+        }
+        for (instance, change) in changes {
+            // Outside the lock: a watcher that wakes up may drop its watch at once.
+            let sender = self.instances().get(&instance).cloned();
+            if let Some(sender) = sender {
+                sender.send_if_modified(|feed| feed.add(change));
+            }
+        }
+    }
+
+    /// Remembers which instances run. The writer calls it before it answers the committed request: a caller that knows
+    /// of an end must not find the instance running.
+    pub(crate) fn remember(&self, effects: &Effects) {
+        let changes = effects.changes();
+        let matters = |change: &InstanceChange| !matches!(change, InstanceChange::Progressed);
+        if !changes.iter().any(|(_, change)| matters(change)) {
+            return;
+        }
+        let mut running = self.running();
+        for (instance, change) in changes {
+            match change {
+                InstanceChange::Started if running.len() < RUNNING_MAX => {
+                    running.insert(instance.clone());
+                }
+                InstanceChange::Started | InstanceChange::Progressed => {}
+                InstanceChange::Unknown | InstanceChange::Ended(_) => {
+                    running.remove(instance);
+                }
+            }
+        }
+    }
+
+    /// Another process committed something: every instance may have changed.
+    pub(crate) fn everything_changed(&self) {
+        self.running().clear();
+        let senders: Vec<_> = self.instances().values().cloned().collect();
+        for sender in senders {
+            sender.send_if_modified(|feed| feed.add(InstanceChange::Unknown));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Feed>>> {
+        // The map is whole at every point where a panic could leave it.
+        self.instances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A registered watch of one instance.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    instance: String,
+    watches: Arc<Watches>,
+    /// `None` only while it is being dropped.
+    news: Option<watch::Receiver<Feed>>,
+    /// The unknown changes that the watcher knows of.
+    seen: u64,
+    is_running: bool,
+}
+
+#[async_trait]
+impl InstanceWatch for Watch {
+    async fn changed(&mut self) {
+        if let Some(news) = &mut self.news
+            && news.changed().await.is_err()
+        {
+            // The registry entry lives as long as a receiver does, so this cannot be reached; a spurious notice is
+            // within the contract in any case.
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    async fn ended(&mut self) -> Option<InstanceOutcome> {
+        loop {
+            self.changed().await;
+            let news = self.news.as_mut()?.borrow_and_update().clone();
+            if let Some(outcome) = news.ended {
+                return Some(Arc::unwrap_or_clone(outcome));
+            }
+            if self.seen != news.unknown_changes {
+                self.seen = news.unknown_changes;
+                return None;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut instances = self.watches.instances();
+        self.news = None;
+        if let Some(sender) = instances.get(&self.instance)
+            && sender.receiver_count() == 0
+        {
+            instances.remove(&self.instance);
+        }
+        drop(instances);
+        self.watches.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::provider::OutcomeStatus;
+
+    use super::*;
+
+    fn outcome() -> InstanceOutcome {
+        InstanceOutcome {
+            execution_id: 1,
+            status: OutcomeStatus::Completed {
+                output: "done".to_owned(),
+            },
+            custom_status: None,
+            custom_status_version: 0,
+        }
+    }
+
+    fn notify(watches: &Watches, instance: &str, change: InstanceChange) {
+        let mut effects = Effects::default();
+        effects.instance_changed(instance, change);
+        watches.remember(&effects);
+        watches.notify(&mut effects);
+    }
+
+    #[tokio::test]
+    async fn a_change_before_the_wait_is_not_missed() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
+        watch.changed().await;
+    }
+
+    #[tokio::test]
+    async fn a_watch_of_the_end_gets_the_outcome_and_no_step_before_it() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
+        assert!(
+            futures::poll!(std::pin::pin!(watch.ended())).is_pending(),
+            "a step that does not end it is not reported"
+        );
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
+        assert_eq!(watch.ended().await, Some(outcome()));
+    }
+
+    #[tokio::test]
+    async fn a_watch_of_the_end_reads_again_when_an_unknown_change_happened() {
+        let watches = Arc::new(Watches::default());
+        let mut watch = watches.watch("a");
+        watches.everything_changed();
+        notify(&watches, "a", InstanceChange::Progressed);
+        assert_eq!(watch.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_instance_is_not_reported_for_the_next_one_under_its_id() {
+        let watches = Arc::new(Watches::default());
+        let _older = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
+        notify(&watches, "a", InstanceChange::Unknown);
+        notify(&watches, "a", InstanceChange::Started);
+        let mut newer = watches.watch("a");
+        notify(&watches, "a", InstanceChange::Progressed);
+        assert!(futures::poll!(std::pin::pin!(newer.ended())).is_pending());
+    }
+
+    #[tokio::test]
+    async fn an_instance_started_here_is_known_to_run_until_it_ends_or_another_process_writes() {
+        let watches = Arc::new(Watches::default());
+        assert!(!watches.watch("a").is_running());
+        notify(&watches, "a", InstanceChange::Started);
+        assert!(watches.watch("a").is_running());
+        notify(&watches, "a", InstanceChange::Ended(outcome()));
+        assert!(!watches.watch("a").is_running());
+        notify(&watches, "b", InstanceChange::Started);
+        watches.everything_changed();
+        assert!(!watches.watch("b").is_running());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_watch_leaves_nothing_behind() {
+        let watches = Arc::new(Watches::default());
+        let first = watches.watch("a");
+        let second = watches.watch("a");
+        drop(first);
+        assert_eq!(watches.instances().len(), 1);
+        drop(second);
+        assert_eq!(watches.instances().len(), 0);
+        assert!(watches.is_empty());
+    }
+}

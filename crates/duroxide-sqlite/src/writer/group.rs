@@ -1,0 +1,221 @@
+//! Group commit. In: jobs and a connection. Out: one committed transaction in which every job is done completely or
+//! not at all, whatever the others did.
+//!
+//! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
+//! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
+//! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
+//! the failed one is undone. If the commit fails, nothing happened, and every job fails with its error.
+
+use crate::connection::migrate;
+use crate::connection::statements::Statements;
+use crate::early::OtherConnections;
+use crate::error::{Result, SqliteError};
+use crate::kill;
+use crate::requests::{Job, LeaseView};
+use crate::store_clock::StoreClock;
+use crate::tables;
+use crate::tx::Effects;
+use crate::writer_tx::{WriterState, WriterTx};
+
+/// An open transaction and the jobs that ran in it. Dropped without a commit, it is rolled back.
+pub(crate) struct Group<'g, 'c> {
+    statements: &'g Statements<'c>,
+    clock: &'g StoreClock,
+    state: WriterState<'g>,
+    jobs: Vec<Box<dyn Job>>,
+    effects: Vec<Effects>,
+    /// How many of the effects `new_effects` has returned.
+    returned: usize,
+    guard: Guard,
+}
+
+/// How a job that fails is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    /// With everything else, and then everything else is done again.
+    Group,
+    /// By its own savepoint.
+    Job,
+}
+
+/// How one pass over jobs went.
+enum Pass {
+    Clean,
+    /// A job failed after it had written something that only a rollback of everything can undo.
+    Dirty,
+}
+
+/// What became of the jobs that had run before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ran {
+    Once,
+    /// The transaction was rolled back and its jobs ran again; the claims that had left the group before are void.
+    Again,
+}
+
+impl<'g, 'c> Group<'g, 'c> {
+    pub(crate) fn begin(
+        statements: &'g Statements<'c>,
+        clock: &'g StoreClock,
+        state: WriterState<'g>,
+    ) -> Result<Self> {
+        statements.run("BEGIN IMMEDIATE")?;
+        let group = Self {
+            statements,
+            clock,
+            state,
+            jobs: Vec::new(),
+            effects: Vec::new(),
+            returned: 0,
+            guard: Guard::Group,
+        };
+        if state.recent.check(statements)? == OtherConnections::MayHaveWritten {
+            // A newer build may have migrated the schema meanwhile.
+            migrate::check_version(statements)?;
+            if let Some(latest) = tables::latest_time(statements)? {
+                clock.raise_to(latest);
+            }
+        }
+        Ok(group)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether each job has a savepoint of its own since one of them failed.
+    pub(crate) fn has_started_over(&self) -> bool {
+        self.guard == Guard::Job
+    }
+
+    /// Runs more jobs in the transaction.
+    pub(crate) fn run(&mut self, more: Vec<Box<dyn Job>>) -> Result<Ran> {
+        let from = self.jobs.len();
+        self.jobs.extend(more);
+        match self.pass(from)? {
+            Pass::Clean => Ok(Ran::Once),
+            Pass::Dirty => self.start_over().map(|()| Ran::Again),
+        }
+    }
+
+    /// The jobs from this place on leave the group: the writer answers them before the commit, or runs them again.
+    pub(crate) fn split_off(&mut self, from: usize) -> Vec<Box<dyn Job>> {
+        self.jobs.split_off(from)
+    }
+
+    /// Puts a job that had left back into the group.
+    pub(crate) fn put_back(&mut self, job: Option<Box<dyn Job>>) {
+        self.jobs.extend(job);
+    }
+
+    /// What the jobs did since the last call.
+    pub(crate) fn new_effects(&mut self) -> &[Effects] {
+        let from = std::mem::replace(&mut self.returned, self.effects.len());
+        &self.effects[from..]
+    }
+
+    /// Writes the leases of turns in flight, and commits.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.state.in_flight.write_leases(&self.view())?;
+        kill::point("before_commit");
+        self.statements.run("COMMIT")?;
+        kill::point("after_commit");
+        Ok(())
+    }
+
+    /// The jobs, to be answered, and what they did.
+    pub(crate) fn into_parts(mut self) -> (Vec<Box<dyn Job>>, Vec<Effects>) {
+        (
+            std::mem::take(&mut self.jobs),
+            std::mem::take(&mut self.effects),
+        )
+    }
+
+    /// The transaction as one job sees it.
+    fn view(&self) -> WriterTx<'g> {
+        WriterTx::new(self.statements, self.clock.now(), self.state)
+    }
+
+    /// The transaction was rolled back.
+    fn forget(&self) {
+        self.state.caution.distrust(self.state.in_flight.forget());
+        self.state.recent.forget_all();
+    }
+
+    fn start_over(&mut self) -> Result<()> {
+        self.statements.run("ROLLBACK")?;
+        self.forget();
+        self.statements.run("BEGIN IMMEDIATE")?;
+        self.effects.clear();
+        self.returned = 0;
+        self.guard = Guard::Job;
+        match self.pass(0)? {
+            Pass::Clean => Ok(()),
+            Pass::Dirty => Err(SqliteError::Database {
+                detail: "a savepoint could not be undone".to_owned(),
+            }),
+        }
+    }
+
+    fn pass(&mut self, from: usize) -> Result<Pass> {
+        match self.guard {
+            Guard::Group => self.plain_pass(from),
+            Guard::Job => self.savepoint_pass(from),
+        }
+    }
+
+    fn plain_pass(&mut self, from: usize) -> Result<Pass> {
+        let conn = self.statements.connection();
+        for index in from..self.jobs.len() {
+            let mut tx = self.view_for(index)?;
+            let before = conn.total_changes();
+            match self.jobs[index].run(&mut tx) {
+                Ok(()) => self.effects.push(tx.into_effects()),
+                Err(error) if conn.is_autocommit() => return Err(error),
+                Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
+                Err(error) if error.spoils_connection() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Pass::Clean)
+    }
+
+    fn savepoint_pass(&mut self, from: usize) -> Result<Pass> {
+        for index in from..self.jobs.len() {
+            let mut tx = self.view_for(index)?;
+            self.statements.run("SAVEPOINT job")?;
+            match self.jobs[index].run(&mut tx) {
+                Ok(()) => self.effects.push(tx.into_effects()),
+                Err(error) if self.statements.connection().is_autocommit() => return Err(error),
+                Err(error) if error.spoils_connection() => return Err(error),
+                Err(_) => {
+                    self.statements.run("ROLLBACK TO job")?;
+                    self.state.recent.forget_all();
+                }
+            }
+            self.statements.run("RELEASE job")?;
+        }
+        Ok(Pass::Clean)
+    }
+
+    /// The transaction as this job sees it, with the leases it needs to see.
+    fn view_for(&self, index: usize) -> Result<WriterTx<'g>> {
+        let tx = self.view();
+        let needs_leases = self.jobs[index].lease_view() == LeaseView::Needed;
+        if needs_leases && self.state.in_flight.any() {
+            self.state.in_flight.write_leases(&tx)?;
+        }
+        Ok(tx)
+    }
+}
+
+impl Drop for Group<'_, '_> {
+    fn drop(&mut self) {
+        // After a disk failure SQLite may have rolled back by itself; after a commit there is nothing to undo.
+        if !self.statements.connection().is_autocommit()
+            && let Err(error) = self.statements.run("ROLLBACK")
+        {
+            tracing::warn!(target: "duroxide::providers::sqlite", %error, "a transaction could not be rolled back");
+        }
+    }
+}

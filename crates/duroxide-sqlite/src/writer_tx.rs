@@ -1,0 +1,60 @@
+//! The writer's transaction as one request sees it: the tables of a [`Tx`], and what the writer knows beyond them. In:
+//! a [`Tx`]. Out: the same, with the turns in flight and what the writer remembers. A reader never has one, so an
+//! operation that needs the writer cannot be sent to a reader.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::connection::statements::Prepared;
+use crate::damage::DamagedInstances;
+use crate::early::{CrashCaution, InFlight, RecentInstances};
+use crate::tx::{Effects, Tx};
+use crate::watch::Watches;
+
+/// What the writer knows beyond the tables.
+#[derive(Clone, Copy)]
+pub(crate) struct WriterState<'c> {
+    pub(crate) watches: &'c Watches,
+    pub(crate) in_flight: &'c InFlight,
+    pub(crate) recent: &'c RecentInstances,
+    pub(crate) caution: &'c CrashCaution,
+    pub(crate) damaged: &'c DamagedInstances,
+}
+
+/// The writer's transaction as one request sees it.
+pub(crate) struct WriterTx<'c> {
+    tx: Tx<'c>,
+    state: WriterState<'c>,
+}
+
+impl<'c> WriterTx<'c> {
+    pub(crate) fn new(statements: &'c dyn Prepared, now: i64, state: WriterState<'c>) -> Self {
+        Self {
+            tx: Tx::remembering(statements, now, state.recent),
+            state,
+        }
+    }
+
+    /// What the request did.
+    pub(crate) fn into_effects(self) -> Effects {
+        self.tx.effects
+    }
+
+    /// What the writer knows beyond the tables.
+    pub(crate) fn writer(&self) -> WriterState<'c> {
+        self.state
+    }
+}
+
+impl<'c> Deref for WriterTx<'c> {
+    type Target = Tx<'c>;
+
+    fn deref(&self) -> &Tx<'c> {
+        &self.tx
+    }
+}
+
+impl DerefMut for WriterTx<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.tx
+    }
+}
