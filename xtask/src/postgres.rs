@@ -36,7 +36,12 @@ impl Server {
         let data = folder.join("data");
         quietly(
             as_nobody(&programs.join("initdb"))
-                .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"])
+                .args([
+                    "--auth=trust",
+                    "--no-sync",
+                    "--encoding=UTF8",
+                    "--locale=C.UTF-8",
+                ])
                 .arg(format!("--username={OWNER}"))
                 .arg("--pgdata")
                 .arg(&data),
@@ -45,7 +50,12 @@ impl Server {
         let server = as_nobody(&programs.join("postgres"))
             .arg("-D")
             .arg(&data)
-            .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"])
+            .args([
+                "-c",
+                "listen_addresses=127.0.0.1",
+                "-c",
+                "max_connections=200",
+            ])
             .args(["-c", &format!("port={port}"), "-c"])
             .arg(format!("unix_socket_directories={}", folder.display()))
             .stdin(Stdio::null())

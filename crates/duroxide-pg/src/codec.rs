@@ -71,7 +71,10 @@ pub(crate) fn key(what: &str, value: &str) -> Result<String> {
     if stored.len() > INDEXED_MAX {
         return Err(PgError::Unstorable {
             what: what.to_owned(),
-            why: format!("{} bytes, at most {INDEXED_MAX} can be indexed", stored.len()),
+            why: format!(
+                "{} bytes, at most {INDEXED_MAX} can be indexed",
+                stored.len()
+            ),
         });
     }
     Ok(stored)

@@ -189,7 +189,12 @@ impl Db {
         let is_alone = calls.len() == 1;
         // Sent in this order, because each future sends when it is first polled and none of them waits before that.
         if !is_alone {
-            asked.push(client.batch_execute("BEGIN").map(|done| done.map(|()| Vec::new())).boxed());
+            asked.push(
+                client
+                    .batch_execute("BEGIN")
+                    .map(|done| done.map(|()| Vec::new()))
+                    .boxed(),
+            );
         }
         for call in calls {
             let sql = self.statement(call);
@@ -205,7 +210,12 @@ impl Db {
             }
         }
         if !is_alone {
-            asked.push(client.batch_execute("COMMIT").map(|done| done.map(|()| Vec::new())).boxed());
+            asked.push(
+                client
+                    .batch_execute("COMMIT")
+                    .map(|done| done.map(|()| Vec::new()))
+                    .boxed(),
+            );
         }
         let mut answers = Vec::with_capacity(calls.len());
         // The first error is the cause, those after it only say that the transaction is over.

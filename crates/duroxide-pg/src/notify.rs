@@ -110,7 +110,11 @@ impl Notifier {
         .into_iter()
         .filter_map(|(is_so, letter)| is_so.then_some(letter))
         .collect();
-        let marks: Vec<String> = untold.marks.iter().map(|mark| format!("{mark:x}")).collect();
+        let marks: Vec<String> = untold
+            .marks
+            .iter()
+            .map(|mark| format!("{mark:x}"))
+            .collect();
         format!("{}|{letters}|{}", self.node, marks.join(","))
     }
 

@@ -47,8 +47,11 @@ impl Store {
         let notifier = Notifier::new(Arc::clone(&wake));
         let (up, is_up) = oneshot::channel();
         let parts = (Arc::clone(&wake), Arc::clone(&notifier));
-        let (policy, poll, listens) =
-            (config.migration_policy, options.poll_interval, options.listen);
+        let (policy, poll, listens) = (
+            config.migration_policy,
+            options.poll_interval,
+            options.listen,
+        );
         let (options, channel) = (options.clone(), notify::channel(schema.name()));
         let group = requests.downgrade();
         let thread = move || {
@@ -73,11 +76,22 @@ impl Store {
                     return drop(up.send(Err(error)));
                 }
                 let (wake, notifier) = parts;
-                tokio::spawn(notify::send(Arc::clone(&notifier), Arc::clone(&db), channel.clone()));
+                tokio::spawn(notify::send(
+                    Arc::clone(&notifier),
+                    Arc::clone(&db),
+                    channel.clone(),
+                ));
                 if listens {
                     let (ready, is_ready) = oneshot::channel();
                     let hearer = Arc::clone(&notifier);
-                    tokio::spawn(notify::listen(hearer, listener, listener_tls, channel, group, ready));
+                    tokio::spawn(notify::listen(
+                        hearer,
+                        listener,
+                        listener_tls,
+                        channel,
+                        group,
+                        ready,
+                    ));
                     let _ = is_ready.await;
                 }
                 let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);

@@ -56,7 +56,15 @@ mod tests {
 
     #[test]
     fn every_text_comes_back_and_none_holds_a_nul() {
-        for text in ["", "plain", "a\0b", "\u{1}", "\u{1}0", "\0\0\u{1}1", "ä\0😀"] {
+        for text in [
+            "",
+            "plain",
+            "a\0b",
+            "\u{1}",
+            "\u{1}0",
+            "\0\0\u{1}1",
+            "ä\0😀",
+        ] {
             let kept = owned(text);
             assert!(!kept.contains('\0'), "{text:?}");
             assert_eq!(shown(kept), text);

@@ -67,9 +67,9 @@ impl std::fmt::Debug for Target {
 /// Reads a url or a list of `key=value`. What it does not say comes from the variables that libpq reads.
 pub(crate) fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<Target> {
     let (plain, ours) = take_ours(url);
-    let mut config: Config = plain.parse().map_err(|error| PgError::Url {
-        why: cause(&error),
-    })?;
+    let mut config: Config = plain
+        .parse()
+        .map_err(|error| PgError::Url { why: cause(&error) })?;
     if config.get_user().is_none() {
         if let Some(user) = env("PGUSER") {
             config.user(user);
@@ -167,7 +167,9 @@ fn percent_decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((first, others)) = rest.split_first() {
-        let hex = others.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let hex = others
+            .get(..2)
+            .and_then(|hex| std::str::from_utf8(hex).ok());
         match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(byte) if *first == b'%' => {
                 bytes.push(byte);
@@ -205,7 +207,12 @@ fn from_pgpass(config: &Config, env: &impl Fn(&str) -> Option<String>) -> Option
         Some(Host::Tcp(name)) => name.clone(),
         _ => "localhost".to_owned(),
     };
-    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+    let port = config
+        .get_ports()
+        .first()
+        .copied()
+        .unwrap_or(5432)
+        .to_string();
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
     pgpass_line(&text, [&host, &port, database, user])
@@ -232,7 +239,10 @@ fn pgpass_fields(line: &str) -> Vec<String> {
     let mut letters = line.chars();
     while let Some(letter) = letters.next() {
         match letter {
-            '\\' => fields.last_mut().into_iter().for_each(|f| f.extend(letters.next())),
+            '\\' => fields
+                .last_mut()
+                .into_iter()
+                .for_each(|f| f.extend(letters.next())),
             ':' if fields.len() < 5 => fields.push(String::new()),
             other => fields.last_mut().into_iter().for_each(|f| f.push(other)),
         }
@@ -267,7 +277,8 @@ mod tests {
 
     #[test]
     fn libpqs_names_are_understood_in_both_forms() {
-        let url = "postgres://app@db/o?sslmode=verify-ca&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3";
+        let url =
+            "postgres://app@db/o?sslmode=verify-ca&sslrootcert=%2Fetc%2Fca.pem&connect_timeout=3";
         let target = parse(url, nothing).unwrap();
         assert_eq!(target.protection, Protection::VerifyCa);
         assert_eq!(target.roots.as_deref(), Some(Path::new("/etc/ca.pem")));

@@ -92,10 +92,12 @@ impl Wake {
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mark = mark(&text::stored(instance));
         let mut instances = self.instances();
-        let followed = instances.entry(instance.to_owned()).or_insert_with(|| Followed {
-            mark,
-            feed: watch::channel(Feed::default()).0,
-        });
+        let followed = instances
+            .entry(instance.to_owned())
+            .or_insert_with(|| Followed {
+                mark,
+                feed: watch::channel(Feed::default()).0,
+            });
         let news = followed.feed.subscribe();
         drop(instances);
         let seen = news.borrow().looks;
@@ -152,7 +154,11 @@ impl Wake {
     /// Other processes may have committed anything.
     pub(crate) fn ring_all(&self) {
         self.running().clear();
-        let senders: Vec<_> = self.instances().values().map(|it| it.feed.clone()).collect();
+        let senders: Vec<_> = self
+            .instances()
+            .values()
+            .map(|it| it.feed.clone())
+            .collect();
         for sender in senders {
             sender.send_if_modified(|feed| feed.take(News::Unknown));
         }

@@ -22,10 +22,17 @@ use crate::schema::Schema;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Within<'t, 'c> {
     tx: &'t Transaction<'c>,
     schema: Schema,
+}
+
+impl std::fmt::Debug for Within<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Within")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'t, 'c> Within<'t, 'c> {
@@ -47,7 +54,8 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// If the database refuses.
     pub async fn start_orchestration(&self, instance: &str, name: &str, input: &str) -> Result<()> {
-        self.call("start_orchestration", &[instance, name, input]).await
+        self.call("start_orchestration", &[instance, name, input])
+            .await
     }
 
     /// Starts a version of an orchestration.
@@ -72,7 +80,8 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// If the database refuses.
     pub async fn raise_event(&self, instance: &str, event_name: &str, data: &str) -> Result<()> {
-        self.call("raise_event", &[instance, event_name, data]).await
+        self.call("raise_event", &[instance, event_name, data])
+            .await
     }
 
     /// Puts a message into a queue of an instance.

@@ -37,7 +37,7 @@ pub(super) struct Done {
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
-        Ok(answers) => settle(&db, &wake, batch, answers),
+        Ok(answers) => settle(&db, &wake, batch, &answers),
         Err(Trouble::All(error)) => fail(batch, &error),
         Err(Trouble::Some) => one_by_one(&db, &wake, batch).await,
     }
@@ -116,7 +116,7 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
     for write in batch.writes {
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
-            Ok(answers) => settle(db, wake, alone, answers),
+            Ok(answers) => settle(db, wake, alone, &answers),
             Err(Trouble::All(error)) => fail(alone, &error),
             Err(Trouble::Some) => Done::default(),
         };
@@ -171,7 +171,7 @@ struct Verdict {
 }
 
 /// Reads what was answered, tells those who follow instances, and answers those who wait.
-fn settle(db: &Db, wake: &Wake, batch: Batch, answers: Answers) -> Done {
+fn settle(db: &Db, wake: &Wake, batch: Batch, answers: &[(Part, Vec<Row>)]) -> Done {
     let mut done = Done {
         brought: batch.brings(),
         ..Done::default()
@@ -182,7 +182,7 @@ fn settle(db: &Db, wake: &Wake, batch: Batch, answers: Answers) -> Done {
     let mut renewed_work = Vec::new();
     let mut ends = Vec::new();
     let mut begun = Vec::new();
-    for (part, rows) in &answers {
+    for (part, rows) in answers {
         match part {
             Part::Silent => {}
             Part::Commits => {
@@ -290,7 +290,11 @@ fn read_commit(row: &Row, commits: &mut Vec<Verdict>, ends: &mut Vec<End>, done:
         }),
         (_, None) => ends.push(End {
             place,
-            custom_status: row.try_get::<_, Option<String>>(2).ok().flatten().map(text::shown),
+            custom_status: row
+                .try_get::<_, Option<String>>(2)
+                .ok()
+                .flatten()
+                .map(text::shown),
             custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_ms),
         }),
     }
@@ -319,14 +323,7 @@ fn lost(op: &Op, problem: &str) -> PgError {
 }
 
 /// Tells those who follow an instance what a write did to it.
-fn tell(
-    wake: &Wake,
-    op: &Op,
-    place: usize,
-    ends: &[End],
-    is_first: bool,
-    done: &mut Done,
-) {
+fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
     match op {
         Op::Commit(commit) => {
             let end = ends.iter().find(|end| end.place == place);
@@ -349,6 +346,7 @@ fn tell(
         Op::Message(message) if is_first && message.is_start() => {
             wake.announce(&text::shown(message.instance.clone()), News::Started);
         }
-        Op::Message(_) | Op::Work(_) | Op::Ack(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {}
+        Op::Message(_) | Op::Work(_) | Op::Ack(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {
+        }
     }
 }

@@ -178,7 +178,11 @@ impl Group {
     }
 
     fn wakes_at(&self) -> Instant {
-        let claims = self.turns.wakes_at().into_iter().chain(self.work.wakes_at());
+        let claims = self
+            .turns
+            .wakes_at()
+            .into_iter()
+            .chain(self.work.wakes_at());
         let net = match self.turns.is_empty() && self.work.is_empty() {
             true => Instant::now() + Duration::from_secs(3_600),
             false => self.poll_at,
@@ -229,11 +233,17 @@ impl Group {
         let mut left = done.brought;
         for (id, claimed) in done.turns {
             self.turn_lanes.learn(&claimed, lane::needs);
-            left.turns &= !self.turns.answer(id, claimed, done.brought.turns, give_back_turn(&self.db));
+            left.turns &=
+                !self
+                    .turns
+                    .answer(id, claimed, done.brought.turns, give_back_turn(&self.db));
         }
         for (id, claimed) in done.work {
             self.work_lanes.learn(&claimed, WorkNeeds::of);
-            left.work &= !self.work.answer(id, claimed, done.brought.work, give_back_work(&self.db));
+            left.work &=
+                !self
+                    .work
+                    .answer(id, claimed, done.brought.work, give_back_work(&self.db));
         }
         self.look(done.left_behind);
         left.turns |= done.left_behind.turns && self.turns.is_empty();

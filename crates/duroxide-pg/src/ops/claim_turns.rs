@@ -272,20 +272,14 @@ fn name(
 ) -> (String, String) {
     let unknown = || "unknown".to_owned();
     if let Some((name, version)) = row {
-        return (
-            text::shown(name),
-            version.map_or_else(unknown, text::shown),
-        );
+        return (text::shown(name), version.map_or_else(unknown, text::shown));
     }
     if let Some(started) = events.iter().find_map(Event::started_handler) {
         return started;
     }
     let begins = messages.iter().find_map(WorkItem::begins);
     match begins {
-        Some((name, version)) => (
-            name.to_owned(),
-            version.map_or_else(unknown, str::to_owned),
-        ),
+        Some((name, version)) => (name.to_owned(), version.map_or_else(unknown, str::to_owned)),
         None => ("Unknown".to_owned(), unknown()),
     }
 }

@@ -61,7 +61,11 @@ async fn renewals_claims_and_commits_in_any_order_do_not_deadlock() {
     let schema = Schema::new();
     let stores = [Arc::new(schema.open().await), Arc::new(schema.open().await)];
     let ids: Vec<String> = (0..24).map(|n| format!("i-{n}")).collect();
-    join_all(ids.iter().map(|id| stores[0].enqueue_for_orchestrator(start(id), None))).await;
+    join_all(
+        ids.iter()
+            .map(|id| stores[0].enqueue_for_orchestrator(start(id), None)),
+    )
+    .await;
     let mut turns = Vec::new();
     for store in &stores {
         let claim = TurnClaim::new(12, LEASE, Duration::from_secs(5));
@@ -72,7 +76,9 @@ async fn renewals_claims_and_commits_in_any_order_do_not_deadlock() {
     assert_eq!(turns.len(), ids.len());
     let work = turns.iter().enumerate().map(|(n, (store, turn))| {
         let other = &stores[n % 2];
-        let to: Vec<WorkItem> = (1..4).map(|step| raised(&ids[(n * 7 + step * 5) % ids.len()])).collect();
+        let to: Vec<WorkItem> = (1..4)
+            .map(|step| raised(&ids[(n * 7 + step * 5) % ids.len()]))
+            .collect();
         async move {
             let token = &turn.lock_token;
             let id = &turn.item.instance;
@@ -87,7 +93,9 @@ async fn renewals_claims_and_commits_in_any_order_do_not_deadlock() {
                 .unwrap();
         }
     });
-    tokio::time::timeout(Duration::from_secs(20), join_all(work)).await.expect("no deadlock");
+    tokio::time::timeout(Duration::from_secs(20), join_all(work))
+        .await
+        .expect("no deadlock");
     // Every message is delivered: four for each instance, those that came before its commit and those after it.
     let mut delivered = 0;
     while delivered < ids.len() * 4 {
@@ -97,7 +105,15 @@ async fn renewals_claims_and_commits_in_any_order_do_not_deadlock() {
         for turn in found {
             delivered += turn.item.messages.len();
             let none = ExecutionMetadata::default();
-            let done = stores[1].ack_orchestration_item(&turn.lock_token, 1, vec![], vec![], vec![], none, vec![]);
+            let done = stores[1].ack_orchestration_item(
+                &turn.lock_token,
+                1,
+                vec![],
+                vec![],
+                vec![],
+                none,
+                vec![],
+            );
             done.await.unwrap();
         }
     }
@@ -110,14 +126,23 @@ async fn a_commit_that_fails_fails_alone() {
     let store = schema.open().await;
     for n in 0..16 {
         let id = format!("i-{n}");
-        store.enqueue_for_orchestrator(start(&id), None).await.unwrap();
+        store
+            .enqueue_for_orchestrator(start(&id), None)
+            .await
+            .unwrap();
     }
     let claim = TurnClaim::new(16, LEASE, Duration::ZERO);
     let turns = store.claim_turns(claim).await.unwrap();
     assert_eq!(turns.len(), 16);
-    store.abandon_orchestration_item(&turns[3].lock_token, None, false).await.unwrap();
+    store
+        .abandon_orchestration_item(&turns[3].lock_token, None, false)
+        .await
+        .unwrap();
     let twice = &turns[9].item.instance;
-    store.append_with_execution(twice, 1, vec![started(twice)]).await.unwrap();
+    store
+        .append_with_execution(twice, 1, vec![started(twice)])
+        .await
+        .unwrap();
     let commits = turns.iter().map(|turn| {
         let events = vec![started(&turn.item.instance)];
         store.ack_orchestration_item(&turn.lock_token, 1, events, vec![], vec![], named(), vec![])
@@ -170,12 +195,19 @@ async fn without_a_listener_work_of_others_is_found_within_a_second() {
     let waiting = here.fetch_orchestration_item(LEASE, Duration::from_secs(20), None);
     let sending = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        there.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+        there
+            .enqueue_for_orchestrator(start("a"), None)
+            .await
+            .unwrap();
         std::time::Instant::now()
     };
     let (found, sent) = tokio::join!(waiting, sending);
     assert!(found.unwrap().is_some());
-    assert!(sent.elapsed() < Duration::from_millis(1_500), "{:?}", sent.elapsed());
+    assert!(
+        sent.elapsed() < Duration::from_millis(1_500),
+        "{:?}",
+        sent.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,7 +218,10 @@ async fn without_prepared_statements_everything_works() {
         ..PostgresOptions::default()
     };
     let store = schema.open_with(plain).await;
-    store.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
     let (item, token, _) = store
         .fetch_orchestration_item(LEASE, Duration::ZERO, None)
         .await

@@ -68,7 +68,10 @@ async fn a_role_that_runs_needs_no_more_than_rows_and_functions() {
     );
     schema.shell(&grants);
     let store = role.open(&schema).await;
-    store.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    store
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
     let found = store
         .fetch_orchestration_item(Duration::from_secs(5), Duration::ZERO, None)
         .await
@@ -82,7 +85,10 @@ async fn a_role_that_runs_needs_no_more_than_rows_and_functions() {
 async fn a_role_that_reads_changes_nothing() {
     let schema = Schema::new();
     let owner = schema.open().await;
-    owner.enqueue_for_orchestrator(start("a"), None).await.unwrap();
+    owner
+        .enqueue_for_orchestrator(start("a"), None)
+        .await
+        .unwrap();
     let role = Role::new("reader");
     let grants = format!(
         "GRANT USAGE ON SCHEMA {{s}} TO {0}; GRANT SELECT ON ALL TABLES IN SCHEMA {{s}} TO {0}",
@@ -90,9 +96,20 @@ async fn a_role_that_reads_changes_nothing() {
     );
     schema.shell(&grants);
     let store = role.open(&schema).await;
-    assert_eq!(store.get_queue_depths().await.unwrap().orchestrator_queue, 1);
+    assert_eq!(
+        store.get_queue_depths().await.unwrap().orchestrator_queue,
+        1
+    );
     assert!(store.list_instances().await.unwrap().is_empty());
     assert!(store.read("a").await.unwrap().is_empty());
-    assert!(store.enqueue_for_orchestrator(start("b"), None).await.is_err());
-    assert_eq!(owner.get_queue_depths().await.unwrap().orchestrator_queue, 1);
+    assert!(
+        store
+            .enqueue_for_orchestrator(start("b"), None)
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        owner.get_queue_depths().await.unwrap().orchestrator_queue,
+        1
+    );
 }

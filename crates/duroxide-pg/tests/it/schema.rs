@@ -20,18 +20,29 @@ async fn any_number_of_processes_may_start_at_once() {
     for store in opened {
         assert_eq!(store.unwrap().schema_name(), schema.0);
     }
-    assert_eq!(schema.shell("SELECT count(*) FROM {s}.migrations WHERE number = 1"), 1);
+    assert_eq!(
+        schema.shell("SELECT count(*) FROM {s}.migrations WHERE number = 1"),
+        1
+    );
 }
 
 #[tokio::test]
 async fn verify_only_changes_nothing() {
     let schema = Schema::new();
     let refused = PostgresProvider::new_with_config(verifying(&schema)).await;
-    assert!(matches!(refused, Err(PgError::NeedsMigration { found: 0, .. })), "{refused:?}");
-    let count = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{}'", schema.0);
+    assert!(
+        matches!(refused, Err(PgError::NeedsMigration { found: 0, .. })),
+        "{refused:?}"
+    );
+    let count = format!(
+        "SELECT count(*) FROM pg_namespace WHERE nspname = '{}'",
+        schema.0
+    );
     assert_eq!(schema.shell(&count), 0);
     schema.open().await;
-    PostgresProvider::new_with_config(verifying(&schema)).await.unwrap();
+    PostgresProvider::new_with_config(verifying(&schema))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -40,7 +51,10 @@ async fn a_newer_schema_is_refused() {
     drop(schema.open().await);
     schema.shell("INSERT INTO {s}.migrations (number, name, checksum) VALUES (9999, 'later', 'x')");
     let refused = PostgresProvider::new_with_config(schema.config()).await;
-    assert!(matches!(refused, Err(PgError::NewerSchema { found: 9999, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PgError::NewerSchema { found: 9999, .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -49,14 +63,19 @@ async fn a_migration_with_another_text_is_refused() {
     drop(schema.open().await);
     schema.shell("UPDATE {s}.migrations SET checksum = 'x' WHERE number = 1");
     let refused = PostgresProvider::new_with_config(schema.config()).await;
-    assert!(matches!(refused, Err(PgError::ChangedMigration { number: 1, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PgError::ChangedMigration { number: 1, .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
 async fn the_printed_sql_makes_the_schema() {
     let schema = Schema::new();
     schema.shell(&PostgresProvider::schema_sql(&schema.0).unwrap());
-    let store = PostgresProvider::new_with_config(verifying(&schema)).await.unwrap();
+    let store = PostgresProvider::new_with_config(verifying(&schema))
+        .await
+        .unwrap();
     assert!(store.list_instances().await.unwrap().is_empty());
 }
 
@@ -73,7 +92,10 @@ async fn a_schema_is_removed_with_everything_in_it() {
 #[tokio::test]
 async fn a_name_that_is_no_identifier_reaches_no_statement() {
     let refused = PostgresProvider::new_with_schema(&url(), Some("x; DROP SCHEMA public")).await;
-    assert!(matches!(refused, Err(PgError::SchemaName { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PgError::SchemaName { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

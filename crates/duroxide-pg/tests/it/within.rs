@@ -33,17 +33,31 @@ async fn an_order_and_its_orchestration_are_committed_together() {
             .await
             .unwrap();
         within.raise_event("order-7", "paid", "12").await.unwrap();
-        within.enqueue_event("order-7", "notes", "hurry").await.unwrap();
-        assert_eq!(store.get_queue_depths().await.unwrap().orchestrator_queue, 0);
+        within
+            .enqueue_event("order-7", "notes", "hurry")
+            .await
+            .unwrap();
+        assert_eq!(
+            store.get_queue_depths().await.unwrap().orchestrator_queue,
+            0
+        );
         tx.commit().await.unwrap();
     };
     let (found, ()) = tokio::join!(waiting, ordering);
     let (item, _, _) = found.unwrap().expect("woken by the commit");
     assert_eq!(item.orchestration_name, "Order");
-    let [WorkItem::StartOrchestration { input, version, .. }, raised, queued] = &item.messages[..] else {
+    let [
+        WorkItem::StartOrchestration { input, version, .. },
+        raised,
+        queued,
+    ] = &item.messages[..]
+    else {
         panic!("{:?}", item.messages);
     };
-    assert_eq!((input.as_str(), version.as_deref()), ("{\"a\": \"b\\c\"}", Some("1.0.0")));
+    assert_eq!(
+        (input.as_str(), version.as_deref()),
+        ("{\"a\": \"b\\c\"}", Some("1.0.0"))
+    );
     assert_eq!(raised.kind_name(), "ExternalRaised");
     assert_eq!(queued.kind_name(), "QueueMessage");
     assert_eq!(schema.shell("SELECT count(*) FROM {s}.orders"), 1);
@@ -56,10 +70,18 @@ async fn an_order_and_its_orchestration_are_rolled_back_together() {
     let mut client = connect().await;
     let tx = client.transaction().await.unwrap();
     let within = Within::new(&tx, &schema.0).unwrap();
-    within.start_orchestration("order-8", "Order", "{}").await.unwrap();
-    within.cancel_instance("order-8", "changed my mind").await.unwrap();
+    within
+        .start_orchestration("order-8", "Order", "{}")
+        .await
+        .unwrap();
+    within
+        .cancel_instance("order-8", "changed my mind")
+        .await
+        .unwrap();
     tx.rollback().await.unwrap();
-    let found = store.fetch_orchestration_item(LEASE, Duration::ZERO, None).await;
+    let found = store
+        .fetch_orchestration_item(LEASE, Duration::ZERO, None)
+        .await;
     assert!(found.unwrap().is_none());
 }
 
@@ -74,9 +96,14 @@ async fn the_functions_need_a_grant() {
     ));
     let mut client = connect().await;
     let tx = client.transaction().await.unwrap();
-    tx.batch_execute(&format!("SET LOCAL ROLE {who}")).await.unwrap();
+    tx.batch_execute(&format!("SET LOCAL ROLE {who}"))
+        .await
+        .unwrap();
     let within = Within::new(&tx, &schema.0).unwrap();
-    within.start_orchestration("a", "Order", "{}").await.unwrap();
+    within
+        .start_orchestration("a", "Order", "{}")
+        .await
+        .unwrap();
     assert!(within.raise_event("a", "paid", "12").await.is_err());
     tx.rollback().await.unwrap();
     schema.shell(&format!("DROP OWNED BY {who}; DROP ROLE {who}"));
