@@ -15,4 +15,4 @@ mod waking;
 #[path = "../../duroxide-validation/examples/tiny_provider/work.rs"]
 mod work;
 
-pub(crate) use self::waking::Waking;
+pub(crate) use self::waking::waking;

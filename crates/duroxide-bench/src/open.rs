@@ -12,7 +12,7 @@ use duroxide_store::StoreProvider;
 use duroxide_store::memory::MemoryStore;
 
 use crate::course::FILE;
-use crate::direct::Waking;
+use crate::direct;
 use crate::ours::Engine;
 use crate::system::Subject;
 use crate::timed::{Inside, Timed};
@@ -40,7 +40,7 @@ async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
         Subject::SqliteFull => sqlite(folder, Durability::Full).await,
         Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed).await,
         Subject::Memory => Arc::new(MemoryProvider::new()),
-        Subject::DirectMemory => Arc::new(Waking::new()),
+        Subject::DirectMemory => Arc::new(direct::waking()),
         Subject::RedbFull => redb(folder, RedbDurability::Full),
         Subject::RedbRelaxed => redb(folder, RedbDurability::Relaxed),
         Subject::MemoryStore | Subject::Published | Subject::PublishedDefault => {

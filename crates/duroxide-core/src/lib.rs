@@ -34,4 +34,6 @@ pub use ids::{
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
-pub use work_item::{TERMINATE_PREFIX, WorkItem, termination_reason};
+pub use work_item::{
+    TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,
+};

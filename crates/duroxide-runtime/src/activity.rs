@@ -55,7 +55,7 @@ pub(crate) struct ActivityIdentity {
 /// use duroxide::ActivityContext;
 ///
 /// async fn transfer(ctx: ActivityContext, input: String) -> Result<String, String> {
-///     // The same in every attempt: hand it to whoever must not do this twice.
+///     // The same in every attempt: hand it to the service that must not do this twice.
 ///     let key = ctx.idempotency_key();
 ///     ctx.trace_info(format!("transferring {input} as {key}, attempt {}", ctx.attempt()));
 ///     if ctx.is_cancelled() {

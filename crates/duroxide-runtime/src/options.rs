@@ -119,6 +119,10 @@ pub struct RuntimeOptions {
     /// What to do with work whose handler is not registered here. `None`: wait; but a program that changes
     /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
     pub on_unregistered: Option<OnUnregistered>,
+    /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by any node:
+    /// nothing is compensated then. Longer than a deployment takes. A request to terminate waits as long, if no node has the
+    /// code.
+    pub cancel_without_code_after: Duration,
     /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes poison.
     pub turn_duration_max: Duration,
     /// Suspended orchestrations kept in memory, so that their next turn need not replay; 0 keeps none.
@@ -162,6 +166,7 @@ impl Default for RuntimeOptions {
             worker_tag_filter: TagFilter::DefaultOnly,
             on_divergence: OnDivergence::Fail,
             on_unregistered: None,
+            cancel_without_code_after: Duration::from_secs(5 * 60),
             turn_duration_max: Duration::from_secs(60),
             sticky_instances_max: 1024,
             sticky_bytes_max: 256 * 1024 * 1024,
@@ -191,6 +196,14 @@ fn refuse(why: String) -> Result<(), InvalidOptions> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid runtime options: {0}")]
 pub struct InvalidOptions(pub String);
+
+impl InvalidOptions {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0402"
+    }
+}
 
 impl RuntimeOptions {
     /// Checks that the options can work together.
@@ -275,6 +288,11 @@ impl RuntimeOptions {
             (
                 "activity_cancellation_grace_period",
                 self.activity_cancellation_grace_period,
+                true,
+            ),
+            (
+                "cancel_without_code_after",
+                self.cancel_without_code_after,
                 true,
             ),
             ("turn_duration_max", self.turn_duration_max, false),

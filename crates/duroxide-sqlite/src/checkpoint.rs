@@ -157,9 +157,10 @@ impl Checkpointer {
         let log = busy::waiting_at_most(Duration::ZERO, || {
             run(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
         })?;
-        Ok(match log.is_blocked {
-            false => Emptied::Completely,
-            true => Emptied::Not(log.left()),
+        Ok(if log.is_blocked {
+            Emptied::Not(log.left())
+        } else {
+            Emptied::Completely
         })
     }
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::codec;
 use crate::error::{AtOperation, SqliteError};
+use crate::fetch;
 use crate::ops;
 use crate::options::SqliteOptions;
 use crate::requests::LeaseView;
@@ -462,7 +463,7 @@ impl SqliteProvider {
             claim,
             store.unknown_instance_grace,
         ));
-        ops::fetch_turn::run(store, &ask, deadline(claim.poll_timeout))
+        fetch::turns(store, &ask, deadline(claim.poll_timeout))
             .await
             .at(operation)
     }
@@ -473,9 +474,7 @@ impl SqliteProvider {
         if ask.wants_nothing() {
             return Ok(Vec::new());
         }
-        ops::fetch_work::run(&self.store, &ask, deadline)
-            .await
-            .at(operation)
+        fetch::work(&self.store, &ask, deadline).await.at(operation)
     }
 }
 

@@ -128,9 +128,9 @@ pub enum Operation {
     },
     /// Adds a message.
     Enqueue {
-        /// Where.
+        /// The queue.
         queue: Queue,
-        /// What.
+        /// The message.
         message: NewMessage,
     },
     /// Removes the messages of a lease and ends it; fails the batch with [`StoreError::LeaseLost`] unless it is

@@ -5,6 +5,7 @@ use thiserror::Error;
 /// A store call that failed. Nothing of a failed call is stored, except where [`Unknown`](Self::Unknown) says that this
 /// cannot be told.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The same call may succeed later: the store is busy or out of reach.
     #[error("{0}")]
@@ -24,4 +25,19 @@ pub enum StoreError {
     /// Stored data does not decode.
     #[error("{0}")]
     Corrupt(String),
+}
+
+impl StoreError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Retryable(_) => "D0601",
+            Self::Unknown(_) => "D0602",
+            Self::Permanent(_) => "D0603",
+            Self::Conflict(_) => "D0604",
+            Self::LeaseLost(_) => "D0605",
+            Self::Corrupt(_) => "D0606",
+        }
+    }
 }

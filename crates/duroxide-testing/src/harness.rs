@@ -291,7 +291,7 @@ impl Harness {
         self.fate.die_at_commit(nth, false);
     }
 
-    /// Kills the process at its n-th commit from now, after that commit reached the store but before anybody heard of
+    /// Kills the process at its n-th commit from now, after that commit reached the store but before the process heard of
     /// it, and starts it again.
     pub fn crash_after_commit(&self, nth: u64) {
         self.fate.die_at_commit(nth, true);

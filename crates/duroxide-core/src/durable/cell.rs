@@ -47,7 +47,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// When somebody else calls, after it was noted for the report. The panic is theirs. While a thread unwinds already a
+    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's. While a thread unwinds already a
     /// second panic would end the process, so the call goes nowhere instead.
     pub(crate) fn deciding(&self, location: &'static Location<'static>) -> MutexGuard<'_, Cell> {
         if self.presence.is_here() {

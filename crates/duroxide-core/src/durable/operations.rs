@@ -118,7 +118,7 @@ impl Operations {
         slot
     }
 
-    /// Tells everyone who watches for a request to cancel; false if nobody does.
+    /// Resolves every watch for a request to cancel; false if the code holds none.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
         let mut told = false;
         for slot in std::mem::take(&mut self.watching) {
@@ -215,7 +215,7 @@ impl Operations {
         true
     }
 
-    /// A signal arrived; false if nobody waits for it.
+    /// Delivers a signal; false if the code does not wait for it.
     pub(crate) fn signal(&mut self, name: &str, data: &str) -> bool {
         match self.signals.accept(name) {
             Some(slot) => self.answer_slot(slot, Resolution::Data(data.to_owned())),
@@ -333,7 +333,7 @@ impl Operations {
         self.slots.iter().enumerate()
     }
 
-    /// Queue messages nobody took, in the order they arrived.
+    /// Queue messages that the code has not taken, in the order they arrived.
     pub(crate) fn unread(&self) -> Vec<(String, String)> {
         let mut letters: Vec<_> = self
             .mailboxes

@@ -84,16 +84,16 @@ pub enum AppErrorKind {
 pub enum PoisonMessageType {
     /// A turn of an orchestration.
     Orchestration {
-        /// Whose.
+        /// The instance.
         instance: String,
-        /// Which execution.
+        /// The execution.
         execution_id: u64,
     },
     /// An activity.
     Activity {
-        /// Whose.
+        /// The instance.
         instance: String,
-        /// Which execution.
+        /// The execution.
         execution_id: u64,
         /// Registered name.
         activity_name: String,
@@ -102,9 +102,9 @@ pub enum PoisonMessageType {
     },
     /// A history that does not decode.
     FailedDeserialization {
-        /// Whose.
+        /// The instance.
         instance: String,
-        /// Which execution.
+        /// The execution.
         execution_id: u64,
         /// The decoder's words.
         error: String,
@@ -112,6 +112,34 @@ pub enum PoisonMessageType {
 }
 
 impl ErrorDetails {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    ///
+    /// ```
+    /// use duroxide_core::ErrorDetails;
+    /// assert_eq!(ErrorDetails::cancelled("enough").code(), "D0306");
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Infrastructure { .. } => "D0301",
+            Self::Configuration {
+                kind: ConfigErrorKind::Nondeterminism,
+                ..
+            } => "D0302",
+            Self::Application { kind, .. } => match kind {
+                AppErrorKind::ActivityFailed => "D0303",
+                AppErrorKind::OrchestrationFailed => "D0304",
+                AppErrorKind::Panicked => "D0305",
+                AppErrorKind::Cancelled { .. } => "D0306",
+            },
+            Self::Poison { message_type, .. } => match message_type {
+                PoisonMessageType::Orchestration { .. } => "D0307",
+                PoisonMessageType::Activity { .. } => "D0308",
+                PoisonMessageType::FailedDeserialization { .. } => "D0309",
+            },
+        }
+    }
+
     /// `infrastructure`, `configuration`, `application` or `poison`.
     #[must_use]
     pub fn category(&self) -> &'static str {
@@ -169,7 +197,7 @@ impl ErrorDetails {
         matches!(self, Self::Application { .. })
     }
 
-    /// Whether somebody cancelled the orchestration.
+    /// Whether the orchestration was cancelled or terminated.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(

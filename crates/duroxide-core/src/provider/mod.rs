@@ -6,8 +6,10 @@ mod contract;
 pub mod error;
 mod handlers;
 mod incarnation;
+mod key_values;
 pub mod management;
 mod outcome;
+mod status;
 mod tags;
 mod types;
 mod watch;
@@ -21,11 +23,13 @@ pub use contract::Provider;
 pub use error::ProviderError;
 pub use handlers::{HandlerKind, OrchestrationHandlers, ReadyWork};
 pub use incarnation::Incarnation;
+pub use key_values::fold_key_values;
 pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 pub use outcome::{InstanceOutcome, OutcomeStatus};
+pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{
     ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,

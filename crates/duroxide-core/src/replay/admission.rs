@@ -6,7 +6,7 @@ use super::notes::{Stray, Unused};
 use super::turn_state::Incoming;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
-use crate::work_item::{WorkItem, termination_reason};
+use crate::work_item::{WorkItem, sent_by_parent, termination_reason};
 
 /// A completion as it arrives: for which execution and schedule, and what it says.
 struct Completion {
@@ -98,6 +98,15 @@ impl Execution {
 
     /// A request to cancel counts once, also while the code winds down; a request to terminate counts after it, once.
     fn admit_cancel(&mut self, reason: String) {
+        if let Some((sender, _)) = sent_by_parent(&reason) {
+            tracing::warn!(
+                target: "duroxide::runtime",
+                instance_id = %self.instance_id(),
+                "ignoring a request to cancel from {sender}, which is not the parent"
+            );
+            self.turn.notes.unused.push(Unused::NotTheParent);
+            return;
+        }
         let terminates = termination_reason(&reason).is_some();
         let counts = |kind: &EventKind| match kind {
             EventKind::OrchestrationCancelRequested { reason } => {

@@ -157,7 +157,7 @@ impl Ending {
             .mark_cancel_recorded(record.id);
         match &record.kind {
             OperationKind::Activity => self.activities.push(record.id),
-            // A child scheduled in the turn that ends the execution is never started, so there is nobody to tell.
+            // A child scheduled in the turn that ends the execution is never started, so no cancel is sent to it.
             OperationKind::Child { instance, .. } if !(self.over && record.is_new) => {
                 self.children.push(ChildCancel {
                     instance: instance.clone(),
@@ -279,7 +279,7 @@ impl Execution {
     }
 }
 
-/// What a child is told whose parent ends without a value. The children of a terminated parent are terminated too.
+/// The reason that a child receives when its parent ends without a value. The children of a terminated parent are terminated too.
 pub(super) fn child_reason(details: &ErrorDetails, terminated: bool) -> &'static str {
     match details {
         _ if terminated => PARENT_TERMINATED,

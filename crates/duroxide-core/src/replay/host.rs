@@ -40,7 +40,7 @@ pub enum HostRequest {
     },
     /// A question that cannot be understood; the answer is this error.
     Malformed {
-        /// Why.
+        /// What is wrong with the request.
         error: String,
     },
 }

@@ -87,7 +87,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The first request is told to code that watches for it, or ends the execution with this turn. Later ones are not
+    /// The first request reaches code that watches for it, or ends the execution with this turn. Later ones are not
     /// admitted; where one is recorded, it ended the execution. A request to terminate always does.
     fn request_cancellation(&mut self, reason: &str, origin: Origin) {
         if let Some(plain) = termination_reason(reason) {

@@ -65,6 +65,20 @@ impl ClientError {
         }
     }
 
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Provider(error) => error.code(),
+            Self::ManagementNotAvailable => "D0101",
+            Self::InvalidInput { .. } => "D0102",
+            Self::Timeout => "D0103",
+            Self::InstanceStillRunning { .. } => "D0104",
+            Self::CannotDeleteSubOrchestration { .. } => "D0105",
+            Self::InstanceNotFound { .. } => "D0106",
+        }
+    }
+
     /// Whether the same call may work later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

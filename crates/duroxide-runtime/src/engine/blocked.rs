@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::provider::Incarnation;
 use tokio::time::Instant;
 
 use crate::options::UnregisteredBackoffConfig;
@@ -25,7 +26,7 @@ pub struct BlockedInstance {
 
 /// A report is dropped this long after its instance was due to be tried again: another node has it, or it is gone.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// And forgotten after this time, so that reports nobody asks for do not pile up.
+/// And forgotten after this time, so that reports do not pile up in a program that never lists them.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// Why an instance is blocked.
@@ -40,6 +41,7 @@ pub(crate) enum BlockCause {
 
 struct Entry {
     cause: BlockCause,
+    life: Option<Incarnation>,
     instance: BlockedInstance,
     retry_at: Instant,
 }
@@ -67,12 +69,18 @@ impl BlockedInstances {
         all
     }
 
-    /// The report of an execution that this code cannot run.
-    pub(crate) fn by_this_code(&self, instance: &str, execution_id: u64) -> Option<String> {
+    /// The report of an execution, in this life of its instance, that this code cannot run.
+    pub(crate) fn by_this_code(
+        &self,
+        instance: &str,
+        life: Option<Incarnation>,
+        execution_id: u64,
+    ) -> Option<String> {
         let entries = self.entries();
         let entry = entries.get(instance)?;
-        let is_it =
-            entry.cause == BlockCause::ThisCode && entry.instance.execution_id == execution_id;
+        let is_it = entry.cause == BlockCause::ThisCode
+            && entry.life == life
+            && entry.instance.execution_id == execution_id;
         is_it.then(|| entry.instance.report.clone())
     }
 
@@ -85,20 +93,61 @@ impl BlockedInstances {
     pub(crate) fn insert(
         &self,
         mut blocked: BlockedInstance,
+        life: Option<Incarnation>,
         cause: BlockCause,
         backoff: &UnregisteredBackoffConfig,
     ) -> Duration {
         let mut entries = self.entries();
-        let before = entries.get(&blocked.instance_id);
+        let before = entries
+            .get(&blocked.instance_id)
+            .filter(|entry| entry.life == life);
         blocked.attempts = before.map_or(1, |entry| entry.instance.attempts.saturating_add(1));
         let delay = backoff.delay(blocked.attempts);
         entries.retain(|_, entry| Instant::now() < entry.retry_at + FORGOTTEN);
         let entry = Entry {
             cause,
+            life,
             instance: blocked.clone(),
             retry_at: Instant::now() + delay,
         };
         entries.insert(blocked.instance_id, entry);
         delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocked(instance: &str) -> BlockedInstance {
+        BlockedInstance {
+            instance_id: instance.to_owned(),
+            execution_id: 1,
+            orchestration_name: "o".to_owned(),
+            report: "does not fit".to_owned(),
+            attempts: 0,
+        }
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_life_says_nothing_about_a_later_one() {
+        let (all, backoff) = (
+            BlockedInstances::default(),
+            UnregisteredBackoffConfig::default(),
+        );
+        let (first, second) = (
+            Some(Incarnation::from_random(10)),
+            Some(Incarnation::from_random(20)),
+        );
+        for _ in 0..5 {
+            all.insert(blocked("i"), first, BlockCause::ThisCode, &backoff);
+        }
+        assert!(all.by_this_code("i", first, 1).is_some());
+        assert!(all.by_this_code("i", second, 1).is_none());
+        let rest = all.insert(blocked("i"), second, BlockCause::MayPass, &backoff);
+        assert_eq!(
+            rest, backoff.base_delay,
+            "the later life begins to count anew"
+        );
     }
 }

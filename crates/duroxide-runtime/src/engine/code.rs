@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duroxide_core::provider::{HandlerKind, OrchestrationHandlers, ReadyWork};
+use duroxide_core::provider::{HandlerKind, Incarnation, OrchestrationHandlers, ReadyWork};
 use lru::LruCache;
 use tokio::time::Instant;
 
@@ -47,16 +47,19 @@ impl CodeHere {
 
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
-/// How often an instance came here without its code being here, and since when.
+/// One life of an instance.
+type Life = (String, Option<Incarnation>);
+
+/// How often an instance came here without its code being here, and since when a request to cancel comes with it.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
-    pub(crate) first: Instant,
     pub(crate) times: u32,
+    pub(crate) cancel_since: Option<Instant>,
 }
 
 /// Instances that were claimed here though their code is not.
 pub(crate) struct CodeWanted {
-    instances: Mutex<LruCache<String, Seen>>,
+    instances: Mutex<LruCache<Life, Seen>>,
     /// Handlers that were named in a warning already.
     warned: Mutex<LruCache<String, ()>>,
 }
@@ -69,13 +72,23 @@ impl CodeWanted {
         }
     }
 
-    pub(crate) fn see(&self, instance: &str) -> Seen {
+    /// Notes that an instance came here, with a request to cancel or without.
+    pub(crate) fn see(
+        &self,
+        instance: &str,
+        life: Option<Incarnation>,
+        has_cancel_request: bool,
+    ) -> Seen {
         let mut instances = lock(&self.instances);
-        let seen = instances.get_or_insert_mut(instance.to_owned(), || Seen {
-            first: Instant::now(),
+        let seen = instances.get_or_insert_mut((instance.to_owned(), life), || Seen {
             times: 0,
+            cancel_since: None,
         });
         seen.times = seen.times.saturating_add(1);
+        seen.cancel_since = match has_cancel_request {
+            true => seen.cancel_since.or_else(|| Some(Instant::now())),
+            false => None,
+        };
         *seen
     }
 

@@ -28,6 +28,23 @@ pub(crate) struct Registered {
     activities: Arc<RunningActivities>,
     key: Key,
     lock_token: String,
+    /// An earlier claim of the same activity still runs here.
+    pub(crate) takes_over: bool,
+}
+
+impl Registered {
+    /// What names the activity among those that were tried.
+    pub(crate) fn name(&self) -> String {
+        let (instance, _, execution_id, activity_id) = &self.key;
+        format!("{instance}/{execution_id}/{activity_id}")
+    }
+
+    /// Whether a later claim of the same activity came to this node.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        let running = self.activities.running();
+        let later = running.get(&self.key);
+        later.is_some_and(|later| later.lock_token != self.lock_token)
+    }
 }
 
 impl RunningActivities {
@@ -52,7 +69,7 @@ impl RunningActivities {
         if running.is_empty() {
             self.first.notify_one();
         }
-        running.insert(
+        let earlier = running.insert(
             key.clone(),
             Running {
                 lock_token: lock_token.to_owned(),
@@ -60,6 +77,7 @@ impl RunningActivities {
             },
         );
         Registered {
+            takes_over: earlier.is_some_and(|earlier| !earlier.cancelled.is_cancelled()),
             activities: Arc::clone(self),
             key,
             lock_token: lock_token.to_owned(),
@@ -75,7 +93,7 @@ impl RunningActivities {
             activity.activity_id,
         );
         let cancelled = self.running().get(&key).map(|r| r.cancelled.clone());
-        // Whoever is told may end at once and want the lock.
+        // The activity may end at once, and its end takes the lock.
         if let Some(cancelled) = cancelled {
             cancelled.cancel();
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use duroxide_core::provider::{CachedHistories, CachedHistory, Incarnation};
 use duroxide_core::replay::Execution;
 use lru::LruCache;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::observability::MetricsProvider;
@@ -63,6 +64,11 @@ impl Shelf {
         Some(resting.kept)
     }
 
+    fn has_stale(&self, now: Instant, idle_max: Duration) -> bool {
+        let oldest = self.resting.peek_lru();
+        oldest.is_some_and(|(_, resting)| now.duration_since(resting.since) >= idle_max)
+    }
+
     fn pop_oldest(&mut self) -> Option<Kept> {
         let (_, resting) = self.resting.pop_lru()?;
         self.bytes -= resting.kept.bytes;
@@ -75,6 +81,8 @@ pub(crate) struct StickyCache {
     shelf: Option<Mutex<Shelf>>,
     limits: StickyLimits,
     metrics: Arc<MetricsProvider>,
+    /// Wakes the sweeper when the cache is no longer empty.
+    first: Notify,
 }
 
 /// A claimed turn of an instance, as this cache knows it.
@@ -97,6 +105,7 @@ impl StickyCache {
             }),
             limits,
             metrics,
+            first: Notify::new(),
         }
     }
 
@@ -123,6 +132,32 @@ impl StickyCache {
         (turn, kept)
     }
 
+    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an idle
+    /// runtime has nothing to wake up for.
+    pub(crate) async fn next_stale(&self) {
+        loop {
+            let oldest = self
+                .shelf()
+                .and_then(|shelf| shelf.resting.peek_lru().map(|(_, resting)| resting.since));
+            match oldest.map(|since| since.checked_add(self.limits.idle_max)) {
+                Some(Some(at)) => {
+                    tokio::time::sleep_until(at).await;
+                    // What rested longest then may have gone on meanwhile.
+                    if self.is_stale(Instant::now()) {
+                        return;
+                    }
+                }
+                Some(None) => std::future::pending().await,
+                None => self.first.notified().await,
+            }
+        }
+    }
+
+    fn is_stale(&self, now: Instant) -> bool {
+        self.shelf()
+            .is_some_and(|shelf| shelf.has_stale(now, self.limits.idle_max))
+    }
+
     /// Drops what has rested for too long.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
@@ -130,10 +165,7 @@ impl StickyCache {
             let Some(mut shelf) = self.shelf() else {
                 return;
             };
-            let is_stale = shelf.resting.peek_lru().is_some_and(|(_, resting)| {
-                now.duration_since(resting.since) > self.limits.idle_max
-            });
-            if !is_stale {
+            if !shelf.has_stale(now, self.limits.idle_max) {
                 return;
             }
             let evicted = shelf.pop_oldest();
@@ -173,6 +205,9 @@ impl StickyCache {
             kept,
             since: Instant::now(),
         };
+        if shelf.resting.is_empty() {
+            self.first.notify_one();
+        }
         let mut evicted: Vec<Kept> = Vec::new();
         if let Some((_, out)) = shelf.resting.push(turn.instance.clone(), resting) {
             shelf.bytes -= out.kept.bytes;

@@ -1,5 +1,5 @@
-//! Where dispatchers, turns and activities are polled. In: futures. Out: their effects. Code that blocks holds up nobody
-//! else, and a future that hands work to the next one does not leave its thread.
+//! Where dispatchers, turns and activities are polled. In: futures. Out: their effects. Code that blocks holds up no
+//! other code, and a future that hands work to the next one does not leave its thread.
 //!
 //! An async runtime's own threads would do for code that behaves. The author's code may block, and then everything
 //! that happens to share its thread would stand still: other instances, lease renewals, the author's own servers. Here
@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_task::Runnable;
+use duroxide_core::provider::Incarnation;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -87,7 +88,10 @@ impl Executor {
             tasks,
             abort,
         });
-        let supervisor = Supervisor::new(Arc::clone(&shared)).watch();
+        // What it says about code that does not return goes where the starting thread's log lines go.
+        let supervisor = Supervisor::new(Arc::clone(&shared))
+            .watch()
+            .with_current_subscriber();
         keepers.spawn_on(supervisor, shared.timekeeper.handle());
         keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared), keepers.clone()).watch());
         Self { shared }
@@ -99,8 +103,14 @@ impl Executor {
     }
 
     /// Whether a poll of such a task has been going on for this long.
-    pub(crate) fn is_stuck_at(&self, kind: &str, subject: &str, limit: Duration) -> bool {
-        self.shared.queue().is_stuck_at(kind, subject, limit)
+    pub(crate) fn is_stuck_at(
+        &self,
+        kind: &str,
+        subject: &str,
+        life: Option<Incarnation>,
+        limit: Duration,
+    ) -> bool {
+        self.shared.queue().is_stuck_at(kind, subject, life, limit)
     }
 
     /// Runs something on a thread that may block, in time or not: destructors of authors' values.
@@ -200,7 +210,7 @@ impl Shared {
     }
 
     /// Nothing is polled any more; every future is dropped. All of them wait for `abort`, so it brings them here. They
-    /// are not dropped by what wakes them: whoever calls a waker may hold a lock that their destructors want.
+    /// are not dropped by what wakes them: the caller of a waker may hold a lock that their destructors want.
     fn close(self: &Arc<Self>) {
         // Two may want to: the end of the engine and the end of the async runtime. A future that one of them drops may
         // wake another, which must still find a queue.

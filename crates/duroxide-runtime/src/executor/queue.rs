@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_task::Runnable;
+use duroxide_core::provider::Incarnation;
 
 use super::{Lane, Task};
 
@@ -71,10 +72,16 @@ impl Drainer {
         }
     }
 
-    fn has_polled(&self, kind: &str, subject: &str, limit: Duration) -> bool {
+    fn has_polled(
+        &self,
+        kind: &str,
+        subject: &str,
+        life: Option<Incarnation>,
+        limit: Duration,
+    ) -> bool {
         let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         polling.as_ref().is_some_and(|polling| {
-            polling.since.elapsed() >= limit && polling.task.is(kind, subject)
+            polling.since.elapsed() >= limit && polling.task.is(kind, subject, life)
         })
     }
 
@@ -212,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Whether tasks wait that nobody is likely to reach soon.
+    /// Whether tasks wait that no drainer is likely to reach soon.
     pub(super) fn needs_help(&self) -> bool {
         self.len() > 0 && !self.lingers && self.fresh() < self.fresh_max
     }
@@ -233,8 +240,14 @@ impl Queue {
         tasks.map(|task| task.to_string()).collect()
     }
 
-    pub(super) fn is_stuck_at(&self, kind: &str, subject: &str, limit: Duration) -> bool {
-        let is_it = |drainer: &Arc<Drainer>| drainer.has_polled(kind, subject, limit);
+    pub(super) fn is_stuck_at(
+        &self,
+        kind: &str,
+        subject: &str,
+        life: Option<Incarnation>,
+        limit: Duration,
+    ) -> bool {
+        let is_it = |drainer: &Arc<Drainer>| drainer.has_polled(kind, subject, life, limit);
         self.drainers.iter().any(is_it)
     }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::provider::Incarnation;
+
 /// Kinds of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
@@ -20,6 +22,7 @@ pub(crate) struct Task {
     pub(super) lane: Lane,
     kind: &'static str,
     subject: Option<Arc<str>>,
+    life: Option<Incarnation>,
     pub(super) forfeit: Option<Arc<Forfeit>>,
 }
 
@@ -30,6 +33,7 @@ impl Task {
             lane: Lane::Engine,
             kind,
             subject: None,
+            life: None,
             forfeit: None,
         }
     }
@@ -40,8 +44,15 @@ impl Task {
             lane,
             kind,
             subject: Some(subject),
+            life: None,
             forfeit: None,
         }
+    }
+
+    /// The same, for one life of the instance.
+    pub(crate) fn in_life(mut self, life: Option<Incarnation>) -> Self {
+        self.life = life;
+        self
     }
 
     /// The same, with something that it gives up when one poll of it takes too long.
@@ -50,9 +61,9 @@ impl Task {
         self
     }
 
-    /// Whether it is of this kind and about this subject.
-    pub(super) fn is(&self, kind: &str, subject: &str) -> bool {
-        self.kind == kind && self.subject.as_deref() == Some(subject)
+    /// Whether it is of this kind and about this life of an instance.
+    pub(super) fn is(&self, kind: &str, subject: &str, life: Option<Incarnation>) -> bool {
+        self.kind == kind && self.subject.as_deref() == Some(subject) && self.life == life
     }
 }
 
@@ -97,5 +108,21 @@ impl fmt::Debug for Forfeit {
         f.debug_struct("Forfeit")
             .field("after", &self.after)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_of_an_earlier_life_is_not_one_of_a_later_life() {
+        let (first, second) = (
+            Some(Incarnation::from_random(10)),
+            Some(Incarnation::from_random(20)),
+        );
+        let turn = Task::of(Lane::Engine, "a turn of", Arc::from("i")).in_life(first);
+        assert!(turn.is("a turn of", "i", first));
+        assert!(!turn.is("a turn of", "i", second));
     }
 }

@@ -1,4 +1,4 @@
-//! Giving back the leases of work that nobody finished. In: leases dropped at shutdown or by a panic. Out: claims that
+//! Giving back the leases of unfinished work. In: leases dropped at shutdown or by a panic. Out: claims that
 //! another node can take at once, without an attempt counted against them.
 
 use std::sync::Arc;

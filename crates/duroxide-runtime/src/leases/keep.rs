@@ -1,9 +1,10 @@
 //! Renewing. In: the book of leases. Out: renewals at the store, and a notice to the work whose lease is lost.
 //!
 //! A renewal that fails is tried again for as long as the store does not say that the lease is gone: while the store is
-//! away nobody else can claim the work either. A renewal that hangs holds up no other.
+//! away no other node can claim the work either. A renewal that hangs holds up no other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use duroxide_core::provider::{Provider, ProviderError};
@@ -91,11 +92,13 @@ impl Leases {
         }
         match result {
             Ok(()) => {
+                lease.store_away.store(false, Ordering::Relaxed);
                 lease.valid_until = started + lease.terms.timeout;
                 lease.renew_at = started + lease.terms.interval;
                 None
             }
             Err(error) if error.is_retryable() => {
+                lease.store_away.store(true, Ordering::Relaxed);
                 lease.renew_at = Instant::now() + (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
                 tracing::debug!(
                     target: "duroxide::runtime::worker",

@@ -2,13 +2,14 @@
 //! lease is given back, or it is lost.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
-//! map and nothing else. `give_back.rs` returns the leases of work that nobody finished: dropped at shutdown, or lost in
+//! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
 //! a panic.
 
 mod give_back;
 mod keep;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ struct Lease {
     /// A renewal is under way.
     renewing: bool,
     lost: CancellationToken,
+    /// Set while the last renewal failed because the store was away.
+    store_away: Arc<AtomicBool>,
 }
 
 impl Lease {
@@ -81,6 +84,7 @@ pub(crate) struct Held {
     token: String,
     subject: Arc<str>,
     lost: CancellationToken,
+    store_away: Arc<AtomicBool>,
     has_ended: bool,
 }
 
@@ -98,6 +102,11 @@ impl Held {
     /// Fires when the lease is lost.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
+    }
+
+    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's fault.
+    pub(crate) fn was_store_away(&self) -> bool {
+        self.store_away.load(Ordering::Relaxed)
     }
 
     /// The lease is over: its work is stored, it was given back, or the store said that it is lost.
@@ -148,6 +157,7 @@ impl Leases {
     ) -> Held {
         let now = Instant::now();
         let lost = CancellationToken::new();
+        let store_away = Arc::new(AtomicBool::new(false));
         // The answer to the claim may have been late: the first renewal does not count on the whole lease.
         let renew_at = now + terms.interval.min(terms.timeout / 2);
         let mut book = self.book();
@@ -164,6 +174,7 @@ impl Leases {
                 renew_until: terms.renew_for.and_then(|limit| now.checked_add(limit)),
                 renewing: false,
                 lost: lost.clone(),
+                store_away: Arc::clone(&store_away),
             },
         );
         if book.planned.is_none_or(|planned| renew_at < planned) {
@@ -178,6 +189,7 @@ impl Leases {
             token: token.to_owned(),
             subject,
             lost,
+            store_away,
             has_ended: false,
         }
     }

@@ -1,27 +1,34 @@
 //! The subscriber that a program without one of its own may install.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::{LogFormat, ObservabilityConfig};
 
-/// Installs a process-global subscriber. `RUST_LOG` decides what is shown; without it, warnings and the two
-/// author-facing targets at the configured level.
+/// Installs a process-global subscriber. `RUST_LOG` decides what is shown, as a list of levels and `target=level`; without
+/// it, warnings and the two author-facing targets at the configured level.
 ///
 /// # Errors
 ///
-/// When a subscriber is installed already.
+/// When a subscriber is installed already, or when `RUST_LOG` or the configured level is not understood.
 pub fn init_logging(config: &ObservabilityConfig) -> Result<(), String> {
     let level = &config.log_level;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        EnvFilter::new(format!(
-            "warn,duroxide::orchestration={level},duroxide::activity={level}"
-        ))
+    let wanted = std::env::var("RUST_LOG").unwrap_or_else(|_| {
+        format!("warn,duroxide::orchestration={level},duroxide::activity={level}")
     });
-    let builder = tracing_subscriber::fmt().with_env_filter(filter);
-    let (name, installed) = match config.log_format {
-        LogFormat::Json => ("JSON", builder.json().try_init()),
-        LogFormat::Pretty => ("pretty", builder.pretty().try_init()),
-        LogFormat::Compact => ("compact", builder.compact().try_init()),
+    let shown: Targets = wanted
+        .parse()
+        .map_err(|e| format!("cannot show log lines by `{wanted}`: {e}"))?;
+    let lines = tracing_subscriber::fmt::layer();
+    let (name, lines) = match config.log_format {
+        LogFormat::Json => ("JSON", lines.json().boxed()),
+        LogFormat::Pretty => ("pretty", lines.pretty().boxed()),
+        LogFormat::Compact => ("compact", lines.compact().boxed()),
     };
-    installed.map_err(|e| format!("Failed to initialize {name} logging: {e}"))
+    tracing_subscriber::registry()
+        .with(lines.with_filter(shown))
+        .try_init()
+        .map_err(|e| format!("Failed to initialize {name} logging: {e}"))
 }

@@ -29,6 +29,6 @@ pub(super) async fn block(
         attempts: 0,
     };
     let backoff = &engine.options.unregistered_backoff;
-    let delay = engine.blocked.insert(blocked, cause, backoff);
+    let delay = engine.blocked.insert(blocked, of.life, cause, backoff);
     give_back(engine, lease, Some(delay), Attempt::Uncounted).await;
 }

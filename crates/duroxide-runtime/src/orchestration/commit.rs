@@ -51,12 +51,14 @@ pub(super) async fn commit(
         };
         if error.is_lease_lost() {
             tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
-            lease.end();
-            if was_away {
+            if was_away || lease.was_store_away() {
                 engine.excuses.add(instance);
-                return Committed::Unknown;
             }
-            return Committed::No;
+            lease.end();
+            return match was_away {
+                true => Committed::Unknown,
+                false => Committed::No,
+            };
         }
         was_away = true;
         if !error.is_retryable() {

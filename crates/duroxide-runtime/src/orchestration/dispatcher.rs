@@ -6,7 +6,6 @@ use duroxide_core::provider::{ClaimedTurn, HandOut, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
 use super::turn::{self, OpenedTurn, TURN};
-use super::without_code::CANCEL_WITHOUT_CODE_AFTER;
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::{Forfeit, Lane, Task};
 
@@ -45,7 +44,7 @@ impl Claiming for Turns {
             cached: Some(Arc::clone(&engine.sticky) as _),
             hand_out: HandOut::BeforeCommit,
             handlers: engine.handlers(),
-            cancel_without_code_after: CANCEL_WITHOUT_CODE_AFTER,
+            cancel_without_code_after: engine.options.cancel_without_code_after,
             ..TurnClaim::new(
                 max,
                 engine.options.orchestrator_lock_timeout,
@@ -80,7 +79,9 @@ fn spawn(engine: &Arc<Engine>, slot: Slot, turn: OpenedTurn) {
     let worker_id = format!("orch-{}-{}", slot.number, engine.runtime_id);
     // Code that never returns keeps its thread, but not the slot.
     let forfeit = Forfeit::new(engine.options.turn_duration_max, slot);
-    let task = Task::of(Lane::Engine, TURN, turn.subject()).forfeits(Arc::clone(&forfeit));
+    let task = Task::of(Lane::Engine, TURN, turn.subject())
+        .in_life(turn.life())
+        .forfeits(Arc::clone(&forfeit));
     engine.executor.spawn(task, async move {
         turn::run(&shared, turn, &worker_id).await;
         forfeit.release();

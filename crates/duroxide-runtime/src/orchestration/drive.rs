@@ -69,7 +69,7 @@ pub(super) async fn drive(
         foreign::watch(engine, &execution);
     }
     if engine.options.on_divergence == OnDivergence::Block {
-        // Blocking would wait for other code, and no code can make a message fit that belongs to nobody.
+        // Blocking would wait for other code, and no code can make a message fit that has no schedule.
         execution.set_strays_aside();
     }
     execution.start_turn(now_ms, messages);

@@ -1,22 +1,23 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
-use duroxide_core::provider::{OrchestrationItem, ProviderError};
+use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
     ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    WorkItem, build_child_instance_id, termination_reason,
+    WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
 };
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{Attempt, Committed, commit, give_back};
-use super::plan::{ExecutionRef, TurnCommit, Whose, plan};
+use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
 use crate::engine::{BlockCause, Engine};
+use crate::leases::Held;
 
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
 /// be there.
@@ -41,7 +42,9 @@ impl CancelRequest {
     /// The request among these messages; one to terminate counts before one to cancel.
     pub(super) fn among(messages: &[WorkItem]) -> Option<Self> {
         let requests = messages.iter().filter_map(|message| match message {
-            WorkItem::CancelInstance { reason, .. } => Some(reason),
+            WorkItem::CancelInstance { reason, .. } => {
+                sent_by_parent(reason).is_none().then_some(reason)
+            }
             _ => None,
         });
         let mut found = None;
@@ -58,6 +61,15 @@ impl CancelRequest {
             });
         }
         found
+    }
+
+    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and asking
+    /// again changes nothing. A request to terminate always counts.
+    pub(super) fn unheard(item: &OrchestrationItem) -> Option<Self> {
+        let asked =
+            |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
+        let is_winding_down = item.history.iter().any(asked);
+        Self::among(&item.messages).filter(|request| request.terminates || !is_winding_down)
     }
 
     /// The end that was asked for, without running code.
@@ -78,7 +90,7 @@ pub(super) struct FailurePoint {
     pub(super) base: Vec<Event>,
     /// The history does not decode; `base` is empty.
     pub(super) undecodable: bool,
-    /// Answers to starts that came too late, which somebody waits for.
+    /// Answers to starts that came too late, which parents wait for.
     pub(super) refusals: Vec<WorkItem>,
 }
 
@@ -108,16 +120,7 @@ pub(super) async fn end(
         let parent = ParentLink::recorded_in(&item.history);
         let mut writes = TurnCommit::nothing(item.execution_id);
         writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
-        let _consumed = commit(
-            engine,
-            Whose {
-                instance: &item.instance,
-                life: claim.incarnation,
-            },
-            claim.lease,
-            writes,
-        )
-        .await;
+        consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
     }
     let parent = match &item.history_error {
@@ -136,6 +139,40 @@ pub(super) async fn end(
     let mut point = locate_failure(item, standing, parent, engine.clock.now_ms());
     point.of.life = life;
     end_at(engine, claim, point, &how).await;
+}
+
+/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back as it
+/// is, it would be claimed and refused without a pause.
+pub(super) async fn consume(
+    engine: &Engine,
+    life: Option<Incarnation>,
+    lease: Held,
+    item: OrchestrationItem,
+    writes: TurnCommit,
+) -> Consumed {
+    let of = ExecutionRef {
+        instance: item.instance,
+        execution_id: item.execution_id,
+        name: item.orchestration_name,
+        parent: None,
+        life,
+    };
+    match commit(engine, of.whose(), lease, writes).await {
+        Committed::Yes => Consumed::Yes,
+        Committed::No | Committed::Unknown => Consumed::No,
+        Committed::Refused(error, lease) => {
+            let report = format!("the store refuses to consume its messages: {error}");
+            block(engine, lease, &of, BlockCause::MayPass, report).await;
+            Consumed::No
+        }
+    }
+}
+
+/// Whether messages without effect are gone from the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consumed {
+    Yes,
+    No,
 }
 
 /// Ends an execution at a known point.
@@ -296,10 +333,15 @@ async fn parent_from_store(
         Ok(Some(parent)) => parent,
         Ok(None) => return Ok(None),
         Err(error) if error.is_retryable() => return Err(error),
-        // The store has no row of it, or none that can be read: nobody is known to wait.
+        // The store has no row of it, or none that can be read: no parent is known.
         Err(_) => return Ok(None),
     };
-    let history = engine.store.read(&parent).await?;
+    let history = match engine.store.read(&parent).await {
+        Ok(history) => history,
+        Err(error) if error.is_retryable() => return Err(error),
+        // The parent's history cannot be read either: where it waits is not known.
+        Err(_) => return Ok(None),
+    };
     let link = history.iter().rev().find_map(|event| match &event.kind {
         EventKind::SubOrchestrationScheduled {
             instance: child, ..

@@ -1,9 +1,12 @@
 //! From what a turn decided to what is written. Pure: a turn in, one commit out.
 
-use duroxide_core::provider::{ExecutionMetadata, Incarnation, ScheduledActivityIdentifier};
+use duroxide_core::provider::{
+    ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier,
+};
 use duroxide_core::replay::{Outcome, ParentLink, Turn};
 use duroxide_core::{
     Action, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id,
+    reason_from_parent,
 };
 use semver::Version;
 
@@ -68,7 +71,7 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
     for child in turn.cancelled_children {
         commit.to_orchestrators.push(WorkItem::CancelInstance {
             instance: build_child_instance_id(&of.instance, &child.instance),
-            reason: child.reason,
+            reason: reason_from_parent(&of.instance, &child.reason),
         });
     }
     commit.to_orchestrators.extend(successor(of, &turn.outcome));
@@ -171,11 +174,11 @@ fn metadata(of: &ExecutionRef, turn: &Turn) -> ExecutionMetadata {
     }
     let (status, output) = match &turn.outcome {
         Outcome::Waiting => return metadata,
-        Outcome::Completed { output } => ("Completed", output.clone()),
-        Outcome::Failed { details } => ("Failed", details.display_message()),
-        Outcome::ContinuedAsNew { input, .. } => ("ContinuedAsNew", input.clone()),
+        Outcome::Completed { output } => (ExecutionStatus::Completed, output.clone()),
+        Outcome::Failed { details } => (ExecutionStatus::Failed, details.display_message()),
+        Outcome::ContinuedAsNew { input, .. } => (ExecutionStatus::ContinuedAsNew, input.clone()),
     };
-    metadata.status = Some(status.to_owned());
+    metadata.status = Some(status.as_str().to_owned());
     metadata.output = Some(output);
     metadata
 }
@@ -203,7 +206,7 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     })
 }
 
-/// What the parent is told when an execution ends for good.
+/// The message to the parent when an execution ends for good.
 fn notice(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     let parent = of.parent.as_ref()?;
     let parent_instance = parent.instance.clone();

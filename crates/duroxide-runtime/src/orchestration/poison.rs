@@ -44,7 +44,12 @@ pub(super) async fn isolate(
         Ok(false) => return Isolated::No,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime", %error, "dead-lettering a poisoned message failed");
-            return Isolated::StoreAway;
+            let may_pass = error.is_retryable() || error.is_lease_lost();
+            return if may_pass {
+                Isolated::StoreAway
+            } else {
+                Isolated::No
+            };
         }
     }
     for place in over.into_iter().rev() {

@@ -57,7 +57,7 @@ pub(super) struct Batch {
     pub(super) beginning: Option<Beginning>,
     /// What the execution is fed.
     pub(super) messages: Vec<WorkItem>,
-    /// Starts that came too late, as answers to whoever asked for a child.
+    /// Starts that came too late, as answers to the parents that asked for a child.
     pub(super) refusals: Vec<WorkItem>,
 }
 

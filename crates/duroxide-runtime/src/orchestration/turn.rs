@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
+use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
 use semver::Version;
@@ -10,11 +10,12 @@ use tokio::time::Instant;
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
-use super::commit::{Attempt, Committed, commit, give_back};
+use super::commit::{Attempt, give_back};
 use super::drive::TurnStart;
 use super::finish::{Source, TurnRun};
-use super::forced::{self, CancelRequest, ForcedEnd};
-use super::plan::{ExecutionRef, TurnCommit, Whose};
+use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
+use super::from_parent;
+use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
 
@@ -54,6 +55,11 @@ impl OpenedTurn {
             kept,
             claimed,
         }
+    }
+
+    /// The life of the instance, which tells a turn that never ends from one of a later life.
+    pub(super) fn life(&self) -> Option<Incarnation> {
+        self.claimed.incarnation
     }
 
     /// The instance, for a report about a turn that takes long.
@@ -104,11 +110,16 @@ async fn process(
         history,
         ..
     } = claimed;
+    from_parent::recognise(&mut item, kept.as_ref());
     let options = &engine.options;
     let limit = options
         .orchestrator_lock_timeout
         .min(options.turn_duration_max);
-    if claim.attempt > 1 && engine.executor.is_stuck_at(TURN, &item.instance, limit) {
+    if claim.attempt > 1
+        && engine
+            .executor
+            .is_stuck_at(TURN, &item.instance, claim.incarnation, limit)
+    {
         // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
         // code that never returns becomes poison without taking thread after thread.
         if claim.attempt <= engine.options.max_attempts {
@@ -185,9 +196,11 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
     }
 }
 
-/// The recorded handler of an instance whose code is not here.
+/// The handler of an instance whose code is not here: the recorded one, or the one that its start asks for.
 fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
-    let (name, version) = item.history.iter().find_map(Event::started_handler)?;
+    let Some((name, version)) = item.history.iter().find_map(Event::started_handler) else {
+        return missing_beginning(engine, Standing::of(&item.history), &item.messages);
+    };
     let found = engine.orchestrations.resolve_recorded(&name, &version);
     found.is_none().then_some(name)
 }
@@ -271,7 +284,7 @@ impl ClaimInHand<'_> {
         match standing {
             Standing::Ended => {
                 let batch = Batch::sort(&mut item, standing, parent.as_ref());
-                Box::pin(self.acknowledge(engine, &item, batch, "ended")).await;
+                Box::pin(self.acknowledge(engine, item, batch, "ended")).await;
             }
             Standing::Running => self.replay(engine, item, parent).await,
             Standing::Unborn | Standing::BetweenExecutions => {
@@ -283,7 +296,7 @@ impl ClaimInHand<'_> {
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning).await,
                     None if standing == Standing::Unborn => {
-                        Box::pin(self.acknowledge(engine, &item, batch, "unknown_instance")).await;
+                        Box::pin(self.acknowledge(engine, item, batch, "unknown_instance")).await;
                     }
                     None => self.await_successor(engine, &item.instance).await,
                 }
@@ -295,7 +308,7 @@ impl ClaimInHand<'_> {
     async fn acknowledge(
         self,
         engine: &Engine,
-        item: &OrchestrationItem,
+        item: OrchestrationItem,
         batch: Batch,
         reason: &'static str,
     ) {
@@ -306,14 +319,8 @@ impl ClaimInHand<'_> {
         );
         let mut writes = TurnCommit::nothing(item.execution_id);
         writes.to_orchestrators = batch.refusals;
-        let whose = Whose {
-            instance: &item.instance,
-            life: self.incarnation,
-        };
-        if matches!(
-            commit(engine, whose, self.lease, writes).await,
-            Committed::Yes
-        ) {
+        let consumed = forced::consume(engine, self.incarnation, self.lease, item, writes);
+        if consumed.await == Consumed::Yes {
             for _ in &batch.messages {
                 engine.metrics.record_dropped_message(reason);
             }
@@ -388,9 +395,10 @@ impl ClaimInHand<'_> {
             Box::pin(without_code::handle(engine, self, item, &name)).await;
             return;
         };
-        if let Some(report) = engine
-            .blocked
-            .by_this_code(&item.instance, item.execution_id)
+        if let Some(report) =
+            engine
+                .blocked
+                .by_this_code(&item.instance, self.incarnation, item.execution_id)
         {
             Box::pin(self.still_blocked(engine, item, report)).await;
             return;

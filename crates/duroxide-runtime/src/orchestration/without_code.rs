@@ -1,9 +1,7 @@
 //! Instances whose code this node does not have. In: a claim. Out: the claim given back for a node that has the code; or
-//! an end, if somebody asked to cancel and no node with the code took that up.
+//! an end, if a request to cancel came and no node with the code took it up.
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
-
-use std::time::Duration;
 
 use duroxide_core::provider::OrchestrationItem;
 
@@ -13,9 +11,6 @@ use super::forced::{self, CancelRequest};
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
 
-/// A request to cancel is carried out without the code if no node with the code has done so for this long.
-pub(super) const CANCEL_WITHOUT_CODE_AFTER: Duration = Duration::from_secs(5);
-
 /// Deals with a claimed instance whose handler is not registered here.
 pub(super) async fn handle(
     engine: &Engine,
@@ -23,18 +18,20 @@ pub(super) async fn handle(
     item: OrchestrationItem,
     handler: &str,
 ) {
-    let wait = match engine.options.on_unregistered() {
-        OnUnregistered::Fail => {
-            fail_in_the_end(engine, claim, handler).await;
-            return;
-        }
-        OnUnregistered::Wait => engine.code_wanted.see(&item.instance),
-    };
-    if let Some(request) = CancelRequest::among(&item.messages) {
+    if engine.options.on_unregistered() == OnUnregistered::Fail {
+        fail_in_the_end(engine, claim, handler).await;
+        return;
+    }
+    let request = CancelRequest::unheard(&item);
+    let seen = engine
+        .code_wanted
+        .see(&item.instance, claim.incarnation, request.is_some());
+    if let Some(request) = request {
         // Code that is elsewhere may want to put things right before it is cancelled. A store that draws incarnations
-        // knows what a node can run, and has waited before it handed this out.
-        let has_waited =
-            claim.incarnation.is_some() || wait.first.elapsed() >= CANCEL_WITHOUT_CODE_AFTER;
+        // knows what a node can run, and has waited before it handed this out; with another store the node waits itself.
+        let limit = engine.options.cancel_without_code_after;
+        let waited = seen.cancel_since.map(|since| since.elapsed());
+        let has_waited = claim.incarnation.is_some() || waited.is_some_and(|time| time >= limit);
         if request.terminates || has_waited {
             tracing::warn!(
                 target: "duroxide::runtime",
@@ -52,7 +49,7 @@ pub(super) async fn handle(
             "Orchestration not registered here; the instance waits for a node that has it"
         );
     }
-    let delay = engine.options.unregistered_backoff.delay(wait.times);
+    let delay = engine.options.unregistered_backoff.delay(seen.times);
     give_back(engine, claim.lease, Some(delay), Attempt::Uncounted).await;
 }
 

@@ -12,6 +12,7 @@ use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
 /// Why a runtime could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// No store was given.
     #[error("a runtime needs a provider: call with_provider")]
@@ -19,6 +20,17 @@ pub enum BuildError {
     /// The options cannot work.
     #[error(transparent)]
     Options(#[from] InvalidOptions),
+}
+
+impl BuildError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoProvider => "D0401",
+            Self::Options(error) => error.code(),
+        }
+    }
 }
 
 /// Collects what a [`Runtime`] needs.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use duroxide_core::clock::{ClockRef, SystemClock};
 use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::instrument::WithSubscriber;
@@ -31,10 +32,36 @@ use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
 
-/// Grace period of [`Runtime::shutdown`] if none is given.
-const DEFAULT_GRACE: Duration = Duration::from_secs(1);
-/// How long a shutdown waits for aborted work to be dropped, and for its leases to be given back.
-const ABORT_GRACE: Duration = Duration::from_millis(500);
+/// How a shutdown spends its time: what runs may finish, then it is aborted and its leases are given back.
+#[derive(Debug, Clone, Copy)]
+struct ShutdownTimes {
+    grace: Duration,
+    aborting: Duration,
+}
+
+impl ShutdownTimes {
+    const LONGEST_ABORT: Duration = Duration::from_millis(500);
+    /// Giving leases back takes a write of the store, however short the limit is.
+    const SHORTEST_ABORT: Duration = Duration::from_millis(200);
+
+    /// No shutdown waits longer; a later deadline could overflow.
+    const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+    fn within(limit_ms: Option<u64>) -> Self {
+        let limit = limit_ms.map(|ms| Duration::from_millis(ms).min(Self::LONGEST));
+        let Some(limit) = limit else {
+            return Self {
+                grace: Duration::from_secs(1),
+                aborting: Self::LONGEST_ABORT,
+            };
+        };
+        let share = (limit / 4).min(Self::LONGEST_ABORT);
+        Self {
+            grace: limit - share,
+            aborting: share.max(Self::SHORTEST_ABORT),
+        }
+    }
+}
 
 /// Runs orchestrations and activities on a store.
 ///
@@ -188,21 +215,25 @@ impl Runtime {
         }))
     }
 
-    /// Stops the runtime. Nothing new is claimed; what runs may finish within the grace period (1 s if `None`) and is
-    /// aborted then, to run again later: its lease is given back and no attempt is counted. Returns when every task of
-    /// the runtime has ended, or shortly after the grace period if code does not return: such code is named in a warning
-    /// and left to its thread. May be called again.
+    /// Stops the runtime within a limit in milliseconds. Nothing new is claimed; what runs may finish in the first three
+    /// quarters of the limit (1 s if `None`) and is aborted then, to run again later: its lease is given back and no attempt
+    /// is counted. The last quarter, at most 500 ms and at least 200 ms, is for that. Returns when every task of the runtime
+    /// has ended, or when the limit is over if code does not return: such code is named in a warning and left to its thread.
+    /// May be called again.
     pub async fn shutdown(self: Arc<Self>, timeout_ms: Option<u64>) {
         let engine = &self.engine;
         engine.stop.cancel();
         engine.tasks.close();
         engine.keepers.close();
-        let grace = timeout_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
+        let ShutdownTimes { grace, aborting } = ShutdownTimes::within(timeout_ms);
+        let until = Instant::now() + grace + aborting;
         if !engine.waits(engine.tasks.wait(), grace).await && !grace.is_zero() {
             tracing::warn!(target: "duroxide::runtime", "work still running after {grace:?} is aborted and will run again");
         }
         engine.abort.cancel();
-        if !engine.waits(engine.tasks.wait(), ABORT_GRACE).await {
+        // Half of what is left for work to end, half for its leases to be given back.
+        let half = until.saturating_duration_since(Instant::now()) / 2;
+        if !engine.waits(engine.tasks.wait(), half).await {
             let stuck = engine.executor.stuck();
             tracing::error!(
                 target: "duroxide::runtime",
@@ -210,11 +241,12 @@ impl Runtime {
             );
         }
         engine.settled.cancel();
-        engine.waits(engine.keepers.wait(), ABORT_GRACE).await;
+        let left = || until.saturating_duration_since(Instant::now());
+        engine.waits(engine.keepers.wait(), left()).await;
         // This runs destructors of authors, which may block.
         let sticky = Arc::clone(&engine.sticky);
         engine.executor.run_aside(move || sticky.clear());
-        engine.waits(engine.tasks.wait(), ABORT_GRACE).await;
+        engine.waits(engine.tasks.wait(), left()).await;
     }
 
     /// What runs under an instance id, by its current execution; `None` if it is unknown or the store cannot tell.
@@ -340,9 +372,10 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
 
 /// Lets orchestrations leave memory that have rested for too long. Runs where authors' destructors may block.
 async fn sweep_memory(engine: Arc<Engine>) {
-    let pause =
-        (engine.options.sticky_idle_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(60));
-    while engine.pause(pause).await {
-        engine.sticky.sweep();
+    loop {
+        tokio::select! {
+            () = engine.stop.cancelled() => return,
+            () = engine.sticky.next_stale() => engine.sticky.sweep(),
+        }
     }
 }

@@ -41,6 +41,10 @@ impl ClaimedActivity {
                 lease.lost().clone(),
             )
         });
+        if let Some(takes_over) = registered.as_ref().filter(|one| one.takes_over) {
+            // The node was not told that the lease of the earlier claim is lost: its renewals did not reach the store.
+            engine.excuses.add(&takes_over.name());
+        }
         Self {
             item: work.item,
             attempt: work.attempt_count,

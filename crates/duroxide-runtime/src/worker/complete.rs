@@ -1,16 +1,17 @@
 //! Storing how an activity ended. In: its lease and the completion. Out: the completion stored, or the lease lost.
 //!
 //! What an activity has done is not thrown away because the store is away for a while: the acknowledgement is tried for
-//! as long as the store does not say that the lease is gone.
+//! as long as the store does not say that the lease is gone. Nor does a store that refuses the result decide how the
+//! author's program ends: the instance is listed as blocked, with what the store said, and the result is offered again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::WorkItem;
+use duroxide_core::provider::{Incarnation, ProviderError};
 use tokio::time::Instant;
 
-use super::claimed::give_back;
-use crate::engine::Engine;
+use crate::engine::{BlockCause, BlockedInstance, Engine};
 use crate::executor::Task;
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
@@ -21,8 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// An acknowledgement that takes longer than this goes on in the background and leaves its slot to others.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an activity rests whose result the store refuses.
-const REST_AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
 /// A completion on its way to the store.
 pub(super) struct Completion {
@@ -32,6 +31,10 @@ pub(super) struct Completion {
     pub(super) key: String,
     /// What was counted; taken back if the completion is not stored.
     pub(super) end: ActivityEnd,
+    pub(super) execution_id: u64,
+    pub(super) life: Option<Incarnation>,
+    /// Whether the store has refused it before.
+    pub(super) is_refused: bool,
 }
 
 /// How one round of tries ended.
@@ -59,7 +62,7 @@ impl Completion {
         });
     }
 
-    async fn try_for(self, engine: &Engine, limit: Option<Duration>) -> Tried {
+    async fn try_for(mut self, engine: &Engine, limit: Option<Duration>) -> Tried {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
         // A round that goes on in the background follows one in which the store was away.
@@ -71,6 +74,9 @@ impl Completion {
                 Ok(()) => {
                     self.lease.end();
                     engine.excuses.remove(&self.key);
+                    if self.is_refused {
+                        engine.blocked.remove(self.item.target_instance());
+                    }
                     engine.turns_ready.notify_one();
                     return Tried::Over;
                 }
@@ -87,18 +93,33 @@ impl Completion {
                 return Tried::Over;
             }
             was_away = true;
-            if !error.is_retryable() {
-                tracing::warn!(target: "duroxide::runtime::worker", %error, "worker: atomic ack failed, abandoning work item");
-                engine.metrics.take_back_activity(&self.end);
-                engine.metrics.record_activity_infra_error(&self.end.name);
-                give_back(engine, self.lease, Some(REST_AFTER_REFUSAL), false).await;
-                return Tried::Over;
-            }
+            let refused = (!error.is_retryable()).then(|| self.block(engine, &error));
+            self.is_refused |= refused.is_some();
             if limit.is_some_and(|limit| began.elapsed() >= limit) {
                 return Tried::Later(Box::new(self));
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(refused.unwrap_or(pause)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Lists the instance as blocked by what the store said; returns how long to wait before the result is offered again.
+    fn block(&self, engine: &Engine, error: &ProviderError) -> Duration {
+        let name = &self.end.name;
+        if !self.is_refused {
+            tracing::error!(target: "duroxide::runtime::worker", activity_name = %name, %error, "the store refuses the result of an activity; it is kept and offered again");
+            engine.metrics.record_activity_infra_error(name);
+        }
+        let blocked = BlockedInstance {
+            instance_id: self.item.target_instance().to_owned(),
+            execution_id: self.execution_id,
+            orchestration_name: String::new(),
+            report: format!("the store refuses the result of its activity {name}: {error}"),
+            attempts: 0,
+        };
+        let backoff = &engine.options.unregistered_backoff;
+        engine
+            .blocked
+            .insert(blocked, self.life, BlockCause::MayPass, backoff)
     }
 }

@@ -160,7 +160,7 @@ async fn work_through(
             break;
         }
     }
-    // Nothing new begins during a shutdown; whoever comes next may take what waits.
+    // Nothing new begins during a shutdown; the next node may take what waits.
     loop {
         claimed.give_back(engine, None).await;
         (claimed, place) = match place.next() {

@@ -63,7 +63,7 @@ macro_rules! line {
 pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
     if claimed.lease.lost().is_cancelled() {
-        // Cancelled or taken over while it waited; nobody wants its result.
+        // Cancelled or taken over while it waited; its result is not wanted.
         claimed.lease.end();
         return;
     }
@@ -139,14 +139,19 @@ impl Work {
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
-        // Its result is on the way; nobody can cancel it any more.
-        drop(self.registered.take());
+        // Its result is on the way; a request to cancel comes too late.
+        let registered = self.registered.take();
+        let is_excused = registered.as_ref().is_some_and(Registered::is_taken_over);
+        drop(registered);
         let seconds = started.elapsed().as_secs_f64();
         match ended {
             Ended::Cancelled => {
                 engine
                     .metrics
                     .count_activity(&self.end("cancelled", seconds));
+                if self.lease.was_store_away() && !is_excused {
+                    engine.excuses.add(&self.key());
+                }
                 self.lease.end();
             }
             Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
@@ -297,6 +302,9 @@ impl Work {
             lease: self.lease,
             item,
             end,
+            execution_id: self.activity.execution_id,
+            life: self.incarnation,
+            is_refused: false,
         };
         completion.store(engine).await;
     }

@@ -1,7 +1,7 @@
 //! Sessions of this runtime: how many are busy, which slot serves which, and keeping their leases.
 //!
 //! With a stable node id all slots serve a session at once. Without one a session belongs to one slot: its activities
-//! run there one after the other, and those that wait take no slot from anybody else.
+//! run there one after the other, and those that wait take no slot from other activities.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
@@ -168,7 +168,7 @@ fn owner(engine: &Engine) -> String {
         .unwrap_or_else(|| format!("work-{}", engine.runtime_id))
 }
 
-/// Renews the sessions of this runtime and sweeps those that nobody owns. Goes on while a shutdown lets activities finish:
+/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities finish:
 /// their sessions must not move meanwhile.
 pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) {
     let renew_every = renewal_interval(

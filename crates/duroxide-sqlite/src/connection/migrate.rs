@@ -71,13 +71,13 @@ pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
     let found = statements.with("PRAGMA user_version", |statement| {
         statement.query_row([], |row| row.get(0))
     })?;
-    match found == known_version() {
-        true => Ok(()),
-        false => Err(SqliteError::SchemaChanged {
-            found,
-            known: known_version(),
-        }),
+    if found == known_version() {
+        return Ok(());
     }
+    Err(SqliteError::SchemaChanged {
+        found,
+        known: known_version(),
+    })
 }
 
 fn known_version() -> i64 {

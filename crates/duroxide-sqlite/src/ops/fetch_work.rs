@@ -8,15 +8,11 @@ use std::time::Duration;
 use duroxide_core::provider::{
     ClaimedWork, HandOut, Incarnation, SessionFetchConfig, TagFilter, WorkClaim,
 };
-use tokio::time::Instant;
 
 use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
-use crate::ops::{abandon_work, dead_letter};
-use crate::requests::{ClaimQueue, LeaseView};
-use crate::store::Store;
 use crate::tables::worker_queue::{Free, Reading};
 use crate::tables::{sessions, worker_queue};
 use crate::token;
@@ -66,60 +62,43 @@ impl Ask {
 }
 
 /// A claimed item as the transaction left it.
-struct RawWork {
+pub(crate) struct RawWork {
     token: String,
     json: Vec<u8>,
     attempts: u32,
     incarnation: Option<Incarnation>,
 }
 
-/// Claims, decodes, dead-letters what does not decode. Waits until the deadline for something to claim.
-pub(crate) async fn run(
-    store: &Store,
-    ask: &Arc<Ask>,
-    deadline: Option<Instant>,
-) -> Result<Vec<ClaimedWork>> {
-    loop {
-        let step = Arc::clone(ask);
-        let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
-        let undo =
-            |tx: &mut WriterTx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store.claim(ClaimQueue::Work, deadline, step, undo).await?;
-        let nothing_there = raw.is_empty();
-        let mut found = Vec::with_capacity(raw.len());
-        for RawWork {
-            token,
-            json,
-            attempts,
-            incarnation,
-        } in raw
-        {
-            match codec::decode_work_item(&json) {
-                Ok(item) => found.push(ClaimedWork {
-                    item,
-                    lock_token: token,
-                    attempt_count: attempts,
-                    incarnation,
-                }),
-                Err(reason) => dead_letter_broken(store, token, reason).await,
-            }
-        }
-        if !found.is_empty() || nothing_there {
-            return Ok(found);
+/// A claimed item that does not decode.
+pub(crate) struct BrokenWork {
+    pub(crate) token: String,
+    pub(crate) reason: String,
+}
+
+impl RawWork {
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The item as the contract hands it out.
+    pub(crate) fn decode(self) -> std::result::Result<ClaimedWork, BrokenWork> {
+        match codec::decode_work_item(&self.json) {
+            Ok(item) => Ok(ClaimedWork {
+                item,
+                lock_token: self.token,
+                attempt_count: self.attempts,
+                incarnation: self.incarnation,
+            }),
+            Err(reason) => Err(BrokenWork {
+                token: self.token,
+                reason,
+            }),
         }
     }
 }
 
-/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed
-/// out, and this one is claimed again when its lease has run out.
-async fn dead_letter_broken(store: &Store, token: String, reason: String) {
-    let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
-    if let Err(error) = store.write(LeaseView::Needed, step).await {
-        tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be dead-lettered, it is claimed again");
-    }
-}
-
-fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
+/// Claims as many activities as the caller wants and there are.
+pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     worker_queue::free_expired(tx)?;
     let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);

@@ -2,17 +2,15 @@
 //!
 //! A case that asserts nothing, or only what is absent, would pass here. The few that rightly do are named.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    DispatcherCapabilityFilter, ExecutionMetadata, OrchestrationItem, Provider, ProviderAdmin,
-    ProviderError, ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter,
+    ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier,
 };
 use duroxide_core::{Event, WorkItem};
-use duroxide_store::MemoryProvider;
+use duroxide_runtime::observability::{Layer, Layered};
 use duroxide_validation::{Capability, Case, ProviderFactory, TestClock, cases, run_cases};
 
 use crate::reference::Memory;
@@ -32,26 +30,13 @@ const ABOUT_NOTHING: &[&str] = &[
     "outcome::a_stranger_has_no_outcome",
 ];
 
-/// Answers every write with yes and every question from an empty store.
-struct Forgetful {
-    empty: MemoryProvider,
-}
+/// Answers every write with yes, before it reaches the store behind: that one stays empty, and answers every question.
+struct Forgetful;
 
-#[async_trait]
-impl Provider for Forgetful {
-    async fn fetch_orchestration_item(
-        &self,
-        lock_timeout: Duration,
-        poll_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<(OrchestrationItem, String, u32)>> {
-        self.empty
-            .fetch_orchestration_item(lock_timeout, poll_timeout, filter)
-            .await
-    }
-
+impl Layer for Forgetful {
     async fn ack_orchestration_item(
         &self,
+        _next: &dyn Provider,
         _lock_token: &str,
         _execution_id: u64,
         _history_delta: Vec<Event>,
@@ -65,6 +50,7 @@ impl Provider for Forgetful {
 
     async fn abandon_orchestration_item(
         &self,
+        _next: &dyn Provider,
         _lock_token: &str,
         _delay: Option<Duration>,
         _ignore_attempt: bool,
@@ -72,16 +58,9 @@ impl Provider for Forgetful {
         Ok(())
     }
 
-    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
-        self.empty.read(instance).await
-    }
-
-    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
-        self.empty.read_with_execution(instance, execution_id).await
-    }
-
     async fn append_with_execution(
         &self,
+        _next: &dyn Provider,
         _instance: &str,
         _execution_id: u64,
         _new_events: Vec<Event>,
@@ -89,47 +68,31 @@ impl Provider for Forgetful {
         Ok(())
     }
 
-    async fn enqueue_for_worker(&self, _item: WorkItem) -> Result<()> {
+    async fn enqueue_for_worker(&self, _next: &dyn Provider, _item: WorkItem) -> Result<()> {
         Ok(())
     }
 
-    async fn fetch_work_item(
+    async fn ack_work_item(
         &self,
-        lock_timeout: Duration,
-        poll_timeout: Duration,
-        session: Option<&SessionFetchConfig>,
-        tag_filter: &TagFilter,
-    ) -> Result<Option<(WorkItem, String, u32)>> {
-        self.empty
-            .fetch_work_item(lock_timeout, poll_timeout, session, tag_filter)
-            .await
-    }
-
-    async fn ack_work_item(&self, _token: &str, _completion: Option<WorkItem>) -> Result<()> {
+        _next: &dyn Provider,
+        _token: &str,
+        _completion: Option<WorkItem>,
+    ) -> Result<()> {
         Ok(())
     }
 
-    async fn renew_work_item_lock(&self, _token: &str, _extend_for: Duration) -> Result<()> {
-        Ok(())
-    }
-
-    async fn renew_session_lock(
+    async fn renew_work_item_lock(
         &self,
-        owner_ids: &[&str],
-        extend_for: Duration,
-        idle_timeout: Duration,
-    ) -> Result<usize> {
-        self.empty
-            .renew_session_lock(owner_ids, extend_for, idle_timeout)
-            .await
-    }
-
-    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize> {
-        self.empty.cleanup_orphaned_sessions(idle_timeout).await
+        _next: &dyn Provider,
+        _token: &str,
+        _extend_for: Duration,
+    ) -> Result<()> {
+        Ok(())
     }
 
     async fn abandon_work_item(
         &self,
+        _next: &dyn Provider,
         _token: &str,
         _delay: Option<Duration>,
         _ignore_attempt: bool,
@@ -139,6 +102,7 @@ impl Provider for Forgetful {
 
     async fn renew_orchestration_item_lock(
         &self,
+        _next: &dyn Provider,
         _token: &str,
         _extend_for: Duration,
     ) -> Result<()> {
@@ -147,36 +111,11 @@ impl Provider for Forgetful {
 
     async fn enqueue_for_orchestrator(
         &self,
+        _next: &dyn Provider,
         _item: WorkItem,
         _delay: Option<Duration>,
     ) -> Result<()> {
         Ok(())
-    }
-
-    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
-        self.empty.as_management_capability()
-    }
-
-    async fn get_custom_status(
-        &self,
-        instance: &str,
-        last_seen_version: u64,
-    ) -> Result<Option<(Option<String>, u64)>> {
-        self.empty
-            .get_custom_status(instance, last_seen_version)
-            .await
-    }
-
-    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
-        self.empty.get_kv_value(instance, key).await
-    }
-
-    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
-        self.empty.get_kv_all_values(instance).await
-    }
-
-    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
-        self.empty.get_instance_stats(instance).await
     }
 }
 
@@ -189,8 +128,10 @@ struct Factory {
 #[async_trait]
 impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        let empty = self.reference.create();
-        Arc::new(Forgetful { empty })
+        Arc::new(Layered::around(
+            Arc::new(self.reference.create()),
+            Forgetful,
+        ))
     }
 
     async fn corrupt_instance_history(&self, _instance: &str) {}

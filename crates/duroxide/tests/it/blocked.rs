@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::Provider;
+use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::{
     EventKind, OnDivergence, OnUnregistered, OrchestrationContext, OrchestrationRegistry,
     RuntimeOptions,
@@ -97,51 +98,40 @@ async fn a_deleted_instance_does_not_stay_in_the_list_of_blocked_ones() {
 
 #[tokio::test]
 async fn a_parent_is_not_blocked_by_the_configuration_failure_of_its_child() {
-    let registry = |childs_first: &'static str| {
-        orchestrations()
-            .register(
-                "parent",
-                |ctx: OrchestrationContext, _: String| async move {
-                    let child = ctx.schedule_sub_orchestration_with_id("child", "c", "");
-                    child.surface_system_failures().await
-                },
-            )
-            .register(
-                "child",
-                move |ctx: OrchestrationContext, _: String| async move {
-                    Ok(ctx.schedule_wait(childs_first).await)
-                },
-            )
-            .build()
+    let parents = || {
+        orchestrations().register(
+            "parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let child = ctx.schedule_sub_orchestration_with_id("child", "c", "");
+                child.surface_system_failures().await
+            },
+        )
+    };
+    let child = |first: &'static str| {
+        move |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait(first).await) }
     };
     let store = in_memory().await;
-    let before = World::on(
-        Arc::clone(&store),
-        activities().build(),
-        registry("go"),
-        quick(),
-    )
-    .await;
-    before
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
+    let family = parents().register("child", child("go")).build();
+    let before = World::on(store.clone(), activities().build(), family, quick()).await;
+    let started = before.client.start_orchestration("p", "parent", "");
+    started.await.unwrap();
     before.waits_for("c", "go").await;
     before.stop().await;
     // The child runs where divergence fails, and its failure reaches a parent whose node blocks what diverges.
-    let after = World::on(
-        Arc::clone(&store),
-        activities().build(),
-        registry("other"),
-        quick(),
-    )
-    .await;
-    after.client.raise_event("c", "go", "").await.unwrap();
-    details(after.outcome("c").await);
-    let parent = details(after.outcome("p").await);
+    let fails = RuntimeOptions {
+        on_unregistered: Some(OnUnregistered::Wait),
+        ..quick()
+    };
+    let changed = orchestrations().register("child", child("other")).build();
+    let children = World::on(store.clone(), activities().build(), changed, fails).await;
+    children.client.raise_event("c", "go", "").await.unwrap();
+    details(children.outcome("c").await);
+    children.stop().await;
+    let blocks = World::on(store, activities().build(), parents().build(), blocking()).await;
+    let parent = details(blocks.outcome("p").await);
     assert!(!parent.is_cancelled(), "{parent:?}");
-    after.stop().await;
+    assert!(blocks.runtime.blocked_instances().is_empty());
+    blocks.stop().await;
 }
 
 #[tokio::test]
@@ -366,4 +356,24 @@ async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen
     })
     .await;
     after.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_refuses_to_consume_messages_is_not_asked_without_a_pause() {
+    let store = faulty::over(in_memory().await);
+    let options = RuntimeOptions {
+        unregistered_backoff: UnregisteredBackoffConfig::default(),
+        on_unregistered: Some(OnUnregistered::Wait),
+        ..quick()
+    };
+    let world = World::on(store.clone(), activities().build(), registry(), options).await;
+    world.run("i", "child", "done").await;
+    store.layer().refuse_empty_turns();
+    let before = store.layer().calls("claim_turns");
+    world.client.raise_event("i", "late", "").await.unwrap();
+    is_blocked(&world, "i").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let claims = store.layer().calls("claim_turns") - before;
+    assert!(claims < 20, "{claims} claims");
+    world.stop().await;
 }

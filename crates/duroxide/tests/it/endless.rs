@@ -60,12 +60,9 @@ async fn a_shutdown_with_a_limit_returns_though_code_does_not() {
             .unwrap();
         notes.wait_for("loops").await;
         let begun = Instant::now();
-        world.runtime.clone().shutdown(Some(300)).await;
-        assert!(
-            begun.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            begun.elapsed()
-        );
+        world.runtime.clone().shutdown(Some(1_000)).await;
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_millis(1_300), "{taken:?}");
     }
 }
 

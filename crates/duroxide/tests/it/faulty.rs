@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide::providers::{ClaimedTurn, Provider, ProviderError, TurnHistory};
+use duroxide::providers::{
+    ClaimedTurn, ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier,
+    TurnClaim, TurnHistory, WorkItem,
+};
 use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::{Event, EventKind};
 use tokio::sync::watch;
@@ -32,6 +35,8 @@ struct Book {
     calls: HashMap<&'static str, usize>,
     /// The store refuses turns that record this output, for good.
     refused_output: Option<String>,
+    /// The store refuses turns that record nothing, for good.
+    refuses_empty_turns: bool,
 }
 
 /// What goes wrong.
@@ -98,6 +103,11 @@ impl Faults {
         self.book().refused_output = Some(output.to_owned());
     }
 
+    /// Refuses, for good, every turn that records nothing.
+    pub(crate) fn refuse_empty_turns(&self) {
+        self.book().refuses_empty_turns = true;
+    }
+
     /// Takes every output again.
     pub(crate) fn refuse_nothing(&self) {
         self.book().refused_output = None;
@@ -125,6 +135,17 @@ impl Faults {
         fault.left -= 1;
         Some(fault.how.clone())
     }
+
+    fn refuses(&self, history_delta: &[Event]) -> bool {
+        if history_delta.is_empty() {
+            return self.book().refuses_empty_turns;
+        }
+        let refused = self.book().refused_output.clone();
+        history_delta.iter().any(|event| match &event.kind {
+            EventKind::OrchestrationCompleted { output } => Some(output) == refused.as_ref(),
+            _ => false,
+        })
+    }
 }
 
 impl Layer for Faults {
@@ -148,20 +169,40 @@ impl Layer for Faults {
         }
     }
 
-    fn before_commit(&self, history_delta: &[Event]) -> Result<(), ProviderError> {
-        let refused = self.book().refused_output.clone();
-        let ends_with = |event: &Event| match &event.kind {
-            EventKind::OrchestrationCompleted { output } => Some(output) == refused.as_ref(),
-            _ => false,
-        };
-        if history_delta.iter().any(ends_with) {
+    async fn ack_orchestration_item(
+        &self,
+        next: &dyn Provider,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "ack_orchestration_item";
+        if self.refuses(&history_delta) {
             let error = "the store does not take this";
-            return Err(ProviderError::permanent("ack_orchestration_item", error));
+            return Err(ProviderError::permanent(OPERATION, error));
         }
-        Ok(())
+        let call = next.ack_orchestration_item(
+            lock_token,
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        );
+        self.around(OPERATION, call).await
     }
 
-    async fn after_claim(&self, claimed: &[ClaimedTurn]) {
+    async fn claim_turns(
+        &self,
+        next: &dyn Provider,
+        claim: TurnClaim,
+    ) -> Result<Vec<ClaimedTurn>, ProviderError> {
+        let claimed = self.around("claim_turns", next.claim_turns(claim)).await?;
         let from_memory = |turn: &ClaimedTurn| matches!(turn.history, TurnHistory::Unchanged(_));
         let held_back = self.confirmed.receiver_count() > 0;
         if held_back && claimed.iter().any(from_memory) {
@@ -169,5 +210,6 @@ impl Layer for Faults {
             // Long enough for the task that hears the late answer to go on.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        Ok(claimed)
     }
 }

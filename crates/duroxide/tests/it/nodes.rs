@@ -187,31 +187,6 @@ async fn a_version_that_no_node_has_waits_and_is_not_run_by_another() {
 }
 
 #[tokio::test]
-async fn a_cancelled_instance_ends_though_no_node_has_its_code() {
-    let store = in_memory().await;
-    let world = World::on(
-        store,
-        activities().build(),
-        orchestrations().build(),
-        waiting(),
-    )
-    .await;
-    world
-        .client
-        .start_orchestration("i", "hello", "you")
-        .await
-        .unwrap();
-    world
-        .client
-        .cancel_instance("i", "not needed")
-        .await
-        .unwrap();
-    let ended = details(world.outcome("i").await);
-    assert!(ended.is_cancelled(), "{ended:?}");
-    world.stop().await;
-}
-
-#[tokio::test]
 async fn who_asks_for_it_gets_the_published_way_and_unknown_work_fails_in_the_end() {
     let options = RuntimeOptions {
         on_unregistered: Some(OnUnregistered::Fail),

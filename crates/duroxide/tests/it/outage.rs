@@ -201,14 +201,36 @@ async fn a_renewal_that_hangs_costs_no_other_activity_its_lease() {
 }
 
 #[tokio::test]
-async fn a_result_the_store_refuses_is_tried_again_and_counted() {
+async fn a_result_the_store_refuses_is_kept_and_offered_again() {
     let notes = Notes::default();
     let store = faulty().await;
     let refusal = ProviderError::permanent("ack_work_item", "does not fit");
-    store.layer().fail("ack_work_item", 1, refusal);
-    let world = World::on(store, takes(&notes, Duration::ZERO), registry(), quick()).await;
-    assert_eq!(output(&world.run("i", "works", "").await), "done");
-    assert_eq!(notes.count("runs"), 2);
+    store.layer().fail("ack_work_item", usize::MAX, refusal);
+    let world = World::on(
+        store.clone(),
+        takes(&notes, Duration::ZERO),
+        registry(),
+        quick(),
+    )
+    .await;
+    let started = world.client.start_orchestration("i", "works", "");
+    started.await.unwrap();
+    until("the refusal is reported", async || {
+        let blocked = world.runtime.blocked_instances();
+        blocked
+            .iter()
+            .any(|b| b.report.contains("does not fit") && b.attempts > 15)
+    })
+    .await;
+    store.layer().heal("ack_work_item");
+    assert_eq!(output(&world.outcome("i").await), "done");
+    // Its effects happened once, however often the store refused to hear of them.
+    assert_eq!(notes.count("runs"), 1);
+    // The worker lifts the block once its call returns, which may be after the client has the outcome.
+    until("the block is lifted", async || {
+        world.runtime.blocked_instances().is_empty()
+    })
+    .await;
     let counted = world.stopped().await;
     assert_eq!(
         (counted.activity_infra_errors, counted.activity_success),
@@ -339,4 +361,56 @@ async fn a_store_that_never_answers_does_not_keep_a_runtime_from_stopping() {
         world.runtime.clone().shutdown(Some(10)),
     );
     assert!(stopped.await.is_ok(), "it waits for the store");
+}
+
+/// One attempt is all an activity has here; what an outage takes from it does not count.
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_outlives_an_outage_is_not_poison() {
+    let clock = Arc::new(TokioClock::new());
+    let memory: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(*clock));
+    let store = faulty::over(memory);
+    let notes = Notes::default();
+    let seen = notes.clone();
+    let work = activities()
+        .register("work", move |ctx: ActivityContext, _| {
+            seen.add("begun");
+            async move {
+                if ctx.attempt() == 1 {
+                    ctx.cancelled().await;
+                }
+                Ok("done".to_owned())
+            }
+        })
+        .build();
+    let options = RuntimeOptions {
+        max_attempts: 1,
+        ..quick()
+    };
+    let runtime = duroxide::DuroxideRuntime::builder()
+        .with_provider(store.clone())
+        .with_activities(work)
+        .with_orchestrations(registry())
+        .with_options(options)
+        .with_clock(clock)
+        .build()
+        .await
+        .unwrap();
+    let client = runtime.client();
+    client.start_orchestration("i", "works", "").await.unwrap();
+    notes.wait_for("begun").await;
+    store
+        .layer()
+        .unavailable("renew_work_item_lock", usize::MAX);
+    store.layer().unavailable("lost_work_items", usize::MAX);
+    store.layer().unavailable("claim_work", usize::MAX);
+    let outage = async {
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        for operation in ["renew_work_item_lock", "lost_work_items", "claim_work"] {
+            store.layer().heal(operation);
+        }
+    };
+    let ended = client.wait_for_orchestration("i", Duration::from_secs(3_600));
+    let (status, ()) = tokio::join!(ended, outage);
+    assert_eq!(output(&status.unwrap()), "done");
+    runtime.shutdown(None).await;
 }

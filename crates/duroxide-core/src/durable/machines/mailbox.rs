@@ -51,7 +51,7 @@ impl Mailbox {
             .flatten()
     }
 
-    /// Letters nobody took.
+    /// Letters that the code has not taken.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &Letter> {
         self.unread.iter()
     }

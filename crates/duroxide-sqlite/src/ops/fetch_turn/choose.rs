@@ -155,9 +155,10 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
 }
 
 fn outlook(stretch: &Stretch) -> Option<Outlook> {
-    match stretch.is_cut {
-        true => Some(Outlook::Unknown(stretch.lane.clone())),
-        false => stretch.next_due.map(Outlook::At),
+    if stretch.is_cut {
+        Some(Outlook::Unknown(stretch.lane.clone()))
+    } else {
+        stretch.next_due.map(Outlook::At)
     }
 }
 
@@ -300,9 +301,10 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 has_execution: true,
                 messages_await_start,
                 last_event_id,
-                early: match is_recent && !messages_await_start {
-                    true => early_batch(tx, ask, instance)?,
-                    false => None,
+                early: if is_recent && !messages_await_start {
+                    early_batch(tx, ask, instance)?
+                } else {
+                    None
                 },
             },
         });
@@ -328,9 +330,10 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 has_execution,
                 messages_await_start,
                 last_event_id: None,
-                early: match !has_execution && !messages_await_start {
-                    true => early_batch(tx, ask, instance)?,
-                    false => None,
+                early: if !has_execution && !messages_await_start {
+                    early_batch(tx, ask, instance)?
+                } else {
+                    None
                 },
             },
         },

@@ -55,11 +55,11 @@ impl ProviderAdmin for Mutant {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>> {
-        self.read_with_execution(instance, execution_id).await
+        self.as_read(self.inner.read_with_execution(instance, execution_id).await)
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>> {
-        self.read(instance).await
+        self.as_read(self.inner.read(instance).await)
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64> {

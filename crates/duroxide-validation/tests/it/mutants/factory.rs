@@ -28,7 +28,7 @@ impl Flawed {
 impl ProviderFactory for Flawed {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let clock = self.reference.movable();
-        Arc::new(Mutant::new(self.reference.create(), self.flaw, clock))
+        Arc::new(Mutant::around(self.reference.create(), self.flaw, clock))
     }
 
     async fn corrupt_instance_history(&self, instance: &str) {

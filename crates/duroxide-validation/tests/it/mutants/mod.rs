@@ -16,6 +16,7 @@ mod work;
 
 use std::sync::Arc;
 
+use duroxide_runtime::observability::Layered;
 use duroxide_store::MemoryProvider;
 
 use self::causes::Seen;
@@ -24,20 +25,22 @@ use crate::reference::MovableClock;
 
 /// The reference store with one flaw.
 pub(crate) struct Mutant {
-    inner: MemoryProvider,
+    inner: Arc<MemoryProvider>,
     flaw: Flaw,
     notes: Notes,
     seen: Seen,
 }
 
 impl Mutant {
-    fn new(inner: MemoryProvider, flaw: Flaw, clock: Arc<MovableClock>) -> Self {
-        Self {
-            inner,
+    fn around(reference: MemoryProvider, flaw: Flaw, clock: Arc<MovableClock>) -> Layered<Self> {
+        let inner = Arc::new(reference);
+        let mutant = Self {
+            inner: Arc::clone(&inner),
             flaw,
             notes: Notes::default(),
             seen: Seen::by(clock),
-        }
+        };
+        Layered::around(inner, mutant)
     }
 
     fn has(&self, flaw: Flaw) -> bool {

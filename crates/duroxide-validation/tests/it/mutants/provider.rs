@@ -1,29 +1,29 @@
-//! The trait, one delegating line per method; the flaws are in the neighbouring files.
+//! The layer around the reference store, one delegating line per call that a flaw may spoil; the flaws are in the neighbouring
+//! files.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
+use duroxide_runtime::observability::Layer;
 
 use super::turns::Turn;
 use super::{Flaw, Mutant};
 
 type Result<T> = std::result::Result<T, ProviderError>;
 
-#[async_trait]
-impl Provider for Mutant {
-    fn name(&self) -> &str {
+impl Layer for Mutant {
+    fn name<'a>(&'a self, _next: &'a dyn Provider) -> &'a str {
         "mutant"
     }
 
     async fn fetch_orchestration_item(
         &self,
+        _next: &dyn Provider,
         lock_timeout: Duration,
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
@@ -33,6 +33,7 @@ impl Provider for Mutant {
 
     async fn ack_orchestration_item(
         &self,
+        _next: &dyn Provider,
         lock_token: &str,
         execution_id: u64,
         history_delta: Vec<Event>,
@@ -55,6 +56,7 @@ impl Provider for Mutant {
 
     async fn abandon_orchestration_item(
         &self,
+        _next: &dyn Provider,
         lock_token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
@@ -63,31 +65,26 @@ impl Provider for Mutant {
             .await
     }
 
-    async fn read(&self, instance: &str) -> Result<Vec<Event>> {
+    async fn read(&self, _next: &dyn Provider, instance: &str) -> Result<Vec<Event>> {
         self.as_read(self.inner.read(instance).await)
     }
 
-    async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>> {
+    async fn read_with_execution(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>> {
         self.as_read(self.inner.read_with_execution(instance, execution_id).await)
     }
 
-    async fn append_with_execution(
-        &self,
-        instance: &str,
-        execution_id: u64,
-        new_events: Vec<Event>,
-    ) -> Result<()> {
-        self.inner
-            .append_with_execution(instance, execution_id, new_events)
-            .await
-    }
-
-    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
+    async fn enqueue_for_worker(&self, _next: &dyn Provider, item: WorkItem) -> Result<()> {
         self.inner.enqueue_for_worker(self.as_scheduled(item)).await
     }
 
     async fn fetch_work_item(
         &self,
+        _next: &dyn Provider,
         lock_timeout: Duration,
         poll_timeout: Duration,
         session: Option<&SessionFetchConfig>,
@@ -97,16 +94,27 @@ impl Provider for Mutant {
             .await
     }
 
-    async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<()> {
+    async fn ack_work_item(
+        &self,
+        _next: &dyn Provider,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<()> {
         self.ack_work(token, completion).await
     }
 
-    async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+    async fn renew_work_item_lock(
+        &self,
+        _next: &dyn Provider,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<()> {
         self.renew_work(token, extend_for).await
     }
 
     async fn renew_session_lock(
         &self,
+        _next: &dyn Provider,
         owner_ids: &[&str],
         extend_for: Duration,
         idle_timeout: Duration,
@@ -115,7 +123,11 @@ impl Provider for Mutant {
             .await
     }
 
-    async fn cleanup_orphaned_sessions(&self, idle_timeout: Duration) -> Result<usize> {
+    async fn cleanup_orphaned_sessions(
+        &self,
+        _next: &dyn Provider,
+        idle_timeout: Duration,
+    ) -> Result<usize> {
         if self.has(Flaw::CleanupDoesNothing) {
             return Ok(0);
         }
@@ -124,6 +136,7 @@ impl Provider for Mutant {
 
     async fn abandon_work_item(
         &self,
+        _next: &dyn Provider,
         token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
@@ -131,24 +144,34 @@ impl Provider for Mutant {
         self.abandon_work(token, delay, ignore_attempt).await
     }
 
-    async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<()> {
+    async fn renew_orchestration_item_lock(
+        &self,
+        _next: &dyn Provider,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<()> {
         self.renew_turn(&self.real_token(token), extend_for).await
     }
 
     async fn enqueue_for_orchestrator(
         &self,
+        _next: &dyn Provider,
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<()> {
         self.enqueue(item, delay).await
     }
 
-    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+    fn as_management_capability<'a>(
+        &'a self,
+        _next: &'a dyn Provider,
+    ) -> Option<&'a dyn ProviderAdmin> {
         Some(self)
     }
 
     async fn get_custom_status(
         &self,
+        _next: &dyn Provider,
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>> {
@@ -162,7 +185,12 @@ impl Provider for Mutant {
         Ok(status)
     }
 
-    async fn get_kv_value(&self, instance: &str, key: &str) -> Result<Option<String>> {
+    async fn get_kv_value(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+        key: &str,
+    ) -> Result<Option<String>> {
         let key = if self.has(Flaw::KvTrimsKeys) {
             key.trim()
         } else {
@@ -171,23 +199,31 @@ impl Provider for Mutant {
         self.inner.get_kv_value(instance, key).await
     }
 
-    async fn get_kv_all_values(&self, instance: &str) -> Result<HashMap<String, String>> {
-        self.inner.get_kv_all_values(instance).await
-    }
-
-    async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
+    async fn get_instance_stats(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+    ) -> Result<Option<SystemStats>> {
         self.stats(instance).await
     }
 
-    async fn claim_turns(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+    async fn claim_turns(
+        &self,
+        _next: &dyn Provider,
+        claim: TurnClaim,
+    ) -> Result<Vec<ClaimedTurn>> {
         self.claim_batch(claim).await
     }
 
-    async fn claim_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
+    async fn claim_work(&self, _next: &dyn Provider, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
         self.claim_works(claim).await
     }
 
-    async fn lost_work_items(&self, tokens: &[String]) -> Result<Option<Vec<String>>> {
+    async fn lost_work_items(
+        &self,
+        _next: &dyn Provider,
+        tokens: &[String],
+    ) -> Result<Option<Vec<String>>> {
         if self.has(Flaw::NoLeaseIsLost) {
             return Ok(Some(Vec::new()));
         }
@@ -196,6 +232,7 @@ impl Provider for Mutant {
 
     async fn set_aside_messages(
         &self,
+        _next: &dyn Provider,
         lock_token: &str,
         positions: &[usize],
         reason: &str,
@@ -208,7 +245,12 @@ impl Provider for Mutant {
             .await
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool> {
+    async fn set_aside_work_item(
+        &self,
+        _next: &dyn Provider,
+        token: &str,
+        reason: &str,
+    ) -> Result<bool> {
         if self.has(Flaw::SetAsideDoesNothing) {
             return Ok(true);
         }
@@ -217,19 +259,19 @@ impl Provider for Mutant {
             .await
     }
 
-    async fn read_outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>> {
+    async fn read_outcome(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+    ) -> Result<Option<InstanceOutcome>> {
         self.outcome(instance).await
     }
 
-    async fn execution_handler(
+    fn watch_instance(
         &self,
+        _next: &dyn Provider,
         instance: &str,
-        execution_id: u64,
-    ) -> Result<Option<(String, String)>> {
-        self.inner.execution_handler(instance, execution_id).await
-    }
-
-    fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
+    ) -> Option<Box<dyn InstanceWatch>> {
         if self.has(Flaw::WatchNeverWakes) {
             return Some(Box::new(super::reads::Asleep));
         }
