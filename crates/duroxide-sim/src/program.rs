@@ -68,6 +68,8 @@ pub enum Step {
     Letters(u8),
     /// Takes a queue message unless a timer is quicker; only in roots.
     LetterOrTimer(u32),
+    /// Two readers of the queue, of which the older is dropped before it has read; only in roots.
+    OvertakenReader,
     KvAdd(u8),
     KvClear(u8),
     Status,
@@ -170,7 +172,7 @@ pub async fn run(
     match ctx.select2(body(&ctx, run, version), asked).await {
         Either2::First(ended) => ended,
         Either2::Second(_reason) => {
-            let seen = begin(&ctx, &Op::Work(Job::Quick), label).await;
+            let seen = begin(&ctx, &Op::Work(Job::Slow(1_500)), label).await;
             Err(format!("put right: {seen}"))
         }
     }
@@ -248,6 +250,15 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             }
             "letter or timer".to_owned()
         }
+        Step::OvertakenReader => {
+            let older = ctx.dequeue_event(QUEUE);
+            let second = ctx.dequeue_event(QUEUE).await;
+            drop(older);
+            // What the older reader would have got goes to the next.
+            let first = ctx.dequeue_event(QUEUE).await;
+            run.letters.extend([first, second]);
+            "overtaken".to_owned()
+        }
         Step::Detach(program) => {
             let version = Some(VERSIONS[program.version].to_owned());
             let id = format!("d~{label}");
@@ -267,8 +278,9 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             format!("{} keys", ctx.get_kv_length())
         }
         Step::Status => {
+            let old = ctx.get_custom_status();
             ctx.set_custom_status(format!("{}:{label}", run.life));
-            "status".to_owned()
+            old.unwrap_or_else(|| "none".to_owned())
         }
         Step::ResetStatus => {
             ctx.reset_custom_status();

@@ -318,8 +318,8 @@ impl Sim {
             Fault::Never
         } else if rng.chance(rates.late) {
             match rng.chance(500) {
-                true => Fault::Slow(rng.millis(100, 60_000), Duration::ZERO),
-                false => Fault::Slow(Duration::ZERO, rng.millis(100, 60_000)),
+                true => Fault::Slow(rng.millis(100, rates.late_ms), Duration::ZERO),
+                false => Fault::Slow(Duration::ZERO, rng.millis(100, rates.late_ms)),
             }
         } else if rng.chance(rates.slow) {
             Fault::Slow(rng.millis(0, 30), rng.millis(0, 30))

@@ -9,7 +9,7 @@ use duroxide_runtime::OrchestrationStatus;
 use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
-use crate::plan::LifeEnd;
+use crate::plan::{Code, LifeEnd};
 use crate::program::Step;
 use crate::world::World;
 
@@ -58,6 +58,8 @@ fn put_right(
     // A request that comes with the turn that continues as new ends the instance there.
     let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
         && plan.program.cooperative
+        // A node without the code ends what no node with the code takes up.
+        && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL))
         && !plan.program.steps.contains(&Step::Continue);
     let is_cancelled = matches!(
         &life.outcome,
