@@ -233,7 +233,10 @@ impl RootClient {
     /// Reads and prunes meanwhile. What is read is checked at the end; here nothing may break.
     async fn looks(&self, life: &LifePlan) {
         let id = &self.plan.id;
-        while life.reads || life.prunes {
+        if !life.reads && !life.prunes {
+            return;
+        }
+        loop {
             tokio::time::sleep(Duration::from_secs(3)).await;
             if life.reads {
                 let _status = self.client.get_orchestration_status(id).await;

@@ -143,7 +143,7 @@ impl Sim {
     pub fn note(&self, what: fmt::Arguments<'_>) {
         let (now, who) = (self.now_ms(), self.who());
         let mut timeline = lock(&self.timeline);
-        let _infallible = write!(timeline.hash, "{now} {who} {what}\n");
+        let _infallible = writeln!(timeline.hash, "{now} {who} {what}");
         if let Some(lines) = &mut timeline.lines {
             lines.push(format!(
                 "{:>4}.{:03} {who:<9} {what}",

@@ -75,9 +75,8 @@ fn put_right(
     let mut put_right = runs.get(label.as_str()).into_iter().flatten();
     if was_asked && is_cancelled && !put_right.any(|run| run.is_finished) {
         // A request that comes with the start ends it before any code has run.
-        let has_run = runs
-            .keys()
-            .any(|label| label.starts_with(&client.path(number)));
+        let own = |label: &&str| label.starts_with(&client.path(number)) && !label.contains('~');
+        let has_run = runs.keys().any(own);
         if has_run {
             let text = format!(
                 "{} life {number} could not put things right",
