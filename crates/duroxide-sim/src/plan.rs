@@ -210,7 +210,8 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
         3 | 4 => LifeEnd::Delete { after },
         _ => LifeEnd::Alone,
     };
-    if end != LifeEnd::Alone && rng.chance(500) {
+    let waits = if program.cooperative { 850 } else { 500 };
+    if end != LifeEnd::Alone && rng.chance(waits) {
         program.ending = Ending::Waits;
     }
     LifePlan {

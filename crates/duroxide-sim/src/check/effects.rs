@@ -10,7 +10,7 @@ use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
 use crate::plan::{Code, LifeEnd};
-use crate::program::Step;
+use crate::program::{Ending, Step};
 use crate::world::World;
 
 pub(super) fn check(world: &World) {
@@ -55,9 +55,10 @@ fn put_right(
     runs: &BTreeMap<&str, Vec<&Effect>>,
 ) {
     let plan = &client.plan.lives[number];
-    // A request that comes with the turn that continues as new ends the instance there.
+    // A request that comes with the turn in which the code returns, or continues as new, ends the instance there.
     let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
         && plan.program.cooperative
+        && plan.program.ending == Ending::Waits
         // A node without the code ends what no node with the code takes up.
         && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL))
         && !plan.program.steps.contains(&Step::Continue);
