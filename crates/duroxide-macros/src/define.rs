@@ -26,7 +26,7 @@ impl Kind {
 }
 
 /// A free function.
-pub(crate) fn free(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn free(kind: Kind, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(e) => {

@@ -9,13 +9,7 @@ use crate::define::{Definition, Kind, complaints, docs, marker, plain};
 use crate::signature::Shape;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    match implementation(attribute, item.clone()) {
-        Ok(tokens) => tokens,
-        Err(e) => {
-            let e = e.into_compile_error();
-            quote!(#e)
-        }
-    }
+    implementation(attribute, item).unwrap_or_else(Error::into_compile_error)
 }
 
 fn implementation(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
