@@ -5,7 +5,8 @@ use quote::{format_ident, quote};
 use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Meta, Result, Type, Visibility};
 
 use crate::attribute::Attribute;
-use crate::define::{Definition, Kind, complaints, docs, marker, plain};
+use crate::define::{Definition, complaints, docs, marker, plain};
+use crate::kind::Kind;
 use crate::signature::Shape;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {

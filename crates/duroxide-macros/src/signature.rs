@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, GenericArgument, PathArguments, Result, ReturnType, Signature, Type};
 
-use crate::define::Kind;
+use crate::kind::Kind;
 
 /// One parameter.
 pub(crate) enum Parameter {

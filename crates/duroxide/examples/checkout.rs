@@ -4,6 +4,7 @@
 //! cargo run --release --example checkout
 //! ```
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duroxide::prelude::*;
@@ -56,6 +57,8 @@ enum CheckoutError {
 /// What the program shares with its activities.
 struct App {
     currency: &'static str,
+    /// The bank does not answer the first call that asks for much.
+    bank_is_busy: AtomicBool,
 }
 
 /// Takes the money. It may run more than once; the bank ignores a key that it has seen.
@@ -65,22 +68,22 @@ async fn charge(
     app: State<App>,
     order: Order,
 ) -> Result<Receipt, ChargeError> {
-    let key = ctx.idempotency_key();
-    println!("  charge {} {} [{key}]", order.cents, app.currency);
+    println!("  charge {} {}", order.cents, app.currency);
     match order.cents {
         0 => Err(ChargeError::Declined),
-        // The first attempt fails.
-        cents if cents > 99_999 && ctx.activity_id() == 2 => Err(ChargeError::Busy),
-        cents => Ok(Receipt { number: key, cents }),
+        cents if cents > 99_999 && app.bank_is_busy.swap(false, Ordering::Relaxed) => {
+            Err(ChargeError::Busy)
+        }
+        cents => Ok(Receipt {
+            number: ctx.idempotency_key(),
+            cents,
+        }),
     }
 }
 
 #[duroxide::activity]
 async fn refund(app: State<App>, receipt: Receipt) -> Result<(), String> {
-    println!(
-        "  refund {} {} [{}]",
-        receipt.cents, app.currency, receipt.number
-    );
+    println!("  refund {} {}", receipt.cents, app.currency);
     Ok(())
 }
 
@@ -116,7 +119,10 @@ async fn checkout(ctx: OrchestrationContext, order: Order) -> Result<Receipt, Ch
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let app = Duroxide::open("memory:")
-        .state(App { currency: "EUR" })
+        .state(App {
+            currency: "EUR",
+            bank_is_busy: AtomicBool::new(true),
+        })
         .register(charge)
         .register(refund)
         .register(checkout)

@@ -89,18 +89,18 @@ fn checkout_pays_asks_and_refunds() {
         "checkout",
         "\
 a pencil
-  charge 250 EUR [pencil/1/2]
+  charge 250 EUR
   sold for 250 cents
 a piano, approved
-  charge 250000 EUR [piano/1/2]
-  charge 250000 EUR [piano/1/2]
+  charge 250000 EUR
+  charge 250000 EUR
   sold for 250000 cents
 a yacht, and nobody decides
-  charge 90000 EUR [yacht/1/2]
-  refund 90000 EUR [yacht/1/2]
+  charge 90000 EUR
+  refund 90000 EUR
   nobody decided in time
 for nothing
-  charge 0 EUR [nothing/1/2]
+  charge 0 EUR
   not paid: the card was declined
 ",
     );

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     case("typed_child_abandoned", "x"),
     case("typed_saga_undone", "x"),
     case("typed_values", "x"),
+    case("typed_patched", "x"),
 ];
 
 pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder {
@@ -32,6 +33,7 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register("typed_child_abandoned", child_abandoned)
         .register("typed_saga_undone", saga_undone)
         .register("typed_values", values)
+        .register("typed_patched", patched)
 }
 
 async fn retried_and_limited(ctx: OrchestrationContext, input: String) -> Outcome {
@@ -97,6 +99,16 @@ async fn saga_undone(ctx: OrchestrationContext, input: String) -> Outcome {
         Ok::<String, String>(ctx.call(REFUSE, &input).await?)
     };
     saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+async fn patched(ctx: OrchestrationContext, input: String) -> Outcome {
+    let mut way = String::new();
+    for id in ["one", "two", "one"] {
+        if ctx.patched(id) {
+            way = ctx.call(ECHO, format!("{way}{id} ")).await?;
+        }
+    }
+    Ok(format!("{way}{input}"))
 }
 
 async fn values(ctx: OrchestrationContext, _: String) -> Outcome {
