@@ -27,7 +27,7 @@ async fn book(ctx: &OrchestrationContext, saga: &Saga, trip: &str) -> Result<Str
     let train = ctx.call(step, format!("train to {trip}")).await?;
     saga.undo_with(
         step,
-        &format!("fail to cancel {train}"),
+        format!("fail to cancel {train}"),
         Retry::fixed(2, SECOND),
     );
     let flight = ctx.call(step, format!("flight to {trip}")).await?;
