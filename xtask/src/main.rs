@@ -12,6 +12,7 @@ mod package;
 mod prose;
 mod run;
 mod setup;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ["test"] => gates::all(),
         ["test", names @ ..] => gates::some(names),
         ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
+        ["sim", rest @ ..] => sim::run(rest),
         ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
         [other, ..] => Err(format!("unknown command `{other}`; try `cargo xtask help`")),
     };
@@ -48,6 +50,10 @@ fn help() {
     );
     println!("cargo xtask test GATE ...   run only these");
     println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
+    println!("cargo xtask sim --seeds N   simulate N deployments; --seed N --trace shows one");
+    println!(
+        "cargo xtask sim --defects   put known defects back and count the seeds that show them"
+    );
     println!("cargo xtask bench ...       measure every store and the published crate");
     println!("cargo xtask wrap            break the long lines of the pages");
     println!("cargo xtask help            this text");

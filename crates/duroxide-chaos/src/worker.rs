@@ -62,7 +62,7 @@ pub(crate) async fn run(folder: &Path, finish: bool) {
     }
 }
 
-/// Waits for the rest: starts that the store took just before a kill, whose acknowledgement nobody wrote down.
+/// Waits for the rest: starts that the store took just before a kill, whose acknowledgement is not in the ledger.
 async fn all_ended(client: &Client) {
     for status in ["Running", "ContinuedAsNew"] {
         while let Some(open) = client

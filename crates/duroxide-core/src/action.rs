@@ -30,7 +30,7 @@ pub enum Action {
         /// Signal name.
         name: String,
     },
-    /// Start an orchestration that nobody awaits.
+    /// Start a detached orchestration: one whose result is not awaited.
     StartOrchestrationDetached {
         /// Scheduling event.
         scheduling_event_id: u64,
@@ -81,7 +81,7 @@ pub enum Action {
         key: String,
         /// Value.
         value: String,
-        /// When.
+        /// Time of the change, in milliseconds since the Unix epoch.
         last_updated_at_ms: u64,
     },
     /// Remove a key.

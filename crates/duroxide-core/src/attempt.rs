@@ -1,11 +1,73 @@
-//! How an activity learns that it is a further attempt of the same call.
+//! What a worker is told about a call beside its input: which attempt it is, and how long it may take.
 //!
 //! Each attempt of a retried call is an activity of its own, with a scheduling event of its own. The work item has no field
-//! for the first one, so its input carries it: the engine puts it in front, the worker takes it off again. Histories hold the
-//! author's input alone.
+//! for the first one nor for limits, so its input carries them: the engine puts them in front, the worker takes them off
+//! again. Histories hold the author's input alone.
+
+use std::time::Duration;
 
 /// What the input of a work item begins with that names the first attempt.
 const PREFIX: &str = "duroxide:attempt-of:";
+
+/// What the input of a work item begins with that limits the attempt.
+const LIMITS_PREFIX: &str = "duroxide:limits:";
+
+/// Limits that the worker itself keeps, for one attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AttemptLimits {
+    /// How long the attempt may run.
+    pub start_to_close: Option<Duration>,
+    /// How long the activity may be silent; see `ActivityContext::heartbeat`.
+    pub heartbeat: Option<Duration>,
+}
+
+impl AttemptLimits {
+    /// Takes the limits off the input of a work item: the limits, and what was behind them.
+    ///
+    /// ```
+    /// use duroxide_core::AttemptLimits;
+    /// use std::time::Duration;
+    /// let (limits, input) = AttemptLimits::of("duroxide:limits:1500,:three apples");
+    /// assert_eq!(limits.start_to_close, Some(Duration::from_millis(1500)));
+    /// assert_eq!((limits.heartbeat, input), (None, "three apples"));
+    /// ```
+    #[must_use]
+    pub fn of(input: &str) -> (Self, &str) {
+        let parts = input
+            .strip_prefix(LIMITS_PREFIX)
+            .and_then(|rest| rest.split_once(':'))
+            .and_then(|(limits, own)| Some((limits.split_once(',')?, own)));
+        let Some(((start_to_close, heartbeat), own)) = parts else {
+            return (Self::default(), input);
+        };
+        let limit = |text: &str| text.parse().ok().map(Duration::from_millis);
+        let limits = Self {
+            start_to_close: limit(start_to_close),
+            heartbeat: limit(heartbeat),
+        };
+        (limits, own)
+    }
+
+    /// The input of a work item with these limits in front, if there are any.
+    pub(crate) fn in_front_of(self, input: String) -> String {
+        // The author's own text must not pass for limits.
+        if self == Self::default() && !input.starts_with(LIMITS_PREFIX) {
+            return input;
+        }
+        let millis = |limit: Option<Duration>| {
+            limit.map_or_else(String::new, |limit| {
+                u64::try_from(limit.as_millis())
+                    .unwrap_or(u64::MAX)
+                    .to_string()
+            })
+        };
+        format!(
+            "{LIMITS_PREFIX}{},{}:{input}",
+            millis(self.start_to_close),
+            millis(self.heartbeat)
+        )
+    }
+}
 
 /// The input of a work item: the author's, with the first attempt in front where the activity could not know it.
 pub(crate) fn wrapped(first: Option<u64>, own: u64, input: String) -> String {
@@ -39,6 +101,21 @@ pub fn attempt_of(input: &str) -> (Option<u64>, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_come_through_and_no_input_passes_for_them() {
+        let looks_like_limits = format!("{LIMITS_PREFIX}7,8:x");
+        let limits = AttemptLimits {
+            start_to_close: Some(Duration::from_secs(3)),
+            heartbeat: None,
+        };
+        for input in ["", "plain", "a:b", LIMITS_PREFIX, &looks_like_limits] {
+            for limits in [AttemptLimits::default(), limits] {
+                let sent = limits.in_front_of(input.to_owned());
+                assert_eq!(AttemptLimits::of(&sent), (limits, input));
+            }
+        }
+    }
 
     #[test]
     fn every_input_comes_through_as_it_was() {

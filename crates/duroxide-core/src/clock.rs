@@ -1,4 +1,4 @@
-//! Where time enters. In: nothing. Out: milliseconds since the Unix epoch, to whoever was handed a [`Clock`].
+//! Where time enters. In: nothing. Out: milliseconds since the Unix epoch, to code that was handed a [`Clock`].
 //!
 //! Replay never asks a clock. Stores own one each, so that leases and due times are computed and compared in one
 //! place; tests hand in a clock of their own.

@@ -7,7 +7,11 @@ mod action;
 mod attempt;
 pub mod clock;
 pub mod codec;
+mod combine;
 mod context;
+#[doc(hidden)]
+pub mod defect;
+mod definition;
 mod durable;
 pub mod event;
 mod future;
@@ -21,17 +25,27 @@ mod version;
 mod work_item;
 
 pub use action::Action;
-pub use attempt::attempt_of;
-pub use context::{ActivityOptions, Either2, Either3, OrchestrationContext};
+pub use attempt::{AttemptLimits, attempt_of};
+pub use context::{
+    ActivityOptions, CONTINUE_AS_NEW_EVENTS, Call, Cancelled, Child, Either2, Either3,
+    OrchestrationContext, ParentClose, Run, Saga, SagaError, Spawned,
+};
+pub use definition::{
+    Activity, ActivityError, ActivityRef, Arguments, Body, Elapsed, Inputs, Itself, Orchestration,
+    OrchestrationError, OrchestrationRef, Payload, Retry, Retryable, Timeout, ToActivity,
+    ToOrchestration, Undecodable,
+};
 pub use event::{
     AppErrorKind, BUILD_VERSION, ConfigErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType,
 };
 pub use future::{DurableFuture, ScheduleKind};
-pub use handler::{FnOrchestration, OrchestrationHandler};
+pub use handler::{FnOrchestration, OrchestrationBody, OrchestrationHandler, TypedOrchestration};
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, build_child_instance_id,
     check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
-pub use work_item::{TERMINATE_PREFIX, WorkItem, termination_reason};
+pub use work_item::{
+    TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,
+};

@@ -20,6 +20,30 @@ pub fn termination_reason(reason: &str) -> Option<&str> {
     reason.strip_prefix(TERMINATE_PREFIX)
 }
 
+/// What the reason of a [`WorkItem::CancelInstance`] begins with that a parent sent to its child; the parent's id follows.
+const PARENT_PREFIX: &str = "duroxide:parent:";
+
+/// The reason of a request to cancel that a parent sends to its child: it names the parent, so that an instance that is not
+/// its child does not take it for its own.
+///
+/// ```
+/// use duroxide_core::{reason_from_parent, sent_by_parent};
+/// let reason = reason_from_parent("order-7", "parent canceled");
+/// assert_eq!(sent_by_parent(&reason), Some(("order-7", "parent canceled")));
+/// assert_eq!(sent_by_parent("enough"), None);
+/// ```
+#[must_use]
+pub fn reason_from_parent(parent: &str, reason: &str) -> String {
+    format!("{PARENT_PREFIX}{}:{parent}{reason}", parent.len())
+}
+
+/// Which parent sent a request to cancel, and the plain reason; `None` if no parent did.
+#[must_use]
+pub fn sent_by_parent(reason: &str) -> Option<(&str, &str)> {
+    let (length, rest) = reason.strip_prefix(PARENT_PREFIX)?.split_once(':')?;
+    rest.split_at_checked(length.parse().ok()?)
+}
+
 /// A message on the orchestrator queue or, for [`WorkItem::ActivityExecute`], on the worker queue.
 ///
 /// ```
@@ -88,7 +112,7 @@ pub enum WorkItem {
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// A timer is due.
@@ -130,7 +154,7 @@ pub enum WorkItem {
         parent_execution_id: u64,
         /// Scheduling event id.
         parent_id: u64,
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// Cancel an instance, or terminate it: see [`TERMINATE_PREFIX`].

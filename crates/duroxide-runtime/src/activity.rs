@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use duroxide_core::provider::Provider;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
@@ -55,7 +57,7 @@ pub(crate) struct ActivityIdentity {
 /// use duroxide::ActivityContext;
 ///
 /// async fn transfer(ctx: ActivityContext, input: String) -> Result<String, String> {
-///     // The same in every attempt: hand it to whoever must not do this twice.
+///     // The same in every attempt: hand it to the service that must not do this twice.
 ///     let key = ctx.idempotency_key();
 ///     ctx.trace_info(format!("transferring {input} as {key}, attempt {}", ctx.attempt()));
 ///     if ctx.is_cancelled() {
@@ -70,6 +72,8 @@ pub struct ActivityContext {
     cancelled: CancellationToken,
     shutdown: CancellationToken,
     client: Client,
+    /// One permit per sign of life.
+    beats: Arc<Notify>,
 }
 
 impl ActivityContext {
@@ -84,7 +88,57 @@ impl ActivityContext {
             cancelled,
             shutdown,
             client,
+            beats: Arc::default(),
         }
+    }
+
+    /// A context of its own, outside any worker, for unit tests of an activity: attempt 1 of activity 1 of the instance
+    /// `test`. Its client works on the given store; nothing ever cancels it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), String> {
+    /// use duroxide::providers::memory::MemoryProvider;
+    /// use duroxide::ActivityContext;
+    /// use std::sync::Arc;
+    ///
+    /// async fn greet(ctx: ActivityContext, name: String) -> Result<String, String> {
+    ///     Ok(format!("Hello, {name}! ({})", ctx.idempotency_key()))
+    /// }
+    ///
+    /// let ctx = ActivityContext::for_unit_test("greet", Arc::new(MemoryProvider::new()));
+    /// assert_eq!(greet(ctx, "Rust".to_owned()).await?, "Hello, Rust! (test/1/1)");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_unit_test(activity: &str, store: Arc<dyn Provider>) -> Self {
+        let identity = ActivityIdentity {
+            instance_id: "test".to_owned(),
+            execution_id: 1,
+            orchestration_name: "test".to_owned(),
+            orchestration_version: "1.0.0".to_owned(),
+            activity_name: activity.to_owned(),
+            activity_id: 1,
+            first_attempt: 1,
+            attempt: 1,
+            worker_id: "test".to_owned(),
+            session_id: None,
+            tag: None,
+        };
+        let (cancelled, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        Self::new(identity, cancelled, shutdown, Client::new(store))
+    }
+
+    pub(crate) fn beats(&self) -> Arc<Notify> {
+        Arc::clone(&self.beats)
+    }
+
+    /// Says that the activity lives. A call with a
+    /// [`heartbeat_timeout`](duroxide_core::Call::heartbeat_timeout) ends the attempt when this is not said for that long.
+    /// It costs next to nothing and stores nothing.
+    pub fn alive(&self) {
+        self.beats.notify_one();
     }
 
     /// The instance that scheduled the activity.

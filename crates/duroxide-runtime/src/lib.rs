@@ -2,31 +2,41 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod activity;
+mod app;
 pub mod client;
 mod engine;
 mod executor;
+mod handlers;
 mod leases;
 pub mod observability;
 mod options;
 mod orchestration;
+mod panics;
 pub mod registry;
 mod runtime;
+mod state;
 mod status;
 #[cfg(feature = "test-hooks")]
 pub mod test_hooks;
 mod worker;
 
 pub use activity::{ActivityContext, ActivityHandler, FnActivity};
-pub use client::{Client, ClientError};
+pub use app::{App, AppBuilder, AppError};
+pub use client::{Client, ClientError, Handle, ResultError, Start};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;
+pub use executor::Poller;
+pub use handlers::{
+    ActivityBody, Code, Handlers, Register, TypedActivity, activity_fn, orchestration_fn,
+};
 pub use observability::{LogFormat, ObservabilityConfig};
 pub use options::{
     InvalidOptions, OnDivergence, OnUnregistered, RuntimeOptions, UnregisteredBackoffConfig,
 };
 pub use registry::{OrchestrationRegistry, OrchestrationRegistryBuilder, VersionPolicy};
 pub use runtime::{BuildError, Runtime, RuntimeBuilder};
+pub use state::{Needed, State, States};
 pub use status::{OrchestrationDescriptor, OrchestrationStatus};
 
 use duroxide_core::WorkItem;

@@ -40,6 +40,7 @@ mod connection;
 mod damage;
 mod early;
 mod error;
+mod fetch;
 mod files;
 mod kill;
 mod lane;

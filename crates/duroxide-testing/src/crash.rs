@@ -90,7 +90,7 @@ impl Layer for Life {
             None => call.await,
             Some(death) => {
                 if death.after {
-                    // Whatever the store says, nobody is left to hear it.
+                    // The process is dead: the store's answer reaches no code.
                     let _unheard = call.await;
                 }
                 self.end();

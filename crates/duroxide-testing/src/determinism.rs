@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::provider::KvEntry;
+use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::{Execution, Progress, TurnLimits};
 use duroxide_core::{Event, EventKind, OrchestrationHandler};
 use duroxide_runtime::registry::OrchestrationRegistry;
 use semver::Version;
-
-use crate::replay::fold_kv;
 
 /// How often each turn is executed.
 const RUNS: usize = 2;
@@ -58,7 +56,7 @@ pub fn check_determinism(
     let mut kv = HashMap::new();
     for execution in history.chunk_by(|a, b| a.execution_id == b.execution_id) {
         check_execution(execution, &kv, orchestrations)?;
-        fold_kv(&mut kv, execution);
+        fold_key_values(&mut kv, execution);
     }
     Ok(())
 }

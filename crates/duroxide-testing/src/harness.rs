@@ -40,10 +40,10 @@ pub fn block_on<T>(test: impl Future<Output = T>) -> T {
 #[derive(Default)]
 #[must_use]
 pub struct HarnessBuilder {
-    activities: ActivityRegistry,
-    orchestrations: OrchestrationRegistry,
+    pub(crate) activities: ActivityRegistry,
+    pub(crate) orchestrations: OrchestrationRegistry,
     options: RuntimeOptions,
-    script: Script,
+    pub(crate) script: Script,
     begins_at_ms: Option<u64>,
 }
 
@@ -139,7 +139,7 @@ pub struct Harness {
     options: RuntimeOptions,
     script: Arc<Script>,
     runtime: Option<Arc<Runtime>>,
-    runs: u32,
+    pub(crate) runs: u32,
     crashes: u32,
 }
 
@@ -291,7 +291,7 @@ impl Harness {
         self.fate.die_at_commit(nth, false);
     }
 
-    /// Kills the process at its n-th commit from now, after that commit reached the store but before anybody heard of
+    /// Kills the process at its n-th commit from now, after that commit reached the store but before the process heard of
     /// it, and starts it again.
     pub fn crash_after_commit(&self, nth: u64) {
         self.fate.die_at_commit(nth, true);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::provider::KvEntry;
+use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::{Divergence, Execution};
 use duroxide_core::{Event, OrchestrationHandler};
 use serde::Deserialize;
@@ -90,7 +90,7 @@ pub fn replay(
         replay_events(history, &handler, &kv)?;
         replayed.executions += 1;
         replayed.events += history.len();
-        fold_kv(&mut kv, history);
+        fold_key_values(&mut kv, history);
     }
     Ok(replayed)
 }
@@ -108,29 +108,4 @@ pub fn replay_events(
     Execution::load(history, Arc::clone(handler), kv.clone())
         .map(|_| ())
         .map_err(ReplayError::Diverged)
-}
-
-/// Key-values as an execution leaves them.
-pub(crate) fn fold_kv(kv: &mut HashMap<String, KvEntry>, history: &[Event]) {
-    use duroxide_core::EventKind;
-    for event in history {
-        match &event.kind {
-            EventKind::KeyValueSet {
-                key,
-                value,
-                last_updated_at_ms,
-            } => {
-                let entry = KvEntry {
-                    value: value.clone(),
-                    last_updated_at_ms: *last_updated_at_ms,
-                };
-                kv.insert(key.clone(), entry);
-            }
-            EventKind::KeyValueCleared { key } => {
-                kv.remove(key);
-            }
-            EventKind::KeyValuesCleared => kv.clear(),
-            _ => {}
-        }
-    }
 }

@@ -295,6 +295,7 @@ macro_rules! for_each_case {
                 an_orphan_child_result_does_not_block_other_instances;
                 a_hundred_orphans_do_not_block_a_start;
                 an_early_message_waits_for_its_start;
+                a_crowd_of_early_messages_follows_its_start [Bounds];
                 an_early_queue_message_waits_for_its_start [OrphanGrace];
                 an_early_message_waits_for_a_delayed_start [OrphanGrace];
                 a_start_does_not_rest_behind_an_early_signal;
@@ -313,6 +314,7 @@ macro_rules! for_each_case {
                 an_undecodable_activity_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
                 an_undecodable_result_fails_the_waiting_activity [CorruptMessages, DeadLetters, Management];
                 an_undecodable_result_fails_the_waiting_child [CorruptMessages, DeadLetters, Management];
+                an_undecodable_start_of_a_child_fails_the_waiting_parent [CorruptMessages, DeadLetters, Management];
                 an_undecodable_activity_fails [CorruptMessages, DeadLetters, Management];
                 a_damaged_history_keeps_its_messages [CorruptHistory];
                 a_damaged_history_does_not_block_other_instances [CorruptHistory];
@@ -453,6 +455,7 @@ macro_rules! for_each_case {
                 a_running_instance_goes_to_a_node_with_its_version [Handlers];
                 a_continued_instance_goes_to_the_handler_it_asked_for [Handlers];
                 a_continued_instance_may_change_its_version [Handlers];
+                a_continued_instance_goes_by_no_older_start [Handlers];
                 an_ended_instance_needs_no_handler [Handlers];
                 a_second_life_goes_by_its_own_start [Handlers, Management];
                 an_early_message_waits_for_the_handler_of_its_start [Handlers];
@@ -478,6 +481,9 @@ macro_rules! for_each_case {
                 a_claim_takes_at_least_one_message [Bounds];
                 a_start_comes_with_a_full_claim [Bounds];
                 a_continue_as_new_comes_with_a_full_claim [Bounds];
+                a_continue_as_new_goes_before_an_older_start [Bounds];
+                queue_messages_stay_behind_carried_ones [Bounds];
+                queue_messages_come_after_carried_ones [Bounds];
                 a_request_to_cancel_comes_with_a_full_claim [Bounds];
                 no_claim_takes_more_than_a_thousand_messages [Bounds];
                 no_claim_takes_more_than_four_megabytes [Bounds];
@@ -494,6 +500,8 @@ macro_rules! for_each_case {
                 what_was_ready_stays_ready [ClockSetBack];
                 newcomers_are_delivered_after_a_step_back [ClockSetBack];
                 what_was_given_back_stays_ready [ClockSetBack];
+                a_timer_set_after_a_step_back_is_not_early [ClockSetBack];
+                a_lease_taken_before_a_step_back_keeps_its_length [ClockSetBack];
             }
             incarnations {
                 a_history_of_an_earlier_life_is_loaded [Incarnations, Management];

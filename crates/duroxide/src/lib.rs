@@ -1,6 +1,11 @@
 #![doc = include_str!("lib.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(hidden)]
+pub mod __private;
+mod open;
+pub mod prelude;
+
 pub use duroxide_core::codec;
 pub use duroxide_core::provider::{
     DeleteInstanceResult, DispatcherCapabilityFilter, ExecutionInfo, InstanceFilter, InstanceInfo,
@@ -14,9 +19,21 @@ pub use duroxide_core::{
     OrchestrationContext, PoisonMessageType, RetryPolicy, SUB_ORCH_AUTO_PREFIX, ScheduleKind,
     build_child_instance_id, is_auto_generated_sub_orch_id,
 };
+pub use duroxide_core::{
+    Activity, ActivityError, ActivityRef, Arguments, CONTINUE_AS_NEW_EVENTS, Call, Cancelled,
+    Child, Elapsed, Orchestration, OrchestrationBody, OrchestrationError, OrchestrationRef,
+    ParentClose, Payload, Retry, Retryable, Run, Saga, SagaError, Spawned, Timeout, ToActivity,
+    ToOrchestration, Undecodable, join, select,
+};
+#[cfg(feature = "macros")]
+pub use duroxide_macros::{activity, handlers, orchestration};
 pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
+pub use duroxide_runtime::{
+    ActivityBody, App, AppBuilder, AppError, Handle, Handlers, Needed, Register, ResultError,
+    Start, State, States, activity_fn, orchestration_fn,
+};
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,
     OrchestrationHandler, OrchestrationRegistry, OrchestrationRegistryBuilder, OrchestrationStatus,
@@ -28,6 +45,7 @@ pub use duroxide_testing as testing;
 pub use duroxide_validation::{
     provider_stress_test, provider_stress_tests, provider_validation, provider_validations,
 };
+pub use open::{Duroxide, UnknownStore};
 
 /// A shared store.
 pub type ProviderRef = std::sync::Arc<dyn providers::Provider>;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
+use crate::attempt::AttemptLimits;
 use crate::codec;
 use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
@@ -176,6 +177,7 @@ impl OrchestrationContext {
             session_id,
             tag,
             attempt_of: None,
+            limits: AttemptLimits::default(),
         };
         self.call_activity_as(kind, Location::caller())
     }

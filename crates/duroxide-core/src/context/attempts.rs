@@ -9,6 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::activities::{decode_outcome, encoded};
 use super::{ActivityOptions, Either2, OrchestrationContext};
+use crate::attempt::AttemptLimits;
 use crate::durable::{CommandKind, SYSCALL_ACTIVITY_CLAIMED};
 use crate::future::DurableFuture;
 use crate::retry::RetryPolicy;
@@ -222,6 +223,7 @@ impl Work<'_> {
             session_id: self.options.session_id.clone(),
             tag: self.options.tag.clone(),
             attempt_of,
+            limits: AttemptLimits::default(),
         };
         let mut activity = self.ctx.call_activity_as(kind, self.location);
         if self.options.surface_system_failures {
@@ -274,7 +276,7 @@ impl Work<'_> {
             Either2::First(result) => result,
             Either2::Second(()) => {
                 let id = activity.scheduling_event_id().unwrap_or_default();
-                if self.was_claimed(id).await? {
+                if self.ctx.was_claimed(id, self.location).await? {
                     activity.await
                 } else {
                     Err(format!(
@@ -285,20 +287,29 @@ impl Work<'_> {
             }
         }
     }
+}
 
-    /// Whether a worker ever claimed the attempt.
-    async fn was_claimed(&self, activity_id: u64) -> Result<bool, String> {
+impl OrchestrationContext {
+    /// Whether a worker ever claimed an activity of this execution.
+    pub(super) async fn was_claimed(
+        &self,
+        activity_id: u64,
+        location: &'static Location<'static>,
+    ) -> Result<bool, String> {
         let question = CommandKind::Activity {
             name: SYSCALL_ACTIVITY_CLAIMED.into(),
             input: activity_id.to_string(),
             session_id: None,
             tag: None,
             attempt_of: None,
+            limits: AttemptLimits::default(),
         };
-        let answer = self.ctx.call_activity_as(question, self.location);
+        let answer = self.call_activity_as(question, location);
         Ok(answer.await? == "true")
     }
+}
 
+impl Work<'_> {
     async fn retry(&self, begun: Begun) -> Result<String, String> {
         let (total, first) = self.begin(begun);
         let policy = self.policy.clone().unwrap_or_else(|| RetryPolicy::new(1));

@@ -5,7 +5,7 @@ use crate::durable::Resolution;
 use crate::future::{DurableFuture, ScheduleKind};
 
 impl OrchestrationContext {
-    /// Resolves to the reason when somebody asks to cancel this orchestration.
+    /// Resolves to the reason when a client or the parent asks to cancel this orchestration.
     ///
     /// While the code holds this future, the first request does not end the orchestration at once: the future resolves
     /// and the code goes on, to undo what it did. When it then returns, with a value or an error, or asks to continue

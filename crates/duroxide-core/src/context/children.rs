@@ -125,7 +125,7 @@ impl OrchestrationContext {
             .map(decode_outcome)
     }
 
-    /// Starts an orchestration that nobody awaits.
+    /// Starts a detached orchestration: its result is not awaited.
     ///
     /// # Panics
     ///
@@ -149,7 +149,7 @@ impl OrchestrationContext {
         self.start_detached(name.into(), None, instance.into(), input.into());
     }
 
-    /// Starts an orchestration that nobody awaits, with typed input.
+    /// Starts a detached orchestration with typed input.
     #[track_caller]
     pub fn schedule_orchestration_typed<In: Serialize>(
         &self,
@@ -160,7 +160,7 @@ impl OrchestrationContext {
         self.start_detached(name.into(), None, instance.into(), encoded(input));
     }
 
-    /// Starts an orchestration of an exact version that nobody awaits.
+    /// Starts a detached orchestration of an exact version.
     #[track_caller]
     pub fn schedule_orchestration_versioned(
         &self,
@@ -172,7 +172,7 @@ impl OrchestrationContext {
         self.start_detached(name.into(), version, instance.into(), input.into());
     }
 
-    /// Starts an orchestration of an exact version that nobody awaits, with typed input.
+    /// Starts a detached orchestration of an exact version, with typed input.
     #[track_caller]
     pub fn schedule_orchestration_versioned_typed<In: Serialize>(
         &self,
@@ -210,7 +210,11 @@ impl OrchestrationContext {
             scheduled_ms: 0,
         };
         let kind = CommandKind::Child {
-            target: Target { name, version },
+            target: Target {
+                name,
+                version,
+                record_governs: false,
+            },
             instance,
             input,
         };
@@ -238,7 +242,11 @@ impl OrchestrationContext {
             panic!("detached orchestration: {refusal}");
         }
         let kind = CommandKind::Detached {
-            target: Target { name, version },
+            target: Target {
+                name,
+                version,
+                record_governs: false,
+            },
             instance,
             input,
         };
@@ -247,7 +255,7 @@ impl OrchestrationContext {
     }
 
     /// Checks an id as a client does. Executions that began on an engine that did not check go on without.
-    fn check_id(&self, id: &str) -> Result<(), String> {
+    pub(super) fn check_id(&self, id: &str) -> Result<(), String> {
         if self.shared.cell().takes_any_id {
             return Ok(());
         }

@@ -6,7 +6,11 @@ use serde::Serialize;
 
 use super::OrchestrationContext;
 use super::activities::encoded;
+use crate::definition::{Arguments, Orchestration, ToOrchestration};
 use crate::durable::NextExecution;
+
+/// What an orchestration returns.
+type ResultOf<O> = Result<<O as Orchestration>::Output, <O as Orchestration>::Error>;
 
 impl OrchestrationContext {
     /// Ends this execution and begins another with this input. Use as `return ctx.continue_as_new(next).await;`.
@@ -52,6 +56,42 @@ impl OrchestrationContext {
         input: &In,
     ) -> Pending<Result<String, String>> {
         self.end_with(encoded(input), Some(version.into()))
+    }
+
+    /// Ends this execution and begins another with this input, checked against the definition of this very orchestration.
+    /// The next execution runs the version that the policy chooses. Use as `return ctx.continue_with(me, &next).await;`.
+    ///
+    /// # Panics
+    ///
+    /// When the definition is that of another orchestration, or the input does not serialise, which fails the orchestration.
+    ///
+    /// ```
+    /// use duroxide_core::{OrchestrationContext, OrchestrationRef};
+    ///
+    /// const MONITOR: OrchestrationRef<u64, u64> = OrchestrationRef::new("monitor");
+    ///
+    /// async fn monitor(ctx: OrchestrationContext, round: u64) -> Result<u64, String> {
+    ///     if round == 100 {
+    ///         return Ok(round);
+    ///     }
+    ///     ctx.continue_with(MONITOR, round + 1).await
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn continue_with<Via, T: ToOrchestration<Via>>(
+        &self,
+        orchestration: T,
+        input: impl Arguments<<T::Orchestration as Orchestration>::Input>,
+    ) -> Pending<ResultOf<T::Orchestration>> {
+        let orchestration = orchestration.to_orchestration();
+        let (own, other) = (&self.shared.identity.name, orchestration.name());
+        assert!(
+            own == other,
+            "continue_with() continues this orchestration, '{own}', and was handed the definition of '{other}'"
+        );
+        let input = input.encode().unwrap_or_else(|e| panic!("encode: {e}"));
+        let _never = self.end_with(input, None);
+        std::future::pending()
     }
 
     /// The decision is taken by the call; the first one of an execution wins. The future never resolves.

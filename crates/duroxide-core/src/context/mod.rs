@@ -2,17 +2,25 @@
 
 mod activities;
 mod attempts;
+mod call;
 mod cancellation;
 mod children;
 mod combinators;
 mod continue_as_new;
 mod events;
+mod in_place;
 mod join_all;
 mod kv;
+mod receive;
+mod saga;
+mod scopes;
+mod start;
 mod status;
 mod system;
 mod timers;
 mod trace;
+mod trying;
+mod values;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +30,13 @@ use crate::event::Event;
 use crate::provider::SystemStats;
 
 pub use activities::ActivityOptions;
+pub use call::Call;
 pub use combinators::{Either2, Either3};
+pub use in_place::Run;
+pub use saga::{Saga, SagaError};
+pub use scopes::Cancelled;
+pub use start::{Child, ParentClose, Spawned};
+pub use values::CONTINUE_AS_NEW_EVENTS;
 
 /// What an orchestration talks to.
 ///

@@ -1,7 +1,9 @@
 //! The state that the author's context and the replay engine share during one execution.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::panic::Location;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::command::{Command, CommandKind};
@@ -47,7 +49,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// When somebody else calls, after it was noted for the report. The panic is theirs. While a thread unwinds already a
+    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's. While a thread unwinds already a
     /// second panic would end the process, so the call goes nowhere instead.
     pub(crate) fn deciding(&self, location: &'static Location<'static>) -> MutexGuard<'_, Cell> {
         if self.presence.is_here() {
@@ -104,7 +106,32 @@ pub(crate) struct Cell {
     pub(crate) takes_any_id: bool,
     /// A misuse that was noticed where a panic would do harm.
     pub(crate) misuse: Option<String>,
+    /// When the execution began.
+    pub(crate) started_ms: u64,
+    /// The last event that the code was fed.
+    pub(crate) last_event_id: u64,
+    /// The latest time that the code was told.
+    pub(crate) told_ms: u64,
+    /// Deterministic values that the code drew so far.
+    pub(crate) drawn: u64,
+    /// Work that runs in place, by its slot, until the host takes it or its future is gone.
+    pub(crate) in_place: HashMap<usize, InPlace>,
 }
+
+/// A future that the host drives within a turn.
+pub type InPlaceFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// Work of the author's code that runs in place.
+pub(crate) struct InPlace(pub(crate) Box<dyn FnOnce() -> InPlaceFuture + Send>);
+
+impl fmt::Debug for InPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InPlace")
+    }
+}
+
+/// What an author reads who sets an option on a call that is recorded already.
+const TOO_LATE: &str = "an option was set on a durable call after it was recorded; set it right after the call, before the next await";
 
 impl Cell {
     /// Records a request that has an answer; returns its slot.
@@ -142,6 +169,66 @@ impl Cell {
             command.may_come_later = false;
         }
         self.commands.append(&mut moved);
+    }
+
+    /// What an operation asked for, while it is not recorded.
+    pub(crate) fn asked(&mut self, slot: usize) -> Option<CommandKind> {
+        let asked = self.place_of(slot).map(|at| self.commands[at].kind.clone());
+        if asked.is_none() {
+            self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+        }
+        asked
+    }
+
+    /// Changes what an operation asked for. Too late once it is recorded, which is noted.
+    pub(crate) fn amend(&mut self, slot: usize, change: impl Fn(&mut CommandKind)) {
+        match self.place_of(slot) {
+            Some(at) => change(&mut self.commands[at].kind),
+            // A panic here would unwind through the code's other futures; the turn reports the misuse instead.
+            None => {
+                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+            }
+        }
+    }
+
+    /// Changes the id of a detached start. Too late once it is recorded, which is noted.
+    pub(crate) fn rename_detached(&mut self, from: &str, to: &str) {
+        let asked = self
+            .commands
+            .iter_mut()
+            .rev()
+            .find_map(|c| match &mut c.kind {
+                CommandKind::Detached { instance, .. } if instance == from => Some(instance),
+                _ => None,
+            });
+        match asked {
+            Some(instance) => to.clone_into(instance),
+            None => {
+                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+            }
+        }
+    }
+
+    /// Takes a request back that is not recorded.
+    pub(crate) fn take_back(&mut self, slot: usize) {
+        self.commands.retain(|c| c.operation != Some(slot));
+    }
+
+    /// Puts the request of one operation in front of another's.
+    pub(crate) fn ask_before(&mut self, slot: usize, other: usize) {
+        let (Some(from), Some(to)) = (self.place_of(slot), self.place_of(other)) else {
+            return;
+        };
+        if let Some(command) = self.commands.remove(from) {
+            self.commands.insert(to, command);
+        }
+    }
+
+    fn place_of(&self, slot: usize) -> Option<usize> {
+        // The request is among the last: calls are changed right after they are made.
+        self.commands
+            .iter()
+            .rposition(|c| c.operation == Some(slot))
     }
 
     /// Records a request without an answer.

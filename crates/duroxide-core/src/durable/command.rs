@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use crate::action::Action;
-use crate::attempt;
+use crate::attempt::{self, AttemptLimits};
 use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
@@ -31,6 +31,8 @@ pub(crate) enum CommandKind {
         tag: Option<String>,
         /// The scheduling event of the first attempt, if this is a further one.
         attempt_of: Option<u64>,
+        /// What the worker keeps to. Not recorded: it decides nothing that a replay repeats.
+        limits: AttemptLimits,
     },
     Timer {
         fire_at_ms: u64,
@@ -71,6 +73,8 @@ pub(crate) enum CommandKind {
 pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
+    /// Whatever version is recorded, it is this one: the version is the definition's and moves on with the code.
+    pub(crate) record_governs: bool,
 }
 
 impl Target {
@@ -85,6 +89,10 @@ impl Target {
     /// Whether a recorded name is this target. A bare name is accepted for a versioned target: earlier engines did
     /// not record versions.
     fn matches(&self, recorded: &str) -> bool {
+        if self.record_governs {
+            let name = recorded.strip_prefix(self.name.as_str());
+            return name.is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));
+        }
         recorded == self.name || recorded == self.recorded_name()
     }
 }
@@ -99,6 +107,7 @@ impl CommandKind {
                 session_id,
                 tag,
                 attempt_of: _,
+                limits: _,
             } => EventKind::ActivityScheduled {
                 name,
                 input,
@@ -151,12 +160,13 @@ impl CommandKind {
                     session_id,
                     tag,
                     attempt_of,
+                    limits,
                 },
                 _,
             ) => Some(Action::CallActivity {
                 scheduling_event_id: event_id,
                 name,
-                input: attempt::wrapped(attempt_of, event_id, input),
+                input: limits.in_front_of(attempt::wrapped(attempt_of, event_id, input)),
                 session_id,
                 tag,
             }),
@@ -203,6 +213,7 @@ impl CommandKind {
                     session_id,
                     tag,
                     attempt_of: _,
+                    limits: _,
                 },
                 EventKind::ActivityScheduled {
                     name: n,

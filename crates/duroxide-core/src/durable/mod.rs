@@ -10,13 +10,14 @@ mod operations;
 mod presence;
 mod syscalls;
 
-pub(crate) use cell::{Cell, NextExecution, RecordedKv, Shared};
+pub use cell::InPlaceFuture;
+pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared};
 pub(crate) use command::{Command, CommandKind, Target};
 pub(crate) use identity::Identity;
 pub(crate) use machines::{Call, Resolution};
-pub(crate) use operations::{Operation, OperationKind};
+pub(crate) use operations::{OnClose, Operation, OperationKind};
 pub(crate) use presence::{DROPPED, POLLED, Presence, WOKEN};
 pub use syscalls::{
     SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PREFIX,
-    SYSCALL_UTC_NOW_MS,
+    SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
 };

@@ -44,6 +44,15 @@ impl OperationKind {
     }
 }
 
+/// What becomes of a child when its parent ends or drops it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum OnClose {
+    #[default]
+    Cancel,
+    Terminate,
+    Leave,
+}
+
 /// One durable operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
@@ -53,6 +62,8 @@ pub(crate) struct Operation {
     pub(crate) cancel_recorded: bool,
     /// Failures that would end the orchestration are handed to the code instead.
     pub(crate) surfaces_failures: bool,
+    /// For a child.
+    pub(crate) on_close: OnClose,
     waker: Option<Waker>,
 }
 
@@ -98,6 +109,7 @@ impl Operations {
             call: Call::Issued,
             cancel_recorded: false,
             surfaces_failures: false,
+            on_close: OnClose::default(),
             waker: None,
         });
         self.waiting += 1;
@@ -111,6 +123,7 @@ impl Operations {
             call: Call::Open { id: 0 },
             cancel_recorded: false,
             surfaces_failures: false,
+            on_close: OnClose::default(),
             waker: None,
         });
         let slot = self.slots.len() - 1;
@@ -118,7 +131,7 @@ impl Operations {
         slot
     }
 
-    /// Tells everyone who watches for a request to cancel; false if nobody does.
+    /// Resolves every watch for a request to cancel; false if the code holds none.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
         let mut told = false;
         for slot in std::mem::take(&mut self.watching) {
@@ -139,7 +152,9 @@ impl Operations {
         let operation = &mut self.slots[slot];
         operation.call = std::mem::replace(&mut operation.call, Call::Issued).recorded(event_id);
         if matches!(operation.call, Call::Dropped { .. }) {
-            self.dropped.push(slot);
+            if operation.on_close != OnClose::Leave {
+                self.dropped.push(slot);
+            }
             return;
         }
         match &operation.kind {
@@ -179,6 +194,11 @@ impl Operations {
         self.by_event.get(&event_id).map(|slot| &self.slots[*slot])
     }
 
+    /// The slot of the operation scheduled by an event.
+    pub(crate) fn slot_of(&self, event_id: u64) -> Option<usize> {
+        self.by_event.get(&event_id).copied()
+    }
+
     /// The operation in a slot.
     pub(crate) fn get_mut(&mut self, slot: usize) -> &mut Operation {
         &mut self.slots[slot]
@@ -215,7 +235,7 @@ impl Operations {
         true
     }
 
-    /// A signal arrived; false if nobody waits for it.
+    /// Delivers a signal; false if the code does not wait for it.
     pub(crate) fn signal(&mut self, name: &str, data: &str) -> bool {
         match self.signals.accept(name) {
             Some(slot) => self.answer_slot(slot, Resolution::Data(data.to_owned())),
@@ -284,7 +304,8 @@ impl Operations {
         if held {
             self.waiting -= 1;
         }
-        if matches!(operation.call, Call::Dropped { .. }) {
+        // An abandoned child goes on; that its future is gone is nobody's business.
+        if matches!(operation.call, Call::Dropped { .. }) && operation.on_close != OnClose::Leave {
             self.dropped.push(slot);
         }
         match operation.kind.clone() {
@@ -333,7 +354,7 @@ impl Operations {
         self.slots.iter().enumerate()
     }
 
-    /// Queue messages nobody took, in the order they arrived.
+    /// Queue messages that the code has not taken, in the order they arrived.
     pub(crate) fn unread(&self) -> Vec<(String, String)> {
         let mut letters: Vec<_> = self
             .mailboxes

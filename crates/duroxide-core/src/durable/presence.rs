@@ -21,7 +21,7 @@ type OnForeign = Arc<dyn Fn() + Send + Sync>;
 
 /// Tells the engine's own calls from foreign ones.
 pub(crate) struct Presence {
-    /// 0 for a context of its own, which nobody drives and anybody may call.
+    /// 0 for a context of its own, which no engine drives and any thread may call.
     id: u64,
     identity: Arc<Identity>,
     seen: Mutex<Seen>,
@@ -68,7 +68,7 @@ impl Presence {
         self.seen().last_call = Some(location);
     }
 
-    /// Notes something that came from elsewhere, says so in the log, and tells whoever wants to know. The first one counts.
+    /// Notes something that came from elsewhere, says so in the log, and calls the engine's hook. The first one counts.
     pub(crate) fn report(&self, what: &str) {
         let mut seen = self.seen();
         if seen.foreign.is_some() {
@@ -133,9 +133,9 @@ impl fmt::Debug for Presence {
 
 /// What an author reads whose orchestration was woken by something else than its history.
 pub(crate) const WOKEN: &str = "the orchestration waits for something that is not durable and was woken by it (for example a tokio timer, a channel, I/O or a spawned task); no replay can repeat that: use an activity, ctx.schedule_timer or an event instead";
-/// What an author reads whose context was used by somebody else.
+/// What an author reads whose context other code used.
 pub(crate) const CALLED: &str = "the context of an orchestration was used outside its own code (for example in a spawned task or on another thread); no replay can repeat that: call it from the orchestration itself and use an activity for work beside it";
-/// What an author reads whose durable future was polled by somebody else.
+/// What an author reads whose durable future other code polled.
 pub(crate) const POLLED: &str = "a durable future was polled outside its orchestration (for example in a spawned task); no replay can repeat that: await it in the orchestration itself";
-/// What an author reads whose durable future was dropped by somebody else.
+/// What an author reads whose durable future other code dropped.
 pub(crate) const DROPPED: &str = "a durable future was dropped outside its orchestration (for example in a spawned task); no replay can repeat that: keep it in the orchestration itself";

@@ -10,3 +10,5 @@ pub const SYSCALL_UTC_NOW_MS: &str = "__duroxide_syscall:utc_now_ms";
 pub const SYSCALL_GET_KV_VALUE: &str = "__duroxide_syscall:get_kv_value";
 /// Whether a worker ever claimed an activity of this execution.
 pub const SYSCALL_ACTIVITY_CLAIMED: &str = "__duroxide_syscall:activity_claimed";
+/// Work that runs in place; the name that the author gave it follows.
+pub const SYSCALL_RUN_PREFIX: &str = "__duroxide_syscall:run:";

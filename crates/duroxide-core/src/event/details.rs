@@ -197,7 +197,7 @@ impl ErrorDetails {
         matches!(self, Self::Application { .. })
     }
 
-    /// Whether somebody cancelled the orchestration.
+    /// Whether the orchestration was cancelled or terminated.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(

@@ -39,7 +39,7 @@ pub enum EventKind {
     },
     /// The execution ended without a value.
     OrchestrationFailed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// The execution ended and another one follows.
@@ -81,12 +81,12 @@ pub enum EventKind {
     },
     /// An activity failed.
     ActivityFailed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// An activity is no longer wanted.
     ActivityCancelRequested {
-        /// Why.
+        /// The reason of the request.
         reason: String,
     },
     /// A timer was set.
@@ -113,7 +113,7 @@ pub enum EventKind {
     },
     /// A positional wait ended without a value.
     ExternalSubscribedCancelled {
-        /// Why.
+        /// The reason of the request.
         reason: String,
     },
     /// The orchestration asked for the next message of a queue.
@@ -133,7 +133,7 @@ pub enum EventKind {
     /// A dequeue ended without a message.
     #[serde(rename = "ExternalSubscribedPersistentCancelled")]
     QueueSubscriptionCancelled {
-        /// Why.
+        /// The reason of the request.
         reason: String,
     },
     /// A child was scheduled.
@@ -152,12 +152,12 @@ pub enum EventKind {
     },
     /// A child failed.
     SubOrchestrationFailed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// A child is no longer wanted.
     SubOrchestrationCancelRequested {
-        /// Why.
+        /// The reason of the request.
         reason: String,
     },
     /// The custom status changed.

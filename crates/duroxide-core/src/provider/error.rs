@@ -10,7 +10,7 @@ const LEASE_LOST: &str = "Invalid lock token";
 /// A store call that failed.
 ///
 /// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost lease
-/// has no field of its own. It is told by the words of the message, and this file is the only one that knows them: build
+/// has no field of its own. The words of the message say it, and only this file knows them: build
 /// such an error with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost).
 ///
 /// ```
@@ -48,7 +48,7 @@ impl ProviderError {
         }
     }
 
-    /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or somebody else took over.
+    /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or another node took over.
     /// Whoever holds the lease goes on; the caller drops what it did.
     ///
     /// ```

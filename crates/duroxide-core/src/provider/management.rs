@@ -62,7 +62,7 @@ pub struct SystemMetrics {
     pub total_events: u64,
 }
 
-/// What waits in the queues: not claimed by anybody.
+/// Messages and activities in the queues that no node has claimed.
 #[derive(Debug, Clone, Default)]
 pub struct QueueDepths {
     /// Orchestrator messages, timers excluded.

@@ -6,10 +6,12 @@ mod contract;
 pub mod error;
 mod handlers;
 mod incarnation;
+mod key_values;
 pub mod management;
 mod outcome;
 mod pending;
 mod query;
+mod status;
 mod tags;
 mod types;
 mod watch;
@@ -23,6 +25,7 @@ pub use contract::Provider;
 pub use error::ProviderError;
 pub use handlers::{HandlerKind, OrchestrationHandlers, ReadyWork};
 pub use incarnation::Incarnation;
+pub use key_values::fold_key_values;
 pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
@@ -34,6 +37,7 @@ pub use query::{
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
     TimeRange,
 };
+pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{
     ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,

@@ -15,7 +15,7 @@ pub trait InstanceWatch: Send {
     async fn changed(&mut self);
 
     /// Whether the store knows that the instance had not ended when the watch was made. Then its end is still to come,
-    /// and whoever waits for it need not look first.
+    /// and a client that waits for it need not look first.
     fn is_running(&self) -> bool {
         false
     }

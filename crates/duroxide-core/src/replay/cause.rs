@@ -3,7 +3,7 @@
 /// What made an execution fail.
 ///
 /// The details of a failure do not tell: a parent that ends with the failure of its child carries the child's details, and a
-/// message that belongs to nobody says "nondeterministic" like code that was changed.
+/// message that fits no schedule says "nondeterministic" like code that was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailedBy {

@@ -56,7 +56,7 @@ impl Turn {
 pub struct ChildCancel {
     /// Its recorded, short id.
     pub instance: String,
-    /// What it is told.
+    /// The reason that the child receives.
     pub reason: String,
 }
 
@@ -72,7 +72,7 @@ pub enum Outcome {
     },
     /// It ended without a value.
     Failed {
-        /// Why.
+        /// The cause of the failure.
         details: ErrorDetails,
     },
     /// It asked for another execution.

@@ -7,8 +7,9 @@ use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
 use crate::action::Action;
 use crate::durable::Call;
-use crate::durable::{Operation, OperationKind};
+use crate::durable::{OnClose, Operation, OperationKind};
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::work_item::{TERMINATE_PREFIX, termination_reason};
 
 /// Closes the turn and hands over what it decided.
 pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
@@ -135,6 +136,9 @@ impl Ending {
             if by_code && matches!(record.kind, OperationKind::Child { .. }) {
                 continue;
             }
+            if record.on_close == OnClose::Leave {
+                continue;
+            }
             self.cancel(execution, &record, activity_reason, child_reason);
         }
     }
@@ -157,11 +161,16 @@ impl Ending {
             .mark_cancel_recorded(record.id);
         match &record.kind {
             OperationKind::Activity => self.activities.push(record.id),
-            // A child scheduled in the turn that ends the execution is never started, so there is nobody to tell.
+            // A child scheduled in the turn that ends the execution is never started, so no cancel is sent to it.
             OperationKind::Child { instance, .. } if !(self.over && record.is_new) => {
+                let terminates = record.on_close == OnClose::Terminate
+                    && termination_reason(child_reason).is_none();
                 self.children.push(ChildCancel {
                     instance: instance.clone(),
-                    reason: child_reason.to_owned(),
+                    reason: match terminates {
+                        true => format!("{TERMINATE_PREFIX}{child_reason}"),
+                        false => child_reason.to_owned(),
+                    },
                 });
             }
             OperationKind::Child { .. }
@@ -178,6 +187,7 @@ impl Ending {
 struct Cancel {
     id: u64,
     kind: OperationKind,
+    on_close: OnClose,
     /// Scheduled in this turn.
     is_new: bool,
 }
@@ -246,6 +256,7 @@ impl Execution {
                 (id <= last_kept).then(|| Cancel {
                     id,
                     kind: operation.kind.clone(),
+                    on_close: operation.on_close,
                     is_new: id > self.turn.base_event_id,
                 })
             })
@@ -255,9 +266,20 @@ impl Execution {
     }
 
     fn keep_only_detached_starts(&mut self) {
-        self.turn
-            .actions
-            .retain(|action| matches!(action, Action::StartOrchestrationDetached { .. }));
+        let cell = self.shared.cell();
+        let is_left = |id: &u64| {
+            cell.operations
+                .by_event(*id)
+                .is_some_and(|operation| operation.on_close == OnClose::Leave)
+        };
+        self.turn.actions.retain(|action| match action {
+            Action::StartOrchestrationDetached { .. } => true,
+            Action::StartSubOrchestration {
+                scheduling_event_id,
+                ..
+            } => is_left(scheduling_event_id),
+            _ => false,
+        });
     }
 
     fn record_terminal(&mut self, outcome: &Outcome) {
@@ -279,7 +301,7 @@ impl Execution {
     }
 }
 
-/// What a child is told whose parent ends without a value. The children of a terminated parent are terminated too.
+/// The reason that a child receives when its parent ends without a value. The children of a terminated parent are terminated too.
 pub(super) fn child_reason(details: &ErrorDetails, terminated: bool) -> &'static str {
     match details {
         _ if terminated => PARENT_TERMINATED,

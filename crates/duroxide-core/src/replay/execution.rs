@@ -14,7 +14,7 @@ use semver::Version;
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, RecordedKv, Shared};
+use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
@@ -213,6 +213,7 @@ impl Execution {
             now_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
+            started_ms: first.timestamp_ms,
             takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()
         };
@@ -269,6 +270,17 @@ impl Execution {
     #[must_use]
     pub fn parent(&self) -> Option<&ParentLink> {
         self.parent.as_ref()
+    }
+
+    /// Takes the work that the code asked to run in place, to be driven by the host within the turn; `None` if it was
+    /// taken before. Nothing of it runs before the future is polled; a panic of the author's code comes out of that.
+    #[must_use]
+    pub fn take_in_place(&mut self, activity_id: u64) -> Option<InPlaceFuture> {
+        let mut cell = self.shared.cell();
+        let slot = cell.operations.slot_of(activity_id)?;
+        let work = cell.in_place.remove(&slot)?;
+        drop(cell);
+        Some(Box::pin(async move { (work.0)().await }))
     }
 
     /// The last event applied.
@@ -367,6 +379,7 @@ impl Execution {
         let commands_before = {
             let mut cell = self.shared.cell();
             cell.replaying = origin == Origin::Recorded;
+            cell.last_event_id = self.last_event_id;
             cell.commands.len()
         };
         self.handler.poll();

@@ -113,7 +113,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the engine
-/// applies an event; anybody else is foreign and gets no poll.
+/// applies an event; any other caller is foreign and gets no poll.
 pub(crate) struct Woken {
     flag: AtomicBool,
     presence: Arc<Presence>,

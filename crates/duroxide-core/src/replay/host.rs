@@ -6,7 +6,8 @@
 use serde::Deserialize;
 
 use crate::durable::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_RUN_PREFIX,
+    SYSCALL_UTC_NOW_MS,
 };
 use crate::event::EventKind;
 
@@ -38,9 +39,15 @@ pub enum HostRequest {
         /// Its scheduling event.
         activity_id: u64,
     },
+    /// Work of the orchestration's own code that runs in place; see
+    /// [`Execution::take_in_place`](super::Execution::take_in_place).
+    RunInPlace {
+        /// The name that the author gave it.
+        name: String,
+    },
     /// A question that cannot be understood; the answer is this error.
     Malformed {
-        /// Why.
+        /// What is wrong with the request.
         error: String,
     },
 }
@@ -59,7 +66,11 @@ impl HostRequest {
                     error: format!("activity_claimed: invalid input: {e}"),
                 },
             }),
-            _ => None,
+            _ => name
+                .strip_prefix(SYSCALL_RUN_PREFIX)
+                .map(|name| Self::RunInPlace {
+                    name: name.to_owned(),
+                }),
         }
     }
 

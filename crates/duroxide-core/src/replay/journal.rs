@@ -45,7 +45,7 @@ impl Execution {
             }
             EventKind::ActivityFailed { details } => {
                 self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
+                let with = Resolution::Outcome(Err(Box::new(details.clone())));
                 self.answer(event, &OperationKind::Activity, with, origin)?;
             }
             EventKind::TimerFired { .. } => {
@@ -58,7 +58,7 @@ impl Execution {
             }
             EventKind::SubOrchestrationFailed { details } => {
                 self.abort_on_system_failure(event, details);
-                let with = Resolution::Outcome(Err(details.display_message()));
+                let with = Resolution::Outcome(Err(Box::new(details.clone())));
                 self.answer(event, &child(), with, origin)?;
                 self.note_child(event, Some(details), origin);
             }
@@ -87,7 +87,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The first request is told to code that watches for it, or ends the execution with this turn. Later ones are not
+    /// The first request reaches code that watches for it, or ends the execution with this turn. Later ones are not
     /// admitted; where one is recorded, it ended the execution. A request to terminate always does.
     fn request_cancellation(&mut self, reason: &str, origin: Origin) {
         if let Some(plain) = termination_reason(reason) {

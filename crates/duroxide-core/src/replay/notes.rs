@@ -37,10 +37,12 @@ pub enum Unused {
     /// A completion that came together with the start. Schedules and their work are committed together, so it cannot
     /// belong to this execution: it was sent to an earlier instance of the same id, or by hand.
     NeverScheduled,
-    /// A signal that nobody waits for. It is recorded, and the code never sees it.
+    /// A signal that the code does not wait for. It is recorded, and the code never sees it.
     NobodyWaits,
     /// A request to cancel or terminate after the one that counts.
     CancelledAlready,
+    /// A request to cancel from an instance that took this one for its child.
+    NotTheParent,
     /// A completion that fits no schedule, in an execution that goes on without it.
     Stray,
     /// A message for an execution that has ended.
@@ -49,12 +51,13 @@ pub enum Unused {
 
 impl Unused {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AnotherExecution,
         Self::Duplicate,
         Self::NeverScheduled,
         Self::NobodyWaits,
         Self::CancelledAlready,
+        Self::NotTheParent,
         Self::Stray,
         Self::Ended,
     ];
@@ -68,6 +71,7 @@ impl Unused {
             Self::NeverScheduled => "never_scheduled",
             Self::NobodyWaits => "nobody_waits",
             Self::CancelledAlready => "cancelled_already",
+            Self::NotTheParent => "not_the_parent",
             Self::Stray => "stray",
             Self::Ended => "ended",
         }

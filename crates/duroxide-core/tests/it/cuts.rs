@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::provider::KvEntry;
+use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::{Execution, Outcome, TurnLimits, fail_without_replay};
 use duroxide_core::{Event, EventKind, OrchestrationHandler, WorkItem};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use crate::arrivals::{Dice, answer, any_message, open};
 use crate::generate::{any_program, calm_program};
 use crate::history::{EPOCH_MS, INSTANCE, completed, in_execution};
 use crate::program::{Op, Step, interpreter};
-use crate::world::{World, assert_well_formed, fold_kv, run_turn};
+use crate::world::{World, assert_well_formed, run_turn};
 
 const TURNS_MAX: usize = 60;
 
@@ -269,7 +269,7 @@ fn check_program(program: Vec<Step>, seed: u64, ask_host: bool) {
             *kv, folded,
             "an execution begins with the key-values of those before it"
         );
-        fold_kv(&mut folded, history);
+        fold_key_values(&mut folded, history);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use duroxide_core::provider::KvEntry;
+use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, HostRequest, Outcome, ParentLink, Progress,
     Turn, TurnLimits,
@@ -190,7 +190,7 @@ impl World {
         else {
             return;
         };
-        fold_kv(&mut self.kv, &self.history);
+        fold_key_values(&mut self.kv, &self.history);
         self.past.push(std::mem::take(&mut self.history));
         self.commits.clear();
         self.start.execution_id += 1;
@@ -240,31 +240,8 @@ fn host_answer(call: &HostCall, now_ms: u64) -> Result<String, String> {
         HostRequest::UtcNowMs => Ok(now_ms.to_string()),
         HostRequest::ReadKv { instance_id, key } => Ok(format!("\"{instance_id}/{key}@{now_ms}\"")),
         HostRequest::ActivityClaimed { activity_id } => Ok((activity_id % 2 == 0).to_string()),
+        HostRequest::RunInPlace { name } => Ok(format!("\"{name}@{now_ms}\"")),
         HostRequest::Malformed { error } => Err(error.clone()),
-    }
-}
-
-/// Applies the key-value events of a history.
-pub(crate) fn fold_kv(kv: &mut HashMap<String, KvEntry>, history: &[Event]) {
-    for event in history {
-        match &event.kind {
-            EventKind::KeyValueSet {
-                key,
-                value,
-                last_updated_at_ms,
-            } => {
-                let entry = KvEntry {
-                    value: value.clone(),
-                    last_updated_at_ms: *last_updated_at_ms,
-                };
-                kv.insert(key.clone(), entry);
-            }
-            EventKind::KeyValueCleared { key } => {
-                kv.remove(key);
-            }
-            EventKind::KeyValuesCleared => kv.clear(),
-            _ => {}
-        }
     }
 }
 

@@ -232,7 +232,7 @@ impl Client {
     }
 }
 
-/// A store can only say why in words; the words of the contract are told apart here. Ids are taken out first: they are the
+/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are the
 /// user's, and may say anything.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
     let text = without_word(&error.message, instance_id).to_lowercase();

@@ -9,7 +9,7 @@ use super::{Client, ClientError};
 
 impl Client {
     /// Raises a positional signal. It reaches a wait that is already recorded; otherwise it is kept in the history and
-    /// delivered to nobody. Use [`enqueue_event`](Self::enqueue_event) for messages that must not be lost.
+    /// recorded without effect. Use [`enqueue_event`](Self::enqueue_event) for messages that must not be lost.
     ///
     /// # Errors
     ///

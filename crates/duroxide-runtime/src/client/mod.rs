@@ -5,9 +5,11 @@ mod again;
 mod error;
 mod events;
 mod explain;
+mod handle;
 mod kv;
 mod query;
 mod start;
+mod start_typed;
 mod wait;
 
 use std::fmt;
@@ -19,6 +21,8 @@ use duroxide_core::provider::Provider;
 
 pub use error::ClientError;
 pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
+pub use handle::{Handle, ResultError};
+pub use start_typed::Start;
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 

@@ -1,5 +1,7 @@
 //! Starting orchestrations.
 
+use std::time::Duration;
+
 use duroxide_core::{
     INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, codec,
     uses_reserved_marker,
@@ -20,7 +22,7 @@ impl Client {
         orchestration: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
-        self.start(instance.into(), orchestration.into(), None, input.into())
+        self.begin(instance.into(), orchestration.into(), None, input.into())
             .await
     }
 
@@ -37,7 +39,7 @@ impl Client {
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
         let version = Some(version.into());
-        self.start(instance.into(), orchestration.into(), version, input.into())
+        self.begin(instance.into(), orchestration.into(), version, input.into())
             .await
     }
 
@@ -53,7 +55,7 @@ impl Client {
         input: In,
     ) -> Result<(), ClientError> {
         let input = encode(&input)?;
-        self.start(instance.into(), orchestration.into(), None, input)
+        self.begin(instance.into(), orchestration.into(), None, input)
             .await
     }
 
@@ -71,7 +73,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         let input = encode(&input)?;
         let version = Some(version.into());
-        self.start(instance.into(), orchestration.into(), version, input)
+        self.begin(instance.into(), orchestration.into(), version, input)
             .await
     }
 
@@ -91,23 +93,36 @@ impl Client {
         if self.store.read_outcome(&instance).await?.is_some() {
             return Ok(false);
         }
-        self.start(instance, orchestration.into(), None, input.into())
+        self.begin(instance, orchestration.into(), None, input.into())
             .await?;
         Ok(true)
     }
 
-    async fn start(
+    async fn begin(
         &self,
         instance: String,
         orchestration: String,
         version: Option<String>,
         input: String,
     ) -> Result<(), ClientError> {
+        self.begin_later(instance, orchestration, version, input, None)
+            .await
+    }
+
+    /// Puts a start on the queue, to be seen after a delay if there is one.
+    pub(super) async fn begin_later(
+        &self,
+        instance: String,
+        orchestration: String,
+        version: Option<String>,
+        input: String,
+        delay: Option<Duration>,
+    ) -> Result<(), ClientError> {
         check_id(&instance)?;
         self.check_payload("orchestration name", &orchestration)?;
         self.check_payload("version", version.as_deref().unwrap_or_default())?;
         self.check_payload("orchestration input", &input)?;
-        self.send(WorkItem::StartOrchestration {
+        let start = WorkItem::StartOrchestration {
             instance,
             orchestration,
             input,
@@ -116,8 +131,8 @@ impl Client {
             parent_id: None,
             parent_execution_id: None,
             execution_id: INITIAL_EXECUTION_ID,
-        })
-        .await
+        };
+        Ok(self.store.enqueue_for_orchestrator(start, delay).await?)
     }
 }
 

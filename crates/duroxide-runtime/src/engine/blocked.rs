@@ -26,7 +26,7 @@ pub struct BlockedInstance {
 
 /// A report is dropped this long after its instance was due to be tried again: another node has it, or it is gone.
 const OVERDUE: Duration = Duration::from_secs(5);
-/// And forgotten after this time, so that reports nobody asks for do not pile up.
+/// And forgotten after this time, so that reports do not pile up in a program that never lists them.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// Why an instance is blocked.

@@ -93,7 +93,7 @@ impl RunningActivities {
             activity.activity_id,
         );
         let cancelled = self.running().get(&key).map(|r| r.cancelled.clone());
-        // Whoever is told may end at once and want the lock.
+        // The activity may end at once, and its end takes the lock.
         if let Some(cancelled) = cancelled {
             cancelled.cancel();
         }

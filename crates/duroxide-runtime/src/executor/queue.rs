@@ -219,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Whether tasks wait that nobody is likely to reach soon.
+    /// Whether tasks wait that no drainer is likely to reach soon.
     pub(super) fn needs_help(&self) -> bool {
         self.len() > 0 && !self.lingers && self.fresh() < self.fresh_max
     }

@@ -134,7 +134,7 @@ impl HostSentinel {
 
 impl Drop for HostSentinel {
     /// Reached when the engine is shut down, and when the async runtime is dropped under it. Then nothing can be polled
-    /// any more, and whoever dropped it may open the same store next.
+    /// any more, and the program that dropped it may open the same store next.
     fn drop(&mut self) {
         let was_shut_down = self.shared.abort.is_cancelled();
         self.shared.close();

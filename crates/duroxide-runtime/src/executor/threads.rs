@@ -2,7 +2,7 @@
 //!
 //! The engine has threads of its own. A program that fills its async runtime's blocking pool does not starve the engine,
 //! and code that never returns keeps neither that pool nor the end of the program waiting. Where time is paused the
-//! async runtime must know who works, because it moves time on when nobody does; there its blocking pool is used.
+//! async runtime must know which threads work, because it moves time on when none does; there its blocking pool is used.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

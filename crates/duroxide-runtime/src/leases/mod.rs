@@ -2,7 +2,7 @@
 //! lease is given back, or it is lost.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
-//! map and nothing else. `give_back.rs` returns the leases of work that nobody finished: dropped at shutdown, or lost in
+//! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
 //! a panic.
 
 mod give_back;
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -118,7 +119,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.leases.book().leases.remove(&self.id);
-        if self.has_ended || self.lost.is_cancelled() {
+        if self.has_ended || self.lost.is_cancelled() || Defect::WorkKeptAtShutdown.is_on() {
             return;
         }
         let unfinished = Unfinished {

@@ -55,7 +55,7 @@ impl Layer for Measure {
     }
 }
 
-/// Runs a call; a panic in it may pass, as far as anybody can tell.
+/// Runs a call; a panic in it counts as a failure that may pass.
 async fn contained<T>(
     operation: &'static str,
     call: impl Future<Output = Result<T, ProviderError>>,

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
-/// How many different values of one label are told apart.
+/// The largest number of different values of one label.
 const VALUES_MAX: usize = 1_000;
 
 /// What every further value is called.

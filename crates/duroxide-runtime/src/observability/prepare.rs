@@ -9,7 +9,7 @@ use super::MetricsProvider;
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
 const STATUSES: [&str; 5] = ["success", "failed", "cancelled", "poison", "continuedAsNew"];
-/// One number of turns for each bucket that is told apart.
+/// One number of turns for each bucket of the label.
 const TURNS: [u64; 4] = [1, 6, 11, 51];
 const OPERATIONS: [&str; 19] = [
     "fetch_orchestration_item",
@@ -130,7 +130,7 @@ impl MetricsProvider {
     }
 }
 
-/// One failure for each way in which failures are told apart.
+/// One failure for each value of the failure label.
 fn failures() -> [ErrorDetails; 5] {
     [
         ErrorDetails::orchestration_failed(""),

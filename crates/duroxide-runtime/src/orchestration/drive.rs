@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{KvEntry, ProviderError};
-use duroxide_core::replay::{Divergence, Execution, ExecutionStart, HostCall, Progress, Turn};
+use duroxide_core::replay::{
+    Divergence, Execution, ExecutionStart, HostCall, InPlaceFuture, Progress, Turn,
+};
 use duroxide_core::{Event, OrchestrationHandler, WorkItem};
 
 use super::{foreign, host};
@@ -69,7 +72,7 @@ pub(super) async fn drive(
         foreign::watch(engine, &execution);
     }
     if engine.options.on_divergence == OnDivergence::Block {
-        // Blocking would wait for other code, and no code can make a message fit that belongs to nobody.
+        // Blocking would wait for other code, and no code can make a message fit that has no schedule.
         execution.set_strays_aside();
     }
     execution.start_turn(now_ms, messages);
@@ -81,7 +84,8 @@ pub(super) async fn drive(
             Progress::NeedsHost(calls) => calls,
         };
         let asking = Asking::of(&execution);
-        let answers = answer_all(engine, &asking, &calls).await?;
+        let questions = questions(&mut execution, calls);
+        let answers = answer_all(engine, &asking, questions).await?;
         for (call, answer) in answers {
             execution.answer_host(&call, answer);
         }
@@ -107,25 +111,45 @@ impl Asking {
     }
 }
 
+/// A question, with the work that answers it if that is the orchestration's own.
+type Question = (HostCall, Option<InPlaceFuture>);
+
+/// Takes the work out of the suspended code, which is not borrowed while waiting.
+fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
+    let with_work = |call: HostCall| {
+        let work = execution.take_in_place(call.activity_id);
+        (call, work)
+    };
+    calls.into_iter().map(with_work).collect()
+}
+
 async fn answer_all(
     engine: &Engine,
     asking: &Asking,
-    calls: &[HostCall],
+    questions: Vec<Question>,
 ) -> Result<Vec<Answered>, NotDriven> {
-    let mut answers = Vec::with_capacity(calls.len());
-    for call in calls {
-        let answer = host::answer(engine, &asking.instance, asking.execution_id, call)
-            .await
-            .map_err(NotDriven::Store)?;
-        answers.push((call.clone(), answer));
+    let mut answers = Vec::with_capacity(questions.len());
+    for (call, work) in questions {
+        let answer = match work {
+            Some(work) => host::run_in_place(work).await,
+            None => host::answer(engine, &asking.instance, asking.execution_id, &call)
+                .await
+                .map_err(NotDriven::Store)?,
+        };
+        answers.push((call, answer));
     }
     Ok(answers)
 }
 
-async fn finish(engine: &Engine, execution: Execution, turn: Turn) -> Result<Driven, NotDriven> {
+async fn finish(
+    engine: &Engine,
+    mut execution: Execution,
+    mut turn: Turn,
+) -> Result<Driven, NotDriven> {
     let mut late_answers = Vec::new();
     let asking = Asking::of(&execution);
-    for (call, answer) in answer_all(engine, &asking, &turn.unanswered).await? {
+    let unanswered = questions(&mut execution, std::mem::take(&mut turn.unanswered));
+    for (call, answer) in answer_all(engine, &asking, unanswered).await? {
         let (instance, execution_id) = (asking.instance.clone(), asking.execution_id);
         late_answers.push(match answer {
             Ok(result) => WorkItem::ActivityCompleted {

@@ -245,7 +245,7 @@ async fn diverged(
     forced::end_at(engine, claim, point, &how).await;
 }
 
-/// The code does not fit the history: the instance waits for code that does, unless somebody asked to cancel it.
+/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the claim.
 async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,

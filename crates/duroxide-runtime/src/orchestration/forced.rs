@@ -1,13 +1,14 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
     ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    WorkItem, build_child_instance_id, termination_reason,
+    WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
 };
 
 use super::blocked::block;
@@ -42,7 +43,9 @@ impl CancelRequest {
     /// The request among these messages; one to terminate counts before one to cancel.
     pub(super) fn among(messages: &[WorkItem]) -> Option<Self> {
         let requests = messages.iter().filter_map(|message| match message {
-            WorkItem::CancelInstance { reason, .. } => Some(reason),
+            WorkItem::CancelInstance { reason, .. } => {
+                sent_by_parent(reason).is_none().then_some(reason)
+            }
             _ => None,
         });
         let mut found = None;
@@ -88,7 +91,7 @@ pub(super) struct FailurePoint {
     pub(super) base: Vec<Event>,
     /// The history does not decode; `base` is empty.
     pub(super) undecodable: bool,
-    /// Answers to starts that came too late, which somebody waits for.
+    /// Answers to starts that came too late, which parents wait for.
     pub(super) refusals: Vec<WorkItem>,
 }
 
@@ -331,13 +334,13 @@ async fn parent_from_store(
         Ok(Some(parent)) => parent,
         Ok(None) => return Ok(None),
         Err(error) if error.is_retryable() => return Err(error),
-        // The store has no row of it, or none that can be read: nobody is known to wait.
+        // The store has no row of it, or none that can be read: no parent is known.
         Err(_) => return Ok(None),
     };
     let history = match engine.store.read(&parent).await {
         Ok(history) => history,
         Err(error) if error.is_retryable() => return Err(error),
-        // The parent's history cannot be read either: nobody can say where it waits.
+        // The parent's history cannot be read either: where it waits is not known.
         Err(_) => return Ok(None),
     };
     let link = history.iter().rev().find_map(|event| match &event.kind {

@@ -1,9 +1,24 @@
 //! Answers to what an orchestration asks of the world: ids, the time, another instance's key-values.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
-use duroxide_core::replay::{HostCall, HostRequest};
+use duroxide_core::replay::{HostCall, HostRequest, InPlaceFuture};
 
 use crate::engine::Engine;
+use crate::panics::panic_message;
+
+/// Drives work of an orchestration that runs in place. Its panic is its answer.
+pub(super) async fn run_in_place(mut work: InPlaceFuture) -> Result<String, String> {
+    poll_fn(move |cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panic_message(panic.as_ref()))))
+    })
+    .await
+}
 
 /// The answer to one question. A store that cannot be reached is an error of the turn, not of the orchestration.
 pub(super) async fn answer(
@@ -36,6 +51,7 @@ pub(super) async fn answer(
                 Err(error) => Ok(Err(error.to_string())),
             }
         }
+        HostRequest::RunInPlace { name } => Ok(Err(format!("'{name}' was taken before"))),
         HostRequest::Malformed { error } => Ok(Err(error.clone())),
     }
 }

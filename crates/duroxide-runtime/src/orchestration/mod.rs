@@ -14,6 +14,7 @@ mod drive;
 mod finish;
 mod forced;
 mod foreign;
+mod from_parent;
 mod host;
 mod plan;
 mod poison;

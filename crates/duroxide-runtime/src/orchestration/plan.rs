@@ -1,9 +1,13 @@
 //! From what a turn decided to what is written. Pure: a turn in, one commit out.
 
-use duroxide_core::provider::{ExecutionMetadata, Incarnation, ScheduledActivityIdentifier};
+use duroxide_core::defect::Defect;
+use duroxide_core::provider::{
+    ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier,
+};
 use duroxide_core::replay::{Outcome, ParentLink, Turn};
 use duroxide_core::{
     Action, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id,
+    reason_from_parent,
 };
 use semver::Version;
 
@@ -66,9 +70,12 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         });
     }
     for child in turn.cancelled_children {
+        if Defect::DroppedChildRunsOn.is_on() {
+            break;
+        }
         commit.to_orchestrators.push(WorkItem::CancelInstance {
             instance: build_child_instance_id(&of.instance, &child.instance),
-            reason: child.reason,
+            reason: reason_from_parent(&of.instance, &child.reason),
         });
     }
     commit.to_orchestrators.extend(successor(of, &turn.outcome));
@@ -171,11 +178,11 @@ fn metadata(of: &ExecutionRef, turn: &Turn) -> ExecutionMetadata {
     }
     let (status, output) = match &turn.outcome {
         Outcome::Waiting => return metadata,
-        Outcome::Completed { output } => ("Completed", output.clone()),
-        Outcome::Failed { details } => ("Failed", details.display_message()),
-        Outcome::ContinuedAsNew { input, .. } => ("ContinuedAsNew", input.clone()),
+        Outcome::Completed { output } => (ExecutionStatus::Completed, output.clone()),
+        Outcome::Failed { details } => (ExecutionStatus::Failed, details.display_message()),
+        Outcome::ContinuedAsNew { input, .. } => (ExecutionStatus::ContinuedAsNew, input.clone()),
     };
-    metadata.status = Some(status.to_owned());
+    metadata.status = Some(status.as_str().to_owned());
     metadata.output = Some(output);
     metadata
 }
@@ -190,20 +197,31 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     else {
         return None;
     };
+    let parent = of
+        .parent
+        .as_ref()
+        .filter(|_| !Defect::ParentLostAtContinue.is_on());
+    let carried_max = match Defect::LettersLostAtContinue.is_on() {
+        true => 1,
+        false => usize::MAX,
+    };
+    let status = custom_status
+        .clone()
+        .filter(|_| !Defect::StatusLostAtContinue.is_on());
     Some(WorkItem::ContinueAsNew {
         instance: of.instance.clone(),
         orchestration: of.name.clone(),
         input: input.clone(),
         version: version.clone(),
-        parent_instance: of.parent.as_ref().map(|p| p.instance.clone()),
-        parent_id: of.parent.as_ref().map(|p| p.id),
-        parent_execution_id: of.parent.as_ref().and_then(|p| p.execution_id),
-        carry_forward_events: carried.clone(),
-        initial_custom_status: custom_status.clone(),
+        parent_instance: parent.map(|p| p.instance.clone()),
+        parent_id: parent.map(|p| p.id),
+        parent_execution_id: parent.and_then(|p| p.execution_id),
+        carry_forward_events: carried.iter().take(carried_max).cloned().collect(),
+        initial_custom_status: status,
     })
 }
 
-/// What the parent is told when an execution ends for good.
+/// The message to the parent when an execution ends for good.
 fn notice(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     let parent = of.parent.as_ref()?;
     let parent_instance = parent.instance.clone();

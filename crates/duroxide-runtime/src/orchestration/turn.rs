@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
@@ -14,6 +15,7 @@ use super::commit::{Attempt, give_back};
 use super::drive::TurnStart;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
+use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
@@ -56,7 +58,7 @@ impl OpenedTurn {
         }
     }
 
-    /// The life of the instance, by which a turn that never ends is told from one of a later life.
+    /// The life of the instance, which tells a turn that never ends from one of a later life.
     pub(super) fn life(&self) -> Option<Incarnation> {
         self.claimed.incarnation
     }
@@ -109,6 +111,7 @@ async fn process(
         history,
         ..
     } = claimed;
+    from_parent::recognise(&mut item, kept.as_ref());
     let options = &engine.options;
     let limit = options
         .orchestrator_lock_timeout
@@ -167,7 +170,9 @@ async fn process(
     }
     match history {
         TurnHistory::Unchanged(position) => match kept {
-            Some(kept) if kept.position() == position => {
+            Some(kept)
+                if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
+            {
                 engine.metrics.record_sticky(true);
                 claim.go_on(engine, item, kept).await;
             }
@@ -293,7 +298,9 @@ impl ClaimInHand<'_> {
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning).await,
-                    None if standing == Standing::Unborn => {
+                    None if standing == Standing::Unborn
+                        || Defect::MessagesLostBetweenExecutions.is_on() =>
+                    {
                         Box::pin(self.acknowledge(engine, item, batch, "unknown_instance")).await;
                     }
                     None => self.await_successor(engine, &item.instance).await,
@@ -374,9 +381,17 @@ impl ClaimInHand<'_> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let kv = item.kv_snapshot;
+        let kv = match Defect::KeyValuesLostAtContinue.is_on() {
+            true => std::collections::HashMap::new(),
+            false => item.kv_snapshot,
+        };
         let begin = TurnStart::New { start, handler, kv };
-        self.run(engine, run, begin, batch.messages).await;
+        let lost = beginning.continues && Defect::MessagesLostBetweenExecutions.is_on();
+        let messages = match lost {
+            true => Vec::new(),
+            false => batch.messages,
+        };
+        self.run(engine, run, begin, messages).await;
     }
 
     async fn replay(

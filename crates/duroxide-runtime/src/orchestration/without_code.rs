@@ -1,8 +1,9 @@
 //! Instances whose code this node does not have. In: a claim. Out: the claim given back for a node that has the code; or
-//! an end, if somebody asked to cancel and no node with the code took that up.
+//! an end, if a request to cancel came and no node with the code took it up.
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 
 use super::claim::ClaimInHand;
@@ -50,7 +51,11 @@ pub(super) async fn handle(
         );
     }
     let delay = engine.options.unregistered_backoff.delay(seen.times);
-    give_back(engine, claim.lease, Some(delay), Attempt::Uncounted).await;
+    let attempt = match Defect::MissingOrchestrationCounts.is_on() {
+        true => Attempt::Counted,
+        false => Attempt::Uncounted,
+    };
+    give_back(engine, claim.lease, Some(delay), attempt).await;
 }
 
 /// The published way: each claim without the code counts, and the instance is poison in the end.

@@ -69,6 +69,12 @@ impl RegistryBuilder<dyn ActivityHandler> {
         Self::of(registry)
     }
 
+    /// Adds an activity by its definition.
+    pub(crate) fn with_definition(mut self, name: &str, handler: Arc<dyn ActivityHandler>) -> Self {
+        self.add_activity(name, handler);
+        self
+    }
+
     /// Adds an activity of the engine itself, under a reserved name.
     pub(crate) fn with_built_in(mut self, name: &str, handler: Arc<dyn ActivityHandler>) -> Self {
         self.add(NOUN, name, DEFAULT_VERSION, handler);

@@ -97,6 +97,25 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         self.merge_registry(other, NOUN)
     }
 
+    /// Adds an orchestration by its definition, in any order of versions.
+    pub(crate) fn with_definition(
+        mut self,
+        name: &str,
+        version: Option<&str>,
+        handler: Arc<dyn OrchestrationHandler>,
+    ) -> Self {
+        match version.map_or(Ok(DEFAULT_VERSION), Version::parse) {
+            Ok(version) => self.add(NOUN, name, version, handler),
+            Err(e) => {
+                let version = version.unwrap_or_default();
+                self.refuse(format!(
+                    "invalid orchestration version for {name}: '{version}' is not semver: {e}"
+                ));
+            }
+        }
+        self
+    }
+
     fn add_version(&mut self, name: &str, version: &str, handler: Arc<dyn OrchestrationHandler>) {
         let version = match Version::parse(version) {
             Ok(version) => version,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::ReadyWork;
 use tokio::time::Instant;
 
@@ -90,7 +91,7 @@ fn report_waiting(engine: &Engine, ready: &[ReadyWork]) {
 }
 
 fn pause_after(reading: Duration, interval: Duration) -> Duration {
-    // A short one disturbs nobody, whatever interval was chosen.
+    // A short reading costs the store little, whatever interval was chosen.
     if reading < Duration::from_millis(50) {
         return interval;
     }

@@ -1,14 +1,18 @@
 //! One claimed activity from claim to completion.
 
-use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
-use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem, attempt_of};
+use duroxide_core::{
+    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
+};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -21,14 +25,16 @@ use crate::engine::{Engine, Registered};
 use crate::leases::Held;
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
+use crate::panics::panic_message;
 
 /// What was claimed, taken apart.
 struct Work {
     activity: ScheduledActivityIdentifier,
     /// The first attempt of the call, by its scheduling event.
     first_attempt: u64,
+    limits: AttemptLimits,
     name: String,
-    /// As the work item has it; see [`attempt_of`].
+    /// As the work item has it; see [`AttemptLimits::of`] and [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -43,6 +49,8 @@ enum Ended {
     With(Result<String, String>),
     /// Nobody wants the result any more.
     Cancelled,
+    /// It exceeded a limit that the worker keeps.
+    Exceeded(Timeout, Duration),
 }
 
 /// A log line about an activity, with the fields that all of them have.
@@ -62,8 +70,8 @@ macro_rules! line {
 /// Runs one claimed activity.
 pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
-    if claimed.lease.lost().is_cancelled() {
-        // Cancelled or taken over while it waited; nobody wants its result.
+    if claimed.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
+        // Cancelled or taken over while it waited; its result is not wanted.
         claimed.lease.end();
         return;
     }
@@ -77,7 +85,7 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let handler = engine.activities.resolve_handler(&work.name);
     let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
     match handler {
-        None if waits => work.wait_for_code(engine).await,
+        None if waits && !Defect::MissingActivityCounts.is_on() => work.wait_for_code(engine).await,
         _ if attempt > engine.options.max_attempts => work.poison(engine).await,
         Some((_, handler)) => work.execute(engine, handler, slot).await,
         None => work.not_registered(engine).await,
@@ -105,7 +113,11 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
-                first_attempt: attempt_of(&input).0.unwrap_or(id),
+                first_attempt: attempt_of(AttemptLimits::of(&input).1)
+                    .0
+                    .filter(|_| !Defect::KeyPerAttempt.is_on())
+                    .unwrap_or(id),
+                limits: AttemptLimits::of(&input).0,
                 name,
                 input,
                 session_id,
@@ -130,7 +142,7 @@ impl Work {
     ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
-        if cancelled.is_cancelled() {
+        if cancelled.is_cancelled() && !Defect::LostLeaseBegins.is_on() {
             // The store took its time to name the orchestration; meanwhile the lease went.
             self.lease.end();
             return;
@@ -139,7 +151,7 @@ impl Work {
         line!(debug, "Activity started", self, worker_id);
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
-        // Its result is on the way; nobody can cancel it any more.
+        // Its result is on the way; a request to cancel comes too late.
         let registered = self.registered.take();
         let is_excused = registered.as_ref().is_some_and(Registered::is_taken_over);
         drop(registered);
@@ -155,6 +167,11 @@ impl Work {
                 self.lease.end();
             }
             Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
+            Ended::Exceeded(which, limit) => {
+                line!(warn, "Activity exceeded a time limit", self, worker_id, outcome = "app_error", limit = %which, limit_ms = limit.as_millis() as u64);
+                let item = self.failed(which.to_details(&self.name, limit));
+                self.store(engine, "app_error", item, seconds).await;
+            }
         }
     }
 
@@ -205,7 +222,8 @@ impl Work {
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
-        let input = attempt_of(&self.input).1.to_owned();
+        let input = attempt_of(AttemptLimits::of(&self.input).1).1.to_owned();
+        let mut exceeded = pin!(exceeded(self.limits, ctx.beats()));
         let mut activity = pin!(async move { handler.invoke(ctx, input).await });
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
@@ -225,6 +243,7 @@ impl Work {
                     Err(panic) => Err(panic_message(panic.as_ref())),
                 })
             }
+            (which, limit) = &mut exceeded => Ended::Exceeded(which, limit),
             () = cancelled.cancelled() => {
                 let grace = engine.options.activity_cancellation_grace_period;
                 tracing::info!(
@@ -407,14 +426,27 @@ impl Work {
     }
 }
 
-/// The words of a panic, without the number of the task that happened to run it.
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    match text {
-        Some(text) => format!("activity panicked: {text}"),
-        None => "activity panicked".to_owned(),
+/// Resolves when an attempt exceeds one of its limits.
+async fn exceeded(limits: AttemptLimits, beats: Arc<Notify>) -> (Timeout, Duration) {
+    let too_long = async {
+        match limits.start_to_close {
+            Some(limit) => {
+                tokio::time::sleep(limit).await;
+                (Timeout::StartToClose, limit)
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let silent = async {
+        let Some(limit) = limits.heartbeat else {
+            return std::future::pending().await;
+        };
+        while tokio::time::timeout(limit, beats.notified()).await.is_ok() {}
+        (Timeout::Heartbeat, limit)
+    };
+    tokio::select! {
+        biased;
+        exceeded = too_long => exceeded,
+        exceeded = silent => exceeded,
     }
 }

@@ -1,13 +1,14 @@
 //! Sessions of this runtime: how many are busy, which slot serves which, and keeping their leases.
 //!
 //! With a stable node id all slots serve a session at once. Without one a session belongs to one slot: its activities
-//! run there one after the other, and those that wait take no slot from anybody else.
+//! run there one after the other, and those that wait take no slot from other activities.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ProviderError, SessionFetchConfig};
 use lru::LruCache;
 use tokio::time::timeout;
@@ -87,7 +88,8 @@ impl Sessions {
         }
         self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        let one_at_a_time = engine.options.worker_node_id.is_none();
+        let one_at_a_time =
+            engine.options.worker_node_id.is_none() && !Defect::SessionRunsTwice.is_on();
         if one_at_a_time && session.running > 0 {
             if session.waiting.len() >= WAITING_MAX {
                 return Admission::Full(work);
@@ -168,7 +170,7 @@ fn owner(engine: &Engine) -> String {
         .unwrap_or_else(|| format!("work-{}", engine.runtime_id))
 }
 
-/// Renews the sessions of this runtime and sweeps those that nobody owns. Goes on while a shutdown lets activities finish:
+/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities finish:
 /// their sessions must not move meanwhile.
 pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) {
     let renew_every = renewal_interval(
@@ -184,6 +186,7 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
     loop {
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
+            biased;
             () = engine.abort.cancelled() => return,
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {

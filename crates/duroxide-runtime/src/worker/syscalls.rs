@@ -31,7 +31,7 @@ impl ActivityHandler for Syscall {
                     .map_err(|e| format!("get_kv_value serialization error: {e}"))
             }
             Some(HostRequest::Malformed { error }) => Err(error),
-            Some(HostRequest::ActivityClaimed { .. }) | None => {
+            Some(HostRequest::ActivityClaimed { .. } | HostRequest::RunInPlace { .. }) | None => {
                 Err(format!("unknown system call {}", self.name))
             }
         }

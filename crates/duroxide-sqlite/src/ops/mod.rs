@@ -1,4 +1,5 @@
-//! One operation, one transaction, one file. In: decoded arguments. Out: rows. The trait impls only delegate here.
+//! One operation, one transaction, one file. In: decoded arguments. Out: rows. Knows no thread: the trait impls and
+//! `fetch.rs` send each operation to one.
 
 pub(crate) mod abandon_turn;
 pub(crate) mod abandon_work;

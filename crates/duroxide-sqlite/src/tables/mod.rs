@@ -13,4 +13,4 @@ pub(crate) mod orchestrator_queue;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
 
-pub(crate) use latest_time::latest_time;
+pub(crate) use latest_time::{latest_time, tell_time};

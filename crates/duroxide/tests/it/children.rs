@@ -1,5 +1,7 @@
 //! Children: their ids, their results, and ids that are taken.
 
+use std::time::Duration;
+
 use duroxide::{ErrorDetails, EventKind, OrchestrationContext};
 
 use crate::support::{
@@ -435,5 +437,35 @@ async fn the_loser_of_a_race_between_children_is_cancelled() {
     );
     world.client.raise_event("p", "end", "").await.unwrap();
     assert_eq!(output(&world.outcome("p").await), "1");
+    world.stop().await;
+}
+
+/// The parent chose the id of an instance that lives already, and ends before it hears that its start was refused.
+#[tokio::test]
+async fn a_parent_that_ends_early_does_not_cancel_a_stranger() {
+    let registry = orchestrations()
+        .register(
+            "stranger",
+            |ctx: OrchestrationContext, _: String| async move { Ok(ctx.schedule_wait("go").await) },
+        )
+        .register(
+            "parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                let child = ctx.schedule_sub_orchestration_with_id("stranger", "x", "");
+                drop(child);
+                ctx.schedule_timer(Duration::from_millis(1)).await;
+                let child = ctx.schedule_sub_orchestration_with_id("stranger", "x", "");
+                ctx.select2(child, ctx.schedule_timer(Duration::ZERO)).await;
+                Ok("gone".to_owned())
+            },
+        )
+        .build();
+    let world = World::start(activities().build(), registry).await;
+    let started = world.client.start_orchestration("x", "stranger", "");
+    started.await.unwrap();
+    world.waits_for("x", "go").await;
+    assert_eq!(output(&world.run("p", "parent", "").await), "gone");
+    world.client.raise_event("x", "go", "alive").await.unwrap();
+    assert_eq!(output(&world.outcome("x").await), "alive");
     world.stop().await;
 }

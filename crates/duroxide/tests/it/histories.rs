@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duroxide::providers::{KvEntry, WorkItem};
+use duroxide::providers::{KvEntry, WorkItem, fold_key_values};
 use duroxide::{Event, EventKind, OrchestrationHandler, OrchestrationRegistry};
 use duroxide_core::replay::{Execution, HostCall, Outcome, Progress, Turn, TurnLimits};
 use semver::Version;
@@ -131,34 +131,6 @@ pub(crate) fn handler_of(
     registry.resolve_handler_exact(name, &version).unwrap()
 }
 
-/// Key-values at the end of an execution, given those at its beginning.
-pub(crate) fn fold_kv(
-    mut kv: HashMap<String, KvEntry>,
-    history: &[Event],
-) -> HashMap<String, KvEntry> {
-    for event in history {
-        match &event.kind {
-            EventKind::KeyValueSet {
-                key,
-                value,
-                last_updated_at_ms,
-            } => {
-                let entry = KvEntry {
-                    value: value.clone(),
-                    last_updated_at_ms: *last_updated_at_ms,
-                };
-                kv.insert(key.clone(), entry);
-            }
-            EventKind::KeyValueCleared { key } => {
-                kv.remove(key);
-            }
-            EventKind::KeyValuesCleared => kv.clear(),
-            _ => {}
-        }
-    }
-    kv
-}
-
 /// Runs the code beyond a prefix; questions to the host stay open, as they did when workers answered them.
 fn decide(execution: &mut Execution, now_ms: u64) -> Turn {
     execution.start_turn(now_ms, Vec::<WorkItem>::new());
@@ -186,7 +158,7 @@ fn every_prefix_of_every_recorded_history_is_reproduced() {
             for cut in 1..=history.len() {
                 check_prefix(&case, history, cut, &handler, &kv);
             }
-            kv = fold_kv(kv, history);
+            fold_key_values(&mut kv, history);
         }
     }
 }

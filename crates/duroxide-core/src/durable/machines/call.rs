@@ -4,11 +4,13 @@
 //! dropped at any point before it is taken; a dropped call still waits for its schedule event, and then swallows its
 //! answer.
 
+use crate::event::ErrorDetails;
+
 /// What a durable future resolves to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Resolution {
     /// A result of an activity or a child.
-    Outcome(Result<String, String>),
+    Outcome(Result<String, Box<ErrorDetails>>),
     /// A payload of a signal or a queue message.
     Data(String),
     /// A timer fired.
@@ -18,6 +20,12 @@ pub(crate) enum Resolution {
 impl Resolution {
     /// The resolution of an operation that answers with a result.
     pub(crate) fn into_outcome(self) -> Result<String, String> {
+        self.into_details()
+            .map_err(|details| details.display_message())
+    }
+
+    /// The resolution of an operation that answers with a result, the failure as it is stored.
+    pub(crate) fn into_details(self) -> Result<String, Box<ErrorDetails>> {
         match self {
             Self::Outcome(outcome) => outcome,
             Self::Data(data) => Ok(data),
@@ -28,7 +36,8 @@ impl Resolution {
     /// The resolution of an operation that answers with a payload.
     pub(crate) fn into_data(self) -> String {
         match self {
-            Self::Data(data) | Self::Outcome(Ok(data) | Err(data)) => data,
+            Self::Data(data) | Self::Outcome(Ok(data)) => data,
+            Self::Outcome(Err(details)) => details.display_message(),
             Self::Fired => String::new(),
         }
     }

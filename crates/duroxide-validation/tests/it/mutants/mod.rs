@@ -4,6 +4,7 @@
 //! that a real store has made or could make.
 
 mod admin;
+mod causes;
 mod contract;
 mod factory;
 mod matrix;
@@ -19,22 +20,26 @@ use std::sync::Arc;
 use duroxide_runtime::observability::Layered;
 use duroxide_store::MemoryProvider;
 
+use self::causes::Seen;
 use self::notes::Notes;
+use crate::reference::MovableClock;
 
 /// The reference store with one flaw.
 pub(crate) struct Mutant {
     inner: Arc<MemoryProvider>,
     flaw: Flaw,
     notes: Notes,
+    seen: Seen,
 }
 
 impl Mutant {
-    fn around(reference: MemoryProvider, flaw: Flaw) -> Layered<Self> {
+    fn around(reference: MemoryProvider, flaw: Flaw, clock: Arc<MovableClock>) -> Layered<Self> {
         let inner = Arc::new(reference);
         let mutant = Self {
             inner: Arc::clone(&inner),
             flaw,
             notes: Notes::default(),
+            seen: Seen::by(clock),
         };
         Layered::around(inner, mutant)
     }
@@ -177,4 +182,10 @@ flaws! {
     CountsThePage: "a count ends with the page";
     CountsUnordered: "groups are counted smallest first";
     NoLeaseIsLost: "no activity lease is ever reported as lost";
+    TimersIgnoreStepBack: "after the clock is set back a timer fires if its time was once reached";
+    LeaseOutlivesStepBack: "after the clock is set back a lease lasts until the clock shows its end";
+    OldestLeadWins: "an older start takes the place of a continue-as-new";
+    CarriedQueueGrows: "queue messages come with a continue-as-new that carries unread ones";
+    EarlyMessagesStall: "early messages that one claim does not take stay behind";
+    UnreadableStartIsLost: "nobody is told of a child whose start cannot be read";
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use duroxide::providers::{KvEntry, WorkItem};
+use duroxide::providers::{KvEntry, WorkItem, fold_key_values};
 use duroxide::{Event, EventKind, OrchestrationHandler};
 use duroxide_core::replay::{
     Execution, ExecutionStart, HostCall, ParentLink, Progress, Turn, TurnLimits,
@@ -15,7 +15,7 @@ use duroxide_core::replay::{
 
 use super::recorder::{Recording, record, to_text};
 use super::{Case, cases, orchestrations};
-use crate::histories::{self, fold_kv, handler_of};
+use crate::histories::{self, handler_of};
 
 fn folder() -> PathBuf {
     histories::folder().join("0.2.0")
@@ -108,7 +108,7 @@ fn every_turn_of_these_histories_is_taken_again_to_the_letter() {
             for (begin, end) in begins.zip(ends.iter().copied()) {
                 take_again(&at, history, begin, end, &kv);
             }
-            kv = fold_kv(kv, history);
+            fold_key_values(&mut kv, history);
         }
     }
 }
@@ -124,7 +124,7 @@ fn every_prefix_of_these_histories_can_be_loaded() {
                 Execution::load(&history[..cut], handler.clone(), kv.clone())
                     .unwrap_or_else(|report| panic!("{at}, first {cut} events: {report}"));
             }
-            kv = fold_kv(kv, history);
+            fold_key_values(&mut kv, history);
         }
     }
 }

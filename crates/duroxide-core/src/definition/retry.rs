@@ -1,0 +1,249 @@
+//! How a typed call is tried again. In: the author's rules. Out: whether to try again, and when. Never waits itself.
+
+use std::time::Duration;
+
+use super::{ActivityError, Timeout};
+use crate::retry::{BackoffStrategy, RetryPolicy};
+
+/// An error that knows whether trying again may help. `#[duroxide::activity]` asks it where the error type implements this;
+/// without it every error may be retried.
+///
+/// ```
+/// use duroxide_core::Retryable;
+///
+/// enum ChargeError {
+///     Declined,
+///     Busy,
+/// }
+/// impl Retryable for ChargeError {
+///     fn is_retryable(&self) -> bool {
+///         matches!(self, Self::Busy)
+///     }
+/// }
+/// assert!(!ChargeError::Declined.is_retryable());
+/// ```
+pub trait Retryable {
+    /// Whether trying again may help.
+    fn is_retryable(&self) -> bool;
+}
+
+/// How often, how soon and after what a call is tried again. A [`RetryPolicy`] is one too.
+///
+/// ```
+/// use duroxide_core::{Retry, RetryPolicy};
+/// use std::time::Duration;
+///
+/// let retry = RetryPolicy::exponential(5)
+///     .jitter(0.2)
+///     .total(Duration::from_secs(600))
+///     .never_on(["Declined"]);
+/// assert_eq!(retry.attempts_max(), 5);
+/// # let _: Retry = RetryPolicy::new(3).into();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Retry {
+    policy: RetryPolicy,
+    jitter: f64,
+    total: Option<Duration>,
+    never_on: Vec<String>,
+    timeouts_are_final: bool,
+}
+
+impl From<RetryPolicy> for Retry {
+    fn from(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            jitter: 0.0,
+            total: None,
+            never_on: Vec::new(),
+            timeouts_are_final: false,
+        }
+    }
+}
+
+impl Retry {
+    /// Up to this many attempts in all, with pauses that double from 100 ms to 30 s.
+    #[must_use]
+    pub fn exponential(max_attempts: u32) -> Self {
+        RetryPolicy::exponential(max_attempts).into()
+    }
+
+    /// Up to this many attempts in all, with the same pause each time.
+    #[must_use]
+    pub fn fixed(max_attempts: u32, delay: Duration) -> Self {
+        RetryPolicy::new(max_attempts.max(1))
+            .with_backoff(BackoffStrategy::Fixed { delay })
+            .into()
+    }
+
+    /// Any number of attempts; give it a [`total`](Self::total).
+    #[must_use]
+    pub fn forever() -> Self {
+        RetryPolicy::new(u32::MAX).into()
+    }
+
+    /// Sets the pauses.
+    #[must_use]
+    pub fn backoff(mut self, backoff: BackoffStrategy) -> Self {
+        self.policy.backoff = backoff;
+        self
+    }
+
+    /// Shortens or lengthens each pause by up to this share of it, so that callers who failed together do not return
+    /// together. The share is kept between 0 and 1.
+    #[must_use]
+    pub fn jitter(mut self, share: f64) -> Self {
+        self.jitter = share.clamp(0.0, 1.0);
+        self
+    }
+
+    /// Gives up after this long, over all attempts and pauses.
+    #[must_use]
+    pub fn total(mut self, limit: Duration) -> Self {
+        self.total = Some(limit);
+        self
+    }
+
+    /// Kinds of errors after which there is no further attempt: names of enum variants, as serde writes them.
+    #[must_use]
+    pub fn never_on<K: Into<String>>(mut self, kinds: impl IntoIterator<Item = K>) -> Self {
+        self.never_on.extend(kinds.into_iter().map(Into::into));
+        self
+    }
+
+    /// An attempt that exceeded its time is the last one.
+    #[must_use]
+    pub fn not_after_timeouts(mut self) -> Self {
+        self.timeouts_are_final = true;
+        self
+    }
+
+    /// Attempts in all, the first included.
+    #[must_use]
+    pub fn attempts_max(&self) -> u32 {
+        self.policy.max_attempts.max(1)
+    }
+
+    /// The limit over all attempts.
+    #[must_use]
+    pub fn total_limit(&self) -> Option<Duration> {
+        self.total
+    }
+
+    /// The limit on each attempt, from when it is asked for.
+    #[must_use]
+    pub fn attempt_limit(&self) -> Option<Duration> {
+        self.policy.timeout
+    }
+
+    /// The pause after attempt number `attempt` failed; `chance` is between 0 and 1.
+    #[must_use]
+    pub fn pause(&self, attempt: u32, chance: f64) -> Duration {
+        let pause = self.policy.delay_for_attempt(attempt);
+        if self.jitter == 0.0 {
+            return pause;
+        }
+        // Between 1 - jitter and 1 + jitter of the pause.
+        let share = 1.0 + self.jitter * (2.0 * chance.clamp(0.0, 1.0) - 1.0);
+        let millis = (pause.as_millis() as f64 * share).min(u64::MAX as f64);
+        Duration::from_millis(millis as u64)
+    }
+
+    /// Whether a failure allows a further attempt; `own` answers for the author's error and `text` is how it is stored.
+    pub(crate) fn allows<E>(
+        &self,
+        error: &ActivityError<E>,
+        text: Option<&str>,
+        own: impl FnOnce(&E) -> bool,
+    ) -> bool {
+        match error {
+            ActivityError::Failed(error) => {
+                let kind = text.and_then(kind_of);
+                !kind.is_some_and(|kind| self.never_on.contains(&kind)) && own(error)
+            }
+            ActivityError::TimedOut { which } => {
+                *which != Timeout::ScheduleToClose && !self.timeouts_are_final
+            }
+            ActivityError::Panicked { .. } => true,
+            ActivityError::Unavailable { retryable, .. } => *retryable,
+            ActivityError::Cancelled { .. }
+            | ActivityError::Poisoned { .. }
+            | ActivityError::Undecodable(_) => false,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Up to this many attempts in all, with pauses that double from 100 ms to 30 s. 0 counts as 1.
+    #[must_use]
+    pub fn exponential(max_attempts: u32) -> Self {
+        Self::new(max_attempts.max(1))
+    }
+
+    /// See [`Retry::jitter`].
+    #[must_use]
+    pub fn jitter(self, share: f64) -> Retry {
+        Retry::from(self).jitter(share)
+    }
+
+    /// See [`Retry::total`].
+    #[must_use]
+    pub fn total(self, limit: Duration) -> Retry {
+        Retry::from(self).total(limit)
+    }
+
+    /// See [`Retry::never_on`].
+    #[must_use]
+    pub fn never_on<K: Into<String>>(self, kinds: impl IntoIterator<Item = K>) -> Retry {
+        Retry::from(self).never_on(kinds)
+    }
+}
+
+/// The variant of a stored enum: `"Declined"`, `Declined` or `{"Declined":…}`.
+fn kind_of(text: &str) -> Option<String> {
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::String(kind)) => Some(kind),
+        Ok(serde_json::Value::Object(fields)) if fields.len() == 1 => {
+            fields.into_iter().next().map(|(kind, _)| kind)
+        }
+        Ok(_) => None,
+        Err(_) => Some(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_the_variants_as_serde_writes_them() {
+        assert_eq!(kind_of("Declined").as_deref(), Some("Declined"));
+        assert_eq!(
+            kind_of(r#"{"Declined":{"code":7}}"#).as_deref(),
+            Some("Declined")
+        );
+        assert_eq!(kind_of(r#"{"a":1,"b":2}"#), None);
+    }
+
+    #[test]
+    fn jitter_stays_within_its_share() {
+        let retry = Retry::fixed(3, Duration::from_secs(10)).jitter(0.2);
+        assert_eq!(retry.pause(1, 0.0), Duration::from_secs(8));
+        assert_eq!(retry.pause(1, 1.0), Duration::from_secs(12));
+    }
+
+    #[test]
+    fn what_cannot_be_cured_is_not_tried_again() {
+        let retry = Retry::exponential(5).never_on(["Declined"]);
+        let failed = ActivityError::Failed("Declined".to_owned());
+        assert!(!retry.allows(&failed, Some("Declined"), |_| true));
+        let busy = ActivityError::Failed("Busy".to_owned());
+        assert!(retry.allows(&busy, Some("Busy"), |_| true));
+        assert!(!retry.allows(&busy, Some("Busy"), |_| false));
+        let late = ActivityError::<String>::TimedOut {
+            which: Timeout::StartToClose,
+        };
+        assert!(retry.allows(&late, None, |_| true));
+        assert!(!retry.not_after_timeouts().allows(&late, None, |_| true));
+    }
+}

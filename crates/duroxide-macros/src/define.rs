@@ -1,0 +1,317 @@
+//! From a function to a definition: a unit struct with its traits, and the function inside.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{ItemFn, Type, Visibility};
+
+use crate::attribute::Attribute;
+use crate::lint;
+use crate::signature::{Parameter, Shape, names, parameter_names, without_self};
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Activity,
+    Orchestration,
+}
+
+impl Kind {
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Activity => "an activity",
+            Self::Orchestration => "an orchestration",
+        }
+    }
+}
+
+/// A free function.
+pub(crate) fn free(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let function: ItemFn = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(e) => {
+            let e = syn::Error::new(e.span(), format!("{} is an async function", kind.noun()));
+            let e = e.into_compile_error();
+            return quote!(#e #item);
+        }
+    };
+    match expand(kind, attribute, function) {
+        Ok(tokens) => tokens,
+        Err(e) => {
+            let e = e.into_compile_error();
+            quote!(#e #item)
+        }
+    }
+}
+
+fn expand(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
+    let attribute = Attribute::parse(kind, attribute)?;
+    let shape = Shape::of(kind, &function.sig, false)?;
+    let complaints = complaints(kind, &attribute, &function.block);
+    let ident = function.sig.ident.clone();
+    let name = attribute
+        .name
+        .as_ref()
+        .map_or_else(|| plain(&ident), syn::LitStr::value);
+    let definition = Definition {
+        kind,
+        attribute: &attribute,
+        shape: &shape,
+        marker: &ident,
+        name,
+        call: quote!(#ident::__duroxide_body),
+        self_ty: None,
+    };
+    let traits = definition.traits();
+    let (vis, docs) = (function.vis.clone(), docs(&mut function.attrs));
+    let marker = marker(&vis, &ident);
+    let door = definition.door(&vis, &docs, &function.sig);
+    function.sig.ident = format_ident!("__duroxide_body");
+    function.vis = Visibility::Inherited;
+    Ok(quote! {
+        #complaints
+        #marker
+        #door
+        const _: () = {
+            impl #ident {
+                #function
+            }
+            #traits
+        };
+    })
+}
+
+/// Errors of the lint, if it is on.
+pub(crate) fn complaints(kind: Kind, attribute: &Attribute, block: &syn::Block) -> TokenStream {
+    if kind == Kind::Activity || attribute.unchecked {
+        return TokenStream::new();
+    }
+    let complaints = lint::complaints(block);
+    complaints.map_or_else(TokenStream::new, syn::Error::into_compile_error)
+}
+
+/// The documentation moves to the function that users see; other attributes stay with the body.
+pub(crate) fn docs(attributes: &mut Vec<syn::Attribute>) -> Vec<syn::Attribute> {
+    let (docs, rest) = std::mem::take(attributes)
+        .into_iter()
+        .partition(|a| a.path().is_ident("doc"));
+    *attributes = rest;
+    docs
+}
+
+/// The definition: a type named like the function. Braced, so that it takes no name from values.
+pub(crate) fn marker(vis: &Visibility, ident: &Ident) -> TokenStream {
+    let doc = format!("The definition of `{ident}`: its name and its types.");
+    quote! {
+        #[doc = #doc]
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug, Default)]
+        #vis struct #ident {}
+    }
+}
+
+/// A name without `r#`.
+pub(crate) fn plain(ident: &Ident) -> String {
+    let text = ident.to_string();
+    text.strip_prefix("r#").map_or(text.clone(), str::to_owned)
+}
+
+/// What a marker stands for.
+pub(crate) struct Definition<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) attribute: &'a Attribute,
+    pub(crate) shape: &'a Shape,
+    pub(crate) marker: &'a Ident,
+    pub(crate) name: String,
+    /// The path of the function.
+    pub(crate) call: TokenStream,
+    pub(crate) self_ty: Option<&'a Type>,
+}
+
+impl Definition<'_> {
+    /// The traits of the marker.
+    pub(crate) fn traits(&self) -> TokenStream {
+        [self.types(), self.body()].into_iter().collect()
+    }
+
+    /// The function that users see: it runs the body, and its type names the definition.
+    pub(crate) fn door(
+        &self,
+        vis: &Visibility,
+        docs: &[syn::Attribute],
+        signature: &syn::Signature,
+    ) -> TokenStream {
+        let (marker, call, ident) = (self.marker, &self.call, &signature.ident);
+        let output = &self.shape.output;
+        let names = parameter_names(signature);
+        let types = self.shape.types();
+        let (receiver, own, life) = match self.shape.takes_self {
+            true => (quote!(&self,), quote!(self,), quote!('_)),
+            false => (quote!(), quote!(), quote!('static)),
+        };
+        quote! {
+            #(#docs)*
+            #vis fn #ident(
+                #receiver #(#names: #types),*
+            ) -> ::duroxide::__private::Body<#life, #marker, #output> {
+                ::duroxide::__private::Body::new(#call(#own #(#names),*))
+            }
+        }
+    }
+
+    fn types(&self) -> TokenStream {
+        let (marker, name) = (self.marker, &self.name);
+        let (input, output) = (self.input(), self.output());
+        let span = self.shape.output.span();
+        let result = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>);
+        let (which, more) = match self.kind {
+            Kind::Activity => (
+                quote!(Activity),
+                quote! {
+                    fn is_retryable(error: &Self::Error) -> bool {
+                        #[allow(unused_imports)]
+                        use ::duroxide::__private::{AskDefault as _, AskRetryable as _};
+                        (&::duroxide::__private::Ask(error)).ask()
+                    }
+                },
+            ),
+            Kind::Orchestration => {
+                let version = match &self.attribute.version {
+                    Some(version) => quote!(::core::option::Option::Some(#version)),
+                    None => quote!(::core::option::Option::None),
+                };
+                (
+                    quote!(Orchestration),
+                    quote! {
+                        fn version(&self) -> ::core::option::Option<&'static str> {
+                            #version
+                        }
+                    },
+                )
+            }
+        };
+        quote! {
+            impl ::duroxide::#which for #marker {
+                type Input = #input;
+                type Output = #result::Ok;
+                type Error = #result::Err;
+                fn name(&self) -> &'static str {
+                    #name
+                }
+                #more
+            }
+        }
+    }
+
+    fn body(&self) -> TokenStream {
+        match self.kind {
+            Kind::Activity => self.activity_body(),
+            Kind::Orchestration => self.orchestration_body(),
+        }
+    }
+
+    fn activity_body(&self) -> TokenStream {
+        let (marker, call, input) = (self.marker, &self.call, self.input());
+        let states: Vec<TokenStream> = self.shape.states().map(|ty| self.outside(ty)).collect();
+        let own = match (self.shape.takes_self, self.self_ty) {
+            (true, Some(self_ty)) => Some(self_ty),
+            _ => None,
+        };
+        let (inputs, arguments) = self.arguments();
+        let needs = states.iter().cloned().chain(own.map(|ty| quote!(#ty)));
+        let running = match own {
+            Some(own) => quote! {
+                let __own = __states.get::<#own>();
+                async move { #call(&*__own, #(#arguments),*).await }
+            },
+            None => quote!(#call(#(#arguments),*)),
+        };
+        quote! {
+            impl ::duroxide::ActivityBody for #marker {
+                fn needs() -> ::std::vec::Vec<::duroxide::Needed> {
+                    ::std::vec![#(::duroxide::Needed::of::<#needs>()),*]
+                }
+                #[allow(unused_variables, clippy::let_unit_value, clippy::manual_async_fn)]
+                fn run(
+                    &self,
+                    __ctx: ::duroxide::ActivityContext,
+                    __states: &::duroxide::States,
+                    __input: #input,
+                ) -> impl ::core::future::Future<
+                    Output = ::core::result::Result<
+                        <Self as ::duroxide::Activity>::Output,
+                        <Self as ::duroxide::Activity>::Error,
+                    >,
+                > + ::core::marker::Send + 'static {
+                    let #inputs = __input;
+                    #running
+                }
+            }
+        }
+    }
+
+    fn orchestration_body(&self) -> TokenStream {
+        let (marker, call, input) = (self.marker, &self.call, self.input());
+        let (inputs, arguments) = self.arguments();
+        quote! {
+            impl ::duroxide::OrchestrationBody for #marker {
+                #[allow(unused_variables, clippy::let_unit_value)]
+                fn run(
+                    &self,
+                    __ctx: ::duroxide::OrchestrationContext,
+                    __input: #input,
+                ) -> impl ::core::future::Future<
+                    Output = ::core::result::Result<
+                        <Self as ::duroxide::Orchestration>::Output,
+                        <Self as ::duroxide::Orchestration>::Error,
+                    >,
+                > + ::core::marker::Send + 'static {
+                    let #inputs = __input;
+                    #call(#(#arguments),*)
+                }
+            }
+        }
+    }
+
+    /// The pattern that takes the input apart, and the arguments of the function.
+    fn arguments(&self) -> (TokenStream, Vec<TokenStream>) {
+        let mut names = names(self.shape.inputs().len()).into_iter();
+        let pattern = match names.as_slice() {
+            [] => quote!(()),
+            [one] => quote!(#one),
+            several => quote!((#(#several,)*)),
+        };
+        let argument = |parameter: &Parameter| match parameter {
+            Parameter::Context(_) => quote!(__ctx),
+            Parameter::State(_, inner) => {
+                let inner = self.outside(inner);
+                quote!(__states.get::<#inner>())
+            }
+            Parameter::Input(_) => {
+                let name = names.next();
+                quote!(#name)
+            }
+        };
+        (
+            pattern,
+            self.shape.parameters.iter().map(argument).collect(),
+        )
+    }
+
+    fn input(&self) -> TokenStream {
+        self.outside(self.shape.input())
+    }
+
+    fn output(&self) -> TokenStream {
+        self.outside(&self.shape.output)
+    }
+
+    /// A type of the signature, as the marker's traits name it.
+    fn outside(&self, tokens: impl quote::ToTokens) -> TokenStream {
+        let tokens = tokens.into_token_stream();
+        match self.self_ty {
+            Some(self_ty) => without_self(tokens, self_ty),
+            None => tokens,
+        }
+    }
+}

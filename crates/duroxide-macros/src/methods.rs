@@ -1,0 +1,138 @@
+//! From the methods of an `impl` to definitions: the method keeps its name and runs its body, which is hidden beside it.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Meta, Result, Type, Visibility};
+
+use crate::attribute::Attribute;
+use crate::define::{Definition, Kind, complaints, docs, marker, plain};
+use crate::signature::Shape;
+
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    match implementation(attribute, item.clone()) {
+        Ok(tokens) => tokens,
+        Err(e) => {
+            let e = e.into_compile_error();
+            quote!(#e)
+        }
+    }
+}
+
+fn implementation(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    if let Some(token) = attribute.into_iter().next() {
+        return Err(Error::new(
+            token.span(),
+            "`#[duroxide::handlers]` takes nothing: names and versions stand at the methods",
+        ));
+    }
+    let mut block: ItemImpl = syn::parse2(item).map_err(|e| {
+        Error::new(
+            e.span(),
+            "`#[duroxide::handlers]` stands at an `impl` block",
+        )
+    })?;
+    if let Some((path, _)) = &block.trait_ {
+        return Err(Error::new_spanned(
+            path,
+            "handlers are methods of a type, not of a trait: write `impl Shop { … }`",
+        ));
+    }
+    if !block.generics.params.is_empty() {
+        return Err(Error::new_spanned(
+            &block.generics,
+            "handlers have one name and one stored form, so their type cannot be generic",
+        ));
+    }
+    let self_ty = Type::clone(&block.self_ty);
+    let mut outside = TokenStream::new();
+    let mut items = Vec::new();
+    for item in std::mem::take(&mut block.items) {
+        match item {
+            ImplItem::Fn(mut method) => match handler(&mut method)? {
+                Some((kind, attribute)) => {
+                    let (door, beside) = define(kind, &attribute, &mut method, &self_ty)?;
+                    outside.extend(beside);
+                    items.push(door);
+                    items.push(quote!(#method));
+                }
+                None => items.push(quote!(#method)),
+            },
+            other => items.push(quote!(#other)),
+        }
+    }
+    let attrs = &block.attrs;
+    Ok(quote! {
+        #outside
+        #(#attrs)*
+        impl #self_ty {
+            #(#items)*
+        }
+    })
+}
+
+/// Takes `#[activity]` or `#[orchestration]` off a method.
+fn handler(method: &mut ImplItemFn) -> Result<Option<(Kind, Attribute)>> {
+    let kind_of = |attribute: &syn::Attribute| {
+        let last = attribute.path().segments.last()?.ident.to_string();
+        match last.as_str() {
+            "activity" => Some(Kind::Activity),
+            "orchestration" => Some(Kind::Orchestration),
+            _ => None,
+        }
+    };
+    let found = method
+        .attrs
+        .iter()
+        .enumerate()
+        .find_map(|(place, attribute)| Some((place, kind_of(attribute)?)));
+    let Some((place, kind)) = found else {
+        return Ok(None);
+    };
+    let attribute = method.attrs.remove(place);
+    let tokens = match attribute.meta {
+        Meta::List(list) => list.tokens,
+        _ => TokenStream::new(),
+    };
+    Ok(Some((kind, Attribute::parse(kind, tokens)?)))
+}
+
+fn define(
+    kind: Kind,
+    attribute: &Attribute,
+    method: &mut ImplItemFn,
+    self_ty: &Type,
+) -> Result<(TokenStream, TokenStream)> {
+    let shape = Shape::of(kind, &method.sig, true)?;
+    let complaints = complaints(kind, attribute, &method.block);
+    let ident = method.sig.ident.clone();
+    let type_name = quote!(#self_ty).to_string().replace(' ', "");
+    let short = type_name.rsplit("::").next().unwrap_or(&type_name);
+    let marker_ident = format_ident!("{}_{}", short, plain(&ident), span = ident.span());
+    let body = format_ident!("__duroxide_{}", plain(&ident), span = Span::call_site());
+    let name = attribute
+        .name
+        .as_ref()
+        .map_or_else(|| format!("{short}::{}", plain(&ident)), syn::LitStr::value);
+    let definition = Definition {
+        kind,
+        attribute,
+        shape: &shape,
+        marker: &marker_ident,
+        name,
+        call: quote!(<#self_ty>::#body),
+        self_ty: Some(self_ty),
+    };
+    let traits = definition.traits();
+    let docs = docs(&mut method.attrs);
+    let vis = std::mem::replace(&mut method.vis, Visibility::Inherited);
+    let marker = marker(&vis, &marker_ident);
+    let door = definition.door(&vis, &docs, &method.sig);
+    method.sig.ident = body;
+    method.attrs.push(syn::parse_quote!(#[doc(hidden)]));
+    let beside = quote! {
+        #complaints
+        #marker
+        const _: () = { #traits };
+    };
+    Ok((door, beside))
+}

@@ -1,0 +1,118 @@
+//! Starting orchestrations by their definition.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::time::Duration;
+
+use duroxide_core::{Arguments, Orchestration, ToOrchestration};
+
+use super::{Client, ClientError, Handle};
+
+impl Client {
+    /// Starts an orchestration by its definition, once the returned value is awaited. `Ok` means that the start is stored.
+    /// A start for an id that exists is ignored: the handle is that of the instance which has the id.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::OrchestrationRef;
+    ///
+    /// const INVOICE: OrchestrationRef<u64, String> = OrchestrationRef::new("invoice");
+    ///
+    /// let invoice = client.start(INVOICE, 7).id("invoice-7").await?;
+    /// println!("{}", invoice.result().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start<Via, T: ToOrchestration<Via>>(
+        &self,
+        orchestration: T,
+        input: impl Arguments<<T::Orchestration as Orchestration>::Input>,
+    ) -> Start<T::Orchestration> {
+        let orchestration = orchestration.to_orchestration();
+        Start {
+            client: self.clone(),
+            input: input.encode(),
+            id: None,
+            version: orchestration.version().map(str::to_owned),
+            delay: None,
+            orchestration,
+        }
+    }
+
+    /// The handle of an instance that was started elsewhere. Nothing is asked of the store.
+    pub fn handle<Via, T: ToOrchestration<Via>>(
+        &self,
+        orchestration: T,
+        id: impl Into<String>,
+    ) -> Handle<T::Orchestration> {
+        Handle::new(self.clone(), orchestration.to_orchestration(), id.into())
+    }
+}
+
+/// A start that is stored when it is awaited.
+#[must_use = "nothing is started before it is awaited"]
+pub struct Start<O> {
+    client: Client,
+    orchestration: O,
+    input: Result<String, String>,
+    id: Option<String>,
+    version: Option<String>,
+    delay: Option<Duration>,
+}
+
+impl<O: Orchestration> Start<O> {
+    /// The instance's id. Without one it gets a random id.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Exactly this version, whatever the definition says.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// The version that the policy of the registry chooses, whatever the definition says.
+    pub fn any_version(mut self) -> Self {
+        self.version = None;
+        self
+    }
+
+    /// Begins after this long.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    async fn store(self) -> Result<Handle<O>, ClientError> {
+        let input = self
+            .input
+            .map_err(|e| ClientError::invalid(format!("encode: {e}")))?;
+        let id = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let name = self.orchestration.name().to_owned();
+        self.client
+            .begin_later(id.clone(), name, self.version, input, self.delay)
+            .await?;
+        Ok(Handle::new(self.client, self.orchestration, id))
+    }
+}
+
+impl<O: Orchestration> IntoFuture for Start<O> {
+    type Output = Result<Handle<O>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.store())
+    }
+}
+
+impl<O> fmt::Debug for Start<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Start")
+            .field("id", &self.id)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! Where a store is, in one text. In: a url. Out: an app on that store. Which stores there are depends on features.
+
+use std::fmt;
+use std::sync::Arc;
+
+use duroxide_runtime::AppBuilder;
+
+use crate::providers::Provider;
+use crate::providers::memory::MemoryProvider;
+
+/// Where programs begin.
+///
+/// ```
+/// # #[cfg(feature = "macros")]
+/// # mod program {
+/// use duroxide::prelude::*;
+///
+/// #[duroxide::activity]
+/// async fn greet(name: String) -> Result<String, String> {
+///     Ok(format!("Hello, {name}!"))
+/// }
+///
+/// #[duroxide::orchestration]
+/// async fn hello(ctx: OrchestrationContext, name: String) -> Result<String, String> {
+///     Ok(ctx.call(greet, &name).await?)
+/// }
+///
+/// # pub
+/// async fn run() -> Result<(), Box<dyn std::error::Error>> {
+///     let app = Duroxide::open("memory:").register(greet).register(hello).start().await?;
+///     let first = app.client().start(hello, "Rust").id("first").await?;
+///     assert_eq!(first.result().await?, "Hello, Rust!");
+///     app.shutdown().await;
+///     Ok(())
+/// }
+/// # }
+/// # #[cfg(feature = "macros")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() { program::run().await.unwrap() }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
+/// ```
+#[derive(Debug)]
+pub struct Duroxide;
+
+impl Duroxide {
+    /// An app on the store behind a url. The store is opened when the app starts.
+    ///
+    /// | url | store | feature |
+    /// |---|---|---|
+    /// | `sqlite:shop.db`, with the options of [`SqliteProvider`](crate::providers::sqlite::SqliteProvider::new) | one SQLite file | `sqlite` |
+    /// | `redb:shop.redb` | one redb file | `redb` |
+    /// | `memory:` | this process alone | |
+    pub fn open(url: impl Into<String>) -> AppBuilder {
+        let url = url.into();
+        AppBuilder::opening(async move { open(&url).await })
+    }
+
+    /// An app on a store that is open already.
+    pub fn on(store: Arc<dyn Provider>) -> AppBuilder {
+        AppBuilder::on(store)
+    }
+}
+
+/// A url of a store that is not known, or whose feature is off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownStore {
+    /// The url.
+    pub url: String,
+}
+
+impl fmt::Display for UnknownStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut known = vec!["memory:"];
+        if cfg!(feature = "sqlite") {
+            known.push("sqlite:FILE");
+        }
+        if cfg!(feature = "redb") {
+            known.push("redb:FILE");
+        }
+        let (url, known) = (&self.url, known.join(", "));
+        write!(
+            f,
+            "`{url}` names no store that is compiled in; known are {known}"
+        )
+    }
+}
+
+impl std::error::Error for UnknownStore {}
+
+async fn open(url: &str) -> Result<Arc<dyn Provider>, Box<dyn std::error::Error + Send + Sync>> {
+    if url == "memory:" {
+        return Ok(Arc::new(MemoryProvider::new()));
+    }
+    #[cfg(feature = "sqlite")]
+    if url.starts_with("sqlite:") {
+        let store = crate::providers::sqlite::SqliteProvider::new(url, None).await?;
+        return Ok(Arc::new(store));
+    }
+    #[cfg(feature = "redb")]
+    if let Some(path) = url.strip_prefix("redb:") {
+        let options = crate::providers::redb::RedbOptions::default();
+        let path = path.strip_prefix("//").unwrap_or(path).to_owned();
+        let store = crate::providers::redb::RedbProvider::open_async(path, options).await?;
+        return Ok(Arc::new(store));
+    }
+    Err(Box::new(UnknownStore {
+        url: url.to_owned(),
+    }))
+}

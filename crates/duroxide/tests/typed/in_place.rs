@@ -1,0 +1,135 @@
+//! Small effects that run in place.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use duroxide::EventKind;
+use duroxide::prelude::*;
+use duroxide::testing::Harness;
+
+/// How often the effect ran; each test has an orchestration and a counter of its own.
+static ONCE: AtomicU32 = AtomicU32::new(0);
+static AGAIN: AtomicU32 = AtomicU32::new(0);
+static CRASHED: AtomicU32 = AtomicU32::new(0);
+
+#[duroxide::orchestration]
+async fn once(ctx: OrchestrationContext) -> Result<u32, String> {
+    let number = ctx
+        .run("count", || async {
+            // Real time and real waiting are allowed here.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok::<u32, String>(ONCE.fetch_add(1, Ordering::SeqCst) + 1)
+        })
+        .await?;
+    ctx.sleep(Duration::from_secs(1)).await;
+    Ok(number)
+}
+
+#[duroxide::orchestration]
+async fn again(ctx: OrchestrationContext) -> Result<u32, ActivityError<u32>> {
+    ctx.run("flaky", || async {
+        match AGAIN.fetch_add(1, Ordering::SeqCst) + 1 {
+            n @ 1..3 => Err(n),
+            n => Ok(n),
+        }
+    })
+    .retry(Retry::fixed(5, Duration::from_secs(10)))
+    .await
+}
+
+#[duroxide::orchestration]
+async fn crashing(ctx: OrchestrationContext) -> Result<u32, String> {
+    let number = ctx
+        .run("count", || async {
+            Ok::<u32, String>(CRASHED.fetch_add(1, Ordering::SeqCst) + 1)
+        })
+        .await?;
+    Ok(number)
+}
+
+#[duroxide::orchestration]
+async fn panicking(ctx: OrchestrationContext) -> Result<(), ActivityError<u32>> {
+    ctx.run("panic", || async { panic!("oh") }).await
+}
+
+#[duroxide::orchestration]
+async fn many(ctx: OrchestrationContext) -> Result<u32, String> {
+    let (one, two) = duroxide::join!(
+        ctx.run("one", || async { Ok::<u32, String>(1) }),
+        ctx.run("two", || async { Ok::<u32, String>(2) }),
+    );
+    let mut sum = one? + two?;
+    // More than one turn answers.
+    for n in 0..1_200 {
+        sum += ctx
+            .run("more", move || async move { Ok::<u32, String>(n % 2) })
+            .await?;
+    }
+    Ok(sum)
+}
+
+async fn harness() -> Harness {
+    let code = Handlers::new()
+        .register(once)
+        .register(again)
+        .register(crashing)
+        .register(panicking)
+        .register(many);
+    Harness::builder().handlers(code).start().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_in_place_is_recorded_in_one_commit_and_not_run_again() {
+    let mut harness = harness().await;
+    let handle = harness.client().start(once, ()).id("once").await.unwrap();
+    harness.settle().await;
+    harness.advance(Duration::from_millis(10)).await;
+    assert_eq!(
+        harness.commits(),
+        1,
+        "the effect needs no commit of its own"
+    );
+    // The next turn replays the history: the process was killed.
+    harness.crash().await;
+    harness.wait("once").await;
+    assert_eq!(handle.result().await.unwrap(), 1);
+    harness.assert_deterministic("once").await;
+    assert_eq!(ONCE.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_in_place_is_tried_again_like_an_activity() {
+    let mut harness = harness().await;
+    let began = harness.now_ms();
+    assert_eq!(harness.execute(again, ()).await.unwrap(), 3);
+    assert_eq!((harness.now_ms() - began) / 1000, 20);
+    let history = harness.history("run-1").await;
+    let failures = history
+        .iter()
+        .filter(|e| matches!(e.kind, EventKind::ActivityFailed { .. }));
+    assert_eq!(failures.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_whose_commit_was_lost_runs_again() {
+    let mut harness = harness().await;
+    harness.crash_before_commit(1);
+    assert_eq!(harness.execute(crashing, ()).await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_place_is_the_answer() {
+    let mut harness = harness().await;
+    let error = harness.execute(panicking, ()).await.unwrap_err();
+    let OrchestrationError::Failed(ActivityError::Panicked { message }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(message, "activity panicked: oh");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_effects_in_place_are_answered_over_several_turns() {
+    let mut harness = harness().await;
+    assert_eq!(harness.execute(many, ()).await.unwrap(), 603);
+    assert!(harness.commits() > 1);
+}

@@ -1,0 +1,11 @@
+//! The typed interface, in virtual time.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod calls;
+mod children;
+mod definitions;
+mod in_place;
+mod limits;
+mod mixed;
+mod scopes;
+mod values;
