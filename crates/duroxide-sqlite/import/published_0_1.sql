@@ -26,12 +26,15 @@ FROM old.history;
 
 -- A message is stored as an object with one key, its kind.
 INSERT INTO orchestrator_queue (id, instance_id, kind, work_item, visible_at, attempt_count, created_at,
-    execution_id, operation_id)
+    execution_id, operation_id, awaited_by, carries)
 SELECT id, instance_id, kind, work_item, visible_at, attempt_count, created_at,
     CASE WHEN kind IN ('ActivityCompleted', 'ActivityFailed', 'TimerFired') THEN json_extract(fields, '$.execution_id')
-         WHEN kind IN ('SubOrchCompleted', 'SubOrchFailed') THEN json_extract(fields, '$.parent_execution_id') END,
+         WHEN kind IN ('SubOrchCompleted', 'SubOrchFailed', 'StartOrchestration')
+             THEN json_extract(fields, '$.parent_execution_id') END,
     CASE WHEN kind IN ('ActivityCompleted', 'ActivityFailed', 'TimerFired') THEN json_extract(fields, '$.id')
-         WHEN kind IN ('SubOrchCompleted', 'SubOrchFailed') THEN json_extract(fields, '$.parent_id') END
+         WHEN kind IN ('SubOrchCompleted', 'SubOrchFailed', 'StartOrchestration') THEN json_extract(fields, '$.parent_id') END,
+    CASE kind WHEN 'StartOrchestration' THEN json_extract(fields, '$.parent_instance') END,
+    CASE WHEN kind = 'ContinueAsNew' AND json_array_length(fields, '$.carry_forward_events') > 0 THEN 1 END
 FROM (SELECT q.id, q.instance_id, q.work_item, COALESCE(q.attempt_count, 0) AS attempt_count,
           COALESCE((SELECT j.key FROM json_each(CASE json_valid(q.work_item) WHEN 1 THEN q.work_item ELSE '{}' END) AS j
                     LIMIT 1), '') AS kind,

@@ -83,7 +83,7 @@ fn source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
     if criteria.has_dead_letters {
         return Ok(Source::DeadLetters);
     }
-    let has_prefix = !criteria.prefix.is_empty();
+    let has_prefix = criteria.prefix_end.is_some();
     if has_prefix && instance_pages::few_of_prefix(tx, criteria, FEW)? {
         return Ok(Source::Prefix);
     }

@@ -14,7 +14,7 @@ pub(crate) enum Source {
     Created,
     /// Those of one handler, in the order of their creation.
     Name,
-    /// Those whose id begins as asked; sorted afterwards, so there should be few.
+    /// Those whose id begins as asked, if the range of the prefix has an end; sorted afterwards, so there should be few.
     Prefix,
     /// Those whose execution has one of the asked statuses, none of which is `Completed`; sorted afterwards.
     Open,
@@ -96,15 +96,6 @@ macro_rules! admitted {
            AND i.created_at >= ?8 AND i.created_at < ?9
            AND i.updated_at >= ?10 AND i.updated_at < ?11
            AND (?12 IS NULL OR (e.status IN ('Completed', 'Failed') AND e.completed_at >= ?12 AND e.completed_at < ?13))
-           AND (?14 IS NULL OR i.instance_id IN (
-                 WITH RECURSIVE family (id) AS (
-                     SELECT ?14
-                     UNION
-                     SELECT c.instance_id FROM family JOIN instances AS c ON c.parent_instance_id = family.id
-                     LEFT JOIN instances AS p ON p.instance_id = c.parent_instance_id
-                     WHERE c.parent_incarnation IS NULL OR p.incarnation IS NULL
-                        OR c.parent_incarnation = p.incarnation)
-                 SELECT id FROM family))
            AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))"
     };
 }
@@ -154,8 +145,15 @@ macro_rules! by_source {
     ($source:expr, $make:ident $(, $order:expr)?) => {
         match $source {
             Source::Created => $make!($($order,)? "instances AS i INDEXED BY idx_instances_created"),
-            Source::Name => $make!($($order,)? "instances AS i INDEXED BY idx_instances_name"),
-            Source::Prefix => $make!($($order,)? "instances AS i INDEXED BY sqlite_autoindex_instances_1"),
+            Source::Name => $make!(
+                $($order,)?
+                "(SELECT * FROM instances INDEXED BY idx_instances_name WHERE orchestration_name = ?2) AS i"
+            ),
+            Source::Prefix => $make!(
+                $($order,)?
+                "(SELECT * FROM instances INDEXED BY sqlite_autoindex_instances_1
+                     WHERE instance_id >= ?4 AND instance_id < ?5) AS i"
+            ),
             Source::Open => $make!($($order,)? "executions AS s INDEXED BY idx_executions_open CROSS JOIN instances AS i
                  ON i.instance_id = s.instance_id AND i.current_execution_id = s.execution_id
                     AND s.status <> 'Completed' AND s.status IN
@@ -163,7 +161,17 @@ macro_rules! by_source {
                       UNION ALL SELECT 'Failed' WHERE ?1 & 8)"),
             Source::Parent => $make!($($order,)? "(SELECT * FROM instances INDEXED BY idx_instances_parent
                  WHERE parent_instance_id = ?6) AS i"),
-            Source::Root => $make!($($order,)? "instances AS i INDEXED BY sqlite_autoindex_instances_1"),
+            Source::Root => $make!(
+                $($order,)?
+                "(WITH RECURSIVE family (id) AS (
+                     SELECT ?14
+                     UNION
+                     SELECT c.instance_id FROM family JOIN instances AS c ON c.parent_instance_id = family.id
+                     LEFT JOIN instances AS p ON p.instance_id = c.parent_instance_id
+                     WHERE c.parent_incarnation IS NULL OR p.incarnation IS NULL
+                        OR c.parent_incarnation = p.incarnation)
+                 SELECT id FROM family) AS f CROSS JOIN instances AS i ON i.instance_id = f.id"
+            ),
             Source::DeadLetters => $make!($($order,)? "(SELECT DISTINCT instance_id AS id FROM dead_letters
                  WHERE instance_id IS NOT NULL) AS l CROSS JOIN instances AS i ON i.instance_id = l.id"),
         }
@@ -218,11 +226,11 @@ pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> 
     Ok(found <= few as usize)
 }
 
-/// Whether at most `few` ids lie in the range of the prefix.
+/// Whether at most `few` ids lie in the range of the prefix, which has an end.
 pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
     let found = tx.one(
         "SELECT COUNT(*) FROM (SELECT 1 FROM instances
-             WHERE instance_id >= ?1 AND (?2 IS NULL OR instance_id < ?2) LIMIT ?3 + 1)",
+             WHERE instance_id >= ?1 AND instance_id < ?2 LIMIT ?3 + 1)",
         (&criteria.prefix, &criteria.prefix_end, few),
         |row| count(row, 0),
     )?;
