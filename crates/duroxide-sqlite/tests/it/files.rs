@@ -53,7 +53,7 @@ async fn a_vacuum_gives_space_back() {
     let path = folder.path().join("app.db");
     let store = SqliteProvider::new(&url(&path), None).await.unwrap();
     for n in 0..200 {
-        create(&*store, &format!("i-{n}")).await;
+        create(&store, &format!("i-{n}")).await;
     }
     let ids = store.list_instances().await.unwrap();
     store.delete_instances_atomic(&ids, true).await.unwrap();
