@@ -9,7 +9,6 @@ use duroxide_core::provider::{
 };
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::delete::BulkStep;
 use crate::ops::{delete, inspect, prune, ready, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
@@ -199,14 +198,14 @@ impl SqliteProvider {
         operation: &str,
         roots: &[String],
         limit: usize,
-    ) -> Answer<BulkStep> {
+    ) -> Answer<delete::BulkStep> {
         let all = roots.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, limit);
         let error = match self.store.write(LeaseView::Needed, step).await {
             Err(error @ SqliteError::Damaged { .. }) => error,
             done => return done.at(operation),
         };
-        let mut total = BulkStep::default();
+        let mut total = delete::BulkStep::default();
         if let [root] = roots {
             tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "an instance cannot be deleted because part of it cannot be read; restore a backup");
             total.looked_at = 1;
