@@ -122,13 +122,14 @@ impl ProviderAdmin for SqliteProvider {
         let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
         let roots = self.reading(OPERATION, select).await?;
         let mut total = DeleteInstanceResult::default();
-        for part in roots.chunks(BULK_STEP) {
-            if left == 0 {
-                break;
-            }
-            let (deleted, counts) = self.delete_roots(OPERATION, part, left).await?;
-            left -= deleted;
-            delete::add(&mut total, &counts);
+        let mut roots = roots.as_slice();
+        while left > 0 && !roots.is_empty() {
+            let part = &roots[..roots.len().min(BULK_STEP)];
+            let done = self.delete_roots(OPERATION, part, left).await?;
+            left -= done.deleted;
+            // Something was looked at, unless every root is done with.
+            roots = &roots[done.looked_at.max(1)..];
+            delete::add(&mut total, &done.counts);
             total.events_deleted += self.sweep_or_log(OPERATION).await;
         }
         Ok(total)
@@ -219,26 +220,27 @@ impl SqliteProvider {
         operation: &str,
         roots: &[String],
         limit: usize,
-    ) -> Answer<(usize, DeleteInstanceResult)> {
+    ) -> Answer<delete::BulkStep> {
         let all = roots.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, limit);
         let error = match self.store.write(LeaseView::Needed, step).await {
             Err(error @ SqliteError::Damaged { .. }) => error,
             done => return done.at(operation),
         };
+        let mut total = delete::BulkStep::default();
         if let [root] = roots {
             tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "an instance cannot be deleted because part of it cannot be read; restore a backup");
-            return Ok((0, DeleteInstanceResult::default()));
+            total.looked_at = 1;
+            return Ok(total);
         }
-        let mut deleted = 0;
-        let mut total = DeleteInstanceResult::default();
         for root in roots.chunks(1) {
-            let one = Box::pin(self.delete_roots(operation, root, limit - deleted));
-            let (roots_deleted, counts) = one.await?;
-            deleted += roots_deleted;
-            delete::add(&mut total, &counts);
+            let one = Box::pin(self.delete_roots(operation, root, limit - total.deleted));
+            let one = one.await?;
+            total.looked_at += one.looked_at;
+            total.deleted += one.deleted;
+            delete::add(&mut total.counts, &one.counts);
         }
-        Ok((deleted, total))
+        Ok(total)
     }
 
     /// Deletes what is left of deleted instances; returns how many events went. The deletion itself is committed: what

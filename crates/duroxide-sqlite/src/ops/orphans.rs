@@ -51,11 +51,18 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
     }))
 }
 
-/// Hides the visible messages of the instance, or dead-letters them. Returns whether some are left for the next claim.
-pub(crate) fn settle(tx: &mut Tx<'_>, orphan: &Orphan, grace: Duration) -> Result<bool> {
+/// Hides the visible messages of the instance, or dead-letters them, as many as are left to the claim. Returns whether some
+/// remain for the next one.
+pub(crate) fn settle(
+    tx: &mut Tx<'_>,
+    orphan: &Orphan,
+    grace: Duration,
+    left: &mut usize,
+) -> Result<bool> {
     let instance = &orphan.instance;
     let grace = duration_ms(grace.min(GRACE_MAX));
-    for stray in orchestrator_queue::strays(tx, instance)? {
+    for stray in orchestrator_queue::strays(tx, instance, *left)? {
+        *left = left.saturating_sub(1);
         if let Some(at) = orphan.start_at {
             orchestrator_queue::hide_until(tx, stray.id, at)?;
             continue;

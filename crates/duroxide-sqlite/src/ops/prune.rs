@@ -21,9 +21,19 @@ pub(crate) struct Step {
 
 /// One step of pruning an instance.
 pub(crate) fn step(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Result<Step> {
+    let mut left = STEP_ROWS;
+    step_within(tx, instance, options, &mut left)
+}
+
+/// As [`step`], within what the transaction may still delete.
+fn step_within(
+    tx: &Tx<'_>,
+    instance: &str,
+    options: &PruneOptions,
+    left: &mut usize,
+) -> Result<Step> {
     let current = instances::current_execution(tx, instance)?.ok_or_else(|| not_found(instance))?;
     let mut result = PruneResult::default();
-    let mut left = STEP_ROWS;
     let old = executions::prunable(
         tx,
         instance,
@@ -32,18 +42,18 @@ pub(crate) fn step(tx: &Tx<'_>, instance: &str, options: &PruneOptions) -> Resul
         options.completed_before.map(stored_ms),
     )?;
     for execution_id in old {
-        let deleted = history::delete_some(tx, instance, execution_id, left)?;
+        let deleted = history::delete_some(tx, instance, execution_id, *left)?;
         result.events_deleted += as_u64(deleted);
-        left -= deleted;
-        if left == 0 {
+        *left -= deleted;
+        if *left == 0 {
             return Ok(Step {
                 result,
                 is_done: false,
             });
         }
         result.executions_deleted += as_u64(executions::delete(tx, instance, execution_id)?);
-        left -= 1;
-        if left == 0 {
+        *left -= 1;
+        if *left == 0 {
             return Ok(Step {
                 result,
                 is_done: false,
@@ -84,12 +94,13 @@ pub(crate) fn bulk_step(
     options: &PruneOptions,
 ) -> Result<(Vec<String>, PruneResult)> {
     let mut total = PruneResult::default();
+    let mut left = STEP_ROWS;
     for _ in 0..BULK_STEP {
         let Some(id) = ids.last() else {
             break;
         };
         if instances::current_execution(tx, id)?.is_some() {
-            let step = step(tx, id, options)?;
+            let step = step_within(tx, id, options, &mut left)?;
             add(&mut total, &step.result);
             if !step.is_done {
                 break;

@@ -31,6 +31,12 @@ use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
+/// How many messages of instances that are not started one claim hides or dead-letters at most.
+const STRAYS_MAX: usize = 1_000;
+/// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread that
+/// writes.
+const HISTORIES_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// What the caller asks for.
 pub(crate) struct Ask {
     max: usize,
@@ -82,6 +88,16 @@ enum RawHistory {
     Damaged(SqliteError),
 }
 
+impl RawHistory {
+    /// How much was read for it.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Loaded { events, .. } => events.iter().map(Vec::len).sum(),
+            Self::Unchanged(_) | Self::Damaged(_) => 0,
+        }
+    }
+}
+
 impl RawTurn {
     pub(crate) fn token(&self) -> &str {
         &self.token
@@ -110,8 +126,9 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         mut leaves_some,
         ..
     } = choose::choose(tx, ask)?;
+    let mut left = STRAYS_MAX;
     for stray in strays {
-        leaves_some |= orphans::settle(tx, &stray, ask.grace)?;
+        leaves_some |= left == 0 || orphans::settle(tx, &stray, ask.grace, &mut left)?;
     }
     leaves_some |= !being_deleted.is_empty();
     finish_deletions(tx, &being_deleted)?;
@@ -120,8 +137,14 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     }
     let mut found = Vec::with_capacity(candidates.len());
     let mut leases = Vec::with_capacity(candidates.len());
+    let mut bytes = 0;
     for candidate in candidates {
+        if bytes > HISTORIES_BYTES_MAX {
+            leaves_some = true;
+            break;
+        }
         let (turn, lease) = take(tx, ask, candidate, hand_out)?;
+        bytes += turn.history.bytes();
         found.push(turn);
         leases.push(lease);
     }

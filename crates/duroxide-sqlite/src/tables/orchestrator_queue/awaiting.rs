@@ -8,9 +8,6 @@ use crate::tx::{EarlyMessages, Tx};
 /// Stands in `lock_token` for a message whose instance is not started yet.
 pub(super) const AWAITING_START: &str = "awaiting-start";
 
-/// How many messages one step hides; the next claim goes on with the rest.
-const STEP: usize = 1_000;
-
 /// How many messages one step brings back: more than a claim takes, so that the next claim finds the instance, and with
 /// it the rest.
 const BRING_BACK: usize = CLAIM_MESSAGES_MAX + 1;
@@ -78,11 +75,11 @@ pub(crate) struct Stray {
 }
 
 /// The first visible messages of an unknown instance.
-pub(crate) fn strays(tx: &Tx<'_>, instance: &str) -> Result<Vec<Stray>> {
+pub(crate) fn strays(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<Stray>> {
     tx.all(
         "SELECT id, created_at FROM orchestrator_queue
          WHERE instance_id = ?1 AND visible_at <= ?2 ORDER BY visible_at, id LIMIT ?3",
-        (instance, tx.now, STEP as i64),
+        (instance, tx.now, i64::try_from(max).unwrap_or(i64::MAX)),
         |row| {
             Ok(Stray {
                 id: row.get(0)?,
