@@ -83,6 +83,8 @@ pub enum Defect {
     RefusalToEarlierLife,
     /// Recorded time goes back when a clock does (U20).
     TimeGoesBack,
+    /// Messages of a turn that an outage spoilt rest, and later ones overtake them (U7).
+    SpoiltTurnRests,
 }
 
 impl Defect {
@@ -126,6 +128,7 @@ impl Defect {
         Self::StatusLostAtContinue,
         Self::RefusalToEarlierLife,
         Self::TimeGoesBack,
+        Self::SpoiltTurnRests,
     ];
 
     /// What is wrong with code that has it, and where that was seen: A in reviews of this engine, U in published ones.
@@ -249,6 +252,10 @@ impl Defect {
             Self::RefusalToEarlierLife => (
                 "A1",
                 "the refusal of a child's start goes to an earlier life of its parent",
+            ),
+            Self::SpoiltTurnRests => (
+                "U7",
+                "messages of a turn that an outage spoilt rest, and later ones overtake them",
             ),
             Self::TimeGoesBack => ("U20", "recorded time goes back when a clock does"),
         }

@@ -8,17 +8,30 @@ mod letters;
 mod outcome;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use duroxide_core::Event;
 use duroxide_core::provider::ProviderAdmin;
 
-use crate::world::World;
+use crate::client::RootClient;
+use crate::node::SharedStore;
+use crate::plan::Plan;
+use crate::sim::Sim;
 
 /// Everything the store holds of one instance: its executions that are left, oldest first.
 pub(crate) type Histories = BTreeMap<u64, Vec<Event>>;
 
+/// What is looked at.
+#[derive(Debug)]
+pub struct Scene {
+    pub sim: Arc<Sim>,
+    pub store: SharedStore,
+    pub clients: Vec<Arc<RootClient>>,
+    pub plan: Plan,
+}
+
 /// Looks at everything.
-pub async fn check(world: &World, is_done: bool) {
+pub async fn check(world: &Scene, is_done: bool) {
     if !is_done {
         stuck(world).await;
     }
@@ -38,7 +51,7 @@ pub async fn check(world: &World, is_done: bool) {
     }
 }
 
-async fn read(world: &World, id: &str) -> Histories {
+async fn read(world: &Scene, id: &str) -> Histories {
     let mut histories = BTreeMap::new();
     for execution in world.store.list_executions(id).await.unwrap_or_default() {
         let history = world
@@ -54,7 +67,7 @@ async fn read(world: &World, id: &str) -> Histories {
 }
 
 /// Somebody waits though nothing has gone wrong for long: says for what.
-async fn stuck(world: &World) {
+async fn stuck(world: &Scene) {
     for client in &world.clients {
         let lives = client
             .lives
@@ -90,7 +103,7 @@ async fn stuck(world: &World) {
 }
 
 /// What must not be left when everything has ended.
-async fn leftovers(world: &World, instances: &BTreeMap<String, Histories>) {
+async fn leftovers(world: &Scene, instances: &BTreeMap<String, Histories>) {
     let sim = &world.sim;
     for (id, histories) in instances {
         let Some(last) = histories.values().next_back() else {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::generate::{self, Features};
-use crate::program::{Ending, Program};
+use crate::program::{Ending, Op, Program, Step};
 use crate::rng::Rng;
 
 /// A whole run.
@@ -149,14 +149,50 @@ impl Plan {
         let features = Features::draw(&mut rng);
         let roots = 1 + rng.below(5);
         let roots = (0..roots).map(|at| root(&mut rng, &features, at)).collect();
-        Self {
+        let mut plan = Self {
             seed,
             rates: rates(&mut rng),
             nemesis: nemesis(&mut rng, nodes.len(), heal_at),
             nodes,
             roots,
             heal_at,
+        };
+        if seed % 29 == 7 {
+            plan.add_unborn_child();
         }
+        plan
+    }
+
+    /// A shape that chance hardly ever draws: a child whose first turn comes when its parent has been deleted and started
+    /// again, and asks for a child of the same id.
+    fn add_unborn_child(&mut self) {
+        let child = |steps| {
+            Op::Child(Program {
+                steps,
+                ..Program::default()
+            })
+        };
+        let life = |step| LifePlan {
+            program: Program {
+                steps: vec![step],
+                ..Program::default()
+            },
+            start_after: Duration::from_millis(10),
+            letter_pause: Duration::ZERO,
+            end: LifeEnd::Alone,
+            prunes: false,
+            reads: false,
+        };
+        self.roots.push(RootPlan {
+            id: "unborn".to_owned(),
+            lives: vec![
+                life(Step::Dropped(child(vec![Step::Continue]))),
+                life(Step::Do(child(vec![Step::Do(Op::Timer(5))]))),
+            ],
+        });
+        self.rates.late = 300;
+        self.rates.late_ms = 8_000;
+        self.rates.only = Some("ack_orchestration_item");
     }
 }
 

@@ -12,7 +12,7 @@ use duroxide_runtime::observability::Layered;
 use duroxide_store::{MessageQueue, StoreProvider};
 use tokio::time::Instant;
 
-use crate::check;
+use crate::check::{self, Scene};
 use crate::client::RootClient;
 use crate::faults::Way;
 use crate::node::{self, Life, SharedStore};
@@ -162,7 +162,13 @@ impl World {
         if is_done {
             self.settle().await;
         }
-        check::check(&self, is_done).await;
+        let scene = Scene {
+            sim: Arc::clone(&self.sim),
+            store: Arc::clone(&self.store),
+            clients: self.clients.clone(),
+            plan: self.plan.clone(),
+        };
+        check::check(&scene, is_done).await;
         self.is_over.store(true, Ordering::Relaxed);
     }
 

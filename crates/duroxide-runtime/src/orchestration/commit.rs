@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::ProviderError;
 use tokio::time::Instant;
 
@@ -65,7 +66,10 @@ pub(super) async fn commit(
         if Instant::now() + pause > give_up {
             tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
             // At once: messages that rest would be overtaken by later ones, and queue messages keep their order.
-            give_back(engine, lease, None, Attempt::Uncounted).await;
+            let rest = Defect::SpoiltTurnRests
+                .is_on()
+                .then_some(Duration::from_millis(500));
+            give_back(engine, lease, rest, Attempt::Uncounted).await;
             return Committed::No;
         }
         tokio::time::sleep(pause).await;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use duroxide_core::{Event, EventKind, build_child_instance_id};
 
 use super::Histories;
+use super::Scene;
 use crate::sim::EPOCH_MS;
-use crate::world::World;
 
 /// How long a node may take to hear that a lease is gone.
 const NEWS_MS: u64 = 3_000;
 /// A turn that was claimed before the request is committed within this time.
 const TURN_MS: u64 = 30_000;
 
-pub(super) fn check(world: &World, instances: &BTreeMap<String, Histories>) {
+pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
     for (id, histories) in instances {
         for history in histories.values() {
             for event in history {
@@ -39,7 +39,7 @@ pub(super) fn check(world: &World, instances: &BTreeMap<String, Histories>) {
     }
 }
 
-fn activity(world: &World, id: &str, cancel: &Event) {
+fn activity(world: &Scene, id: &str, cancel: &Event) {
     let cancelled_ms = cancel.timestamp_ms.saturating_sub(EPOCH_MS);
     for run in world.sim.effects.all() {
         let is_it = run.instance == id
@@ -60,7 +60,7 @@ fn activity(world: &World, id: &str, cancel: &Event) {
     }
 }
 
-fn heard(world: &World, child: &str, cancelled_ms: u64, histories: &Histories) {
+fn heard(world: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
     let mut later = histories
         .values()
         .flatten()

@@ -6,14 +6,14 @@ use std::sync::PoisonError;
 use duroxide_core::{AppErrorKind, ErrorDetails};
 use duroxide_runtime::OrchestrationStatus;
 
+use super::Scene;
 use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
 use crate::plan::{Code, LifeEnd};
 use crate::program::{Ending, Step};
-use crate::world::World;
 
-pub(super) fn check(world: &World) {
+pub(super) fn check(world: &Scene) {
     let runs = world.sim.effects.all();
     let mut by_label: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
     for run in &runs {
@@ -48,7 +48,7 @@ pub(super) fn check(world: &World) {
 
 /// Code that winds down when it is asked to is let finish that, however often it is asked.
 fn put_right(
-    world: &World,
+    world: &Scene,
     client: &RootClient,
     number: usize,
     life: &LifeLog,
@@ -89,7 +89,7 @@ fn put_right(
 }
 
 /// A session that belongs to one slot runs one activity at a time.
-fn sessions(world: &World, runs: &[Effect]) {
+fn sessions(world: &Scene, runs: &[Effect]) {
     for (place, first) in runs.iter().enumerate() {
         let stable = world.plan.nodes[first.node].stable_id;
         let Some(session) = first.session.as_ref().filter(|_| !stable) else {
@@ -110,7 +110,7 @@ fn sessions(world: &World, runs: &[Effect]) {
 }
 
 fn all_ran(
-    world: &World,
+    world: &Scene,
     expected: &Expected,
     must: bool,
     runs: &BTreeMap<&str, Vec<&Effect>>,
@@ -138,7 +138,7 @@ fn all_ran(
 }
 
 /// A run that finished on a node that was well all the time is not done again.
-fn repeats(world: &World, label: &str, runs: &[&Effect]) {
+fn repeats(world: &Scene, label: &str, runs: &[&Effect]) {
     for (place, first) in runs.iter().enumerate() {
         let Some(again) = runs[place + 1..].iter().find(|run| {
             (run.activity, run.execution, &run.instance)

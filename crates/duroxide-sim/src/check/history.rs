@@ -10,13 +10,13 @@ use duroxide_core::{
 };
 
 use super::Histories;
+use super::Scene;
 use crate::program::{self, VERSIONS};
-use crate::world::World;
 
 /// Longer histories are replayed at some of their prefixes only.
 const ALL_PREFIXES: usize = 24;
 
-pub(super) fn check(world: &World, id: &str, histories: &Histories) {
+pub(super) fn check(world: &Scene, id: &str, histories: &Histories) {
     // A node whose clock is off knows the store's time as exactly as the store answers.
     let is_skewed = world.plan.nodes.iter().any(|node| node.skew_ms != 0);
     let tolerance_ms = if is_skewed { 2_500 } else { 0 };
@@ -103,7 +103,7 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
 }
 
 /// Each execution begins with what the one before handed on.
-fn chain(world: &World, id: &str, histories: &Histories) {
+fn chain(world: &Scene, id: &str, histories: &Histories) {
     let all: Vec<&Vec<Event>> = histories.values().collect();
     for pair in all.windows(2) {
         let handed = pair[0].last().map(|event| &event.kind);
@@ -131,7 +131,7 @@ fn handler(history: &[Event]) -> Option<Arc<dyn OrchestrationHandler>> {
     Some(Arc::new(FnOrchestration(run)))
 }
 
-fn replays(world: &World, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
+fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
     let Some(handler) = handler(history) else {
         world
             .sim

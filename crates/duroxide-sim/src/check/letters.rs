@@ -5,11 +5,11 @@ use std::sync::PoisonError;
 
 use duroxide_runtime::OrchestrationStatus;
 
+use super::Scene;
 use crate::client::LifeLog;
 use crate::program::LETTERS;
-use crate::world::World;
 
-pub(super) fn check(world: &World) {
+pub(super) fn check(world: &Scene) {
     for client in &world.clients {
         let lives = client
             .lives

@@ -7,13 +7,13 @@ use duroxide_core::provider::Provider;
 use duroxide_core::{AppErrorKind, ErrorDetails, EventKind};
 use duroxide_runtime::OrchestrationStatus;
 
+use super::Scene;
 use super::{Histories, history};
 use crate::client::{LifeLog, RootClient};
 use crate::model::Expected;
 use crate::program::LETTERS;
-use crate::world::World;
 
-pub(super) async fn check(world: &World, instances: &BTreeMap<String, Histories>) {
+pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
     for client in &world.clients {
         let lives = client
             .lives
@@ -87,7 +87,7 @@ fn complaint(life: &LifeLog, expected: &Expected) -> Option<String> {
 
 /// Key-values and status of an instance that returned.
 async fn state(
-    world: &World,
+    world: &Scene,
     client: &RootClient,
     expected: &Expected,
     instances: &BTreeMap<String, Histories>,
@@ -128,7 +128,7 @@ async fn state(
 
 /// What was started detached has run and ended as it should.
 fn detached(
-    world: &World,
+    world: &Scene,
     client: &RootClient,
     is_last: bool,
     expected: &Expected,
