@@ -9,9 +9,11 @@ mod gates;
 mod license;
 mod manifest;
 mod package;
+mod postgres;
 mod prose;
 mod run;
 mod setup;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -28,7 +30,9 @@ fn main() -> ExitCode {
         ["wrap"] => prose::wrap(),
         ["test"] => gates::all(),
         ["test", names @ ..] => gates::some(names),
+        ["postgres"] => postgres::serve(),
         ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
+        ["sim", rest @ ..] => sim::run(rest),
         ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
         [other, ..] => Err(format!("unknown command `{other}`; try `cargo xtask help`")),
     };
@@ -47,7 +51,12 @@ fn help() {
         "cargo xtask test            run every gate, in this order; stops at the first that fails"
     );
     println!("cargo xtask test GATE ...   run only these");
+    println!("cargo xtask postgres        start a private PostgreSQL server and print its url");
     println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
+    println!("cargo xtask sim --seeds N   simulate N deployments; --seed N --trace shows one");
+    println!(
+        "cargo xtask sim --defects   put known defects back and count the seeds that show them"
+    );
     println!("cargo xtask bench ...       measure every store and the published crate");
     println!("cargo xtask wrap            break the long lines of the pages");
     println!("cargo xtask help            this text");

@@ -9,6 +9,8 @@ pub mod clock;
 pub mod codec;
 mod combine;
 mod context;
+#[doc(hidden)]
+pub mod defect;
 mod definition;
 mod durable;
 pub mod event;

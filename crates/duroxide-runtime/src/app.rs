@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::handlers::{Handlers, Register};
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
-use crate::runtime::Runtime;
+use crate::runtime::{Host, Runtime};
 
 type Opened = Result<Arc<dyn Provider>, Box<dyn Error + Send + Sync>>;
 type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
@@ -104,7 +104,13 @@ impl AppBuilder {
     pub async fn start(self) -> Result<App, AppError> {
         let (activities, orchestrations) = self.handlers.build().map_err(AppError::Handlers)?;
         let store = self.opening.await.map_err(AppError::Store)?;
-        let runtime = Runtime::try_start(store, &activities, orchestrations, self.options, None)?;
+        let runtime = Runtime::try_start(
+            store,
+            &activities,
+            orchestrations,
+            self.options,
+            Host::default(),
+        )?;
         Ok(App { runtime })
     }
 

@@ -26,6 +26,7 @@ pub use client::{Client, ClientError, Handle, ResultError, Start};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;
+pub use executor::Poller;
 pub use handlers::{
     ActivityBody, Code, Handlers, Register, TypedActivity, activity_fn, orchestration_fn,
 };

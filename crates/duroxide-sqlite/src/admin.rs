@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 
-use crate::ops::{delete, inspect, prune, ready, steps};
+use crate::error::{AtOperation as _, SqliteError};
+use crate::ops::{delete, inspect, pending, prune, query, ready, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::tables::{dead_letters, deletions, executions, instances};
@@ -111,7 +112,7 @@ impl ProviderAdmin for SqliteProvider {
         let ids = ids.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
         let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
-        total.events_deleted += self.sweep(OPERATION).await?;
+        total.events_deleted += self.sweep_or_log(OPERATION).await;
         Ok(total)
     }
 
@@ -125,12 +126,10 @@ impl ProviderAdmin for SqliteProvider {
             if left == 0 {
                 break;
             }
-            let part = part.to_vec();
-            let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &part, left);
-            let (deleted, counts) = self.writing(OPERATION, LeaseView::Needed, step).await?;
+            let (deleted, counts) = self.delete_roots(OPERATION, part, left).await?;
             left -= deleted;
             delete::add(&mut total, &counts);
-            total.events_deleted += self.sweep(OPERATION).await?;
+            total.events_deleted += self.sweep_or_log(OPERATION).await;
         }
         Ok(total)
     }
@@ -184,6 +183,28 @@ impl ProviderAdmin for SqliteProvider {
         self.reading("list_ready_work", step).await.map(Some)
     }
 
+    async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| pending::run(tx, &id);
+        self.reading("pending_work", step).await.map(Some)
+    }
+
+    async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {
+        let (query, position) = (query.clone(), query.position()?);
+        let step = move |tx: &mut Tx<'_>| query::page(tx, &query, position.as_ref());
+        self.reading("query_instances", step).await
+    }
+
+    async fn count_instances(
+        &self,
+        query: &InstanceQuery,
+        by: CountBy,
+    ) -> Answer<Vec<InstanceCount>> {
+        let query = query.clone();
+        let step = move |tx: &mut Tx<'_>| query::counts(tx, &query, by);
+        self.reading("count_instances", step).await
+    }
+
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
         let step = move |tx: &mut WriterTx<'_>| dead_letters::delete(tx, id);
         self.writing("delete_dead_letter", LeaseView::Needed, step)
@@ -192,20 +213,60 @@ impl ProviderAdmin for SqliteProvider {
 }
 
 impl SqliteProvider {
-    /// Deletes what is left of deleted instances; returns how many events went.
-    pub(crate) async fn sweep(&self, operation: &str) -> Answer<u64> {
-        let mut events = 0;
-        // Asked of a reader first: there is rarely anything.
-        while self
-            .reading(operation, |tx| deletions::next(tx))
-            .await?
-            .is_some()
-        {
-            let swept = self
-                .writing(operation, LeaseView::Needed, delete::sweep)
-                .await?;
-            events += swept.unwrap_or(0);
+    /// Deletes some roots with their trees. One that cannot be read costs only itself.
+    async fn delete_roots(
+        &self,
+        operation: &str,
+        roots: &[String],
+        limit: usize,
+    ) -> Answer<(usize, DeleteInstanceResult)> {
+        let all = roots.to_vec();
+        let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, limit);
+        let error = match self.store.write(LeaseView::Needed, step).await {
+            Err(error @ SqliteError::Damaged { .. }) => error,
+            done => return done.at(operation),
+        };
+        if let [root] = roots {
+            tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "an instance cannot be deleted because part of it cannot be read; restore a backup");
+            return Ok((0, DeleteInstanceResult::default()));
         }
-        Ok(events)
+        let mut deleted = 0;
+        let mut total = DeleteInstanceResult::default();
+        for root in roots.chunks(1) {
+            let one = Box::pin(self.delete_roots(operation, root, limit - deleted));
+            let (roots_deleted, counts) = one.await?;
+            deleted += roots_deleted;
+            delete::add(&mut total, &counts);
+        }
+        Ok((deleted, total))
+    }
+
+    /// Deletes what is left of deleted instances; returns how many events went. The deletion itself is committed: what
+    /// fails here is logged, and goes on with the next deletion, opening or claim of the id.
+    pub(crate) async fn sweep_or_log(&self, operation: &str) -> u64 {
+        let mut events = 0;
+        let mut after: Option<String> = None;
+        loop {
+            let from = after.clone();
+            // Asked of a reader first: there is rarely anything.
+            let next = move |tx: &mut Tx<'_>| deletions::next(tx, from.as_deref());
+            let next = match self.reading(operation, next).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return events,
+                Err(error) => {
+                    tracing::warn!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
+                    return events;
+                }
+            };
+            let id = next.clone();
+            let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
+            match self.writing(operation, LeaseView::Needed, step).await {
+                Ok(swept) => events += u64::try_from(swept).unwrap_or(u64::MAX),
+                Err(error) => {
+                    tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");
+                    after = Some(next);
+                }
+            }
+        }
     }
 }

@@ -92,31 +92,53 @@ impl Checkpointer {
         }
     }
 
-    /// Call after each commit.
-    pub(crate) fn after_commit(&mut self, conn: &Connection) {
-        let Some(policy) = self.policy().filter(|it| it.by == Checkpoints::Beside) else {
-            return;
-        };
+    /// Call after each commit. Fails if the connection must not be used again.
+    pub(crate) fn after_commit(&mut self, conn: &Connection) -> Result<()> {
         if self.next_look > 0 {
             self.next_look -= 1;
-            return;
+            return Ok(());
         }
         self.next_look = LOOK_EVERY;
-        let Some(log) = self.failures.note("the writer", look(conn)) else {
-            return;
+        let done = match self.policy() {
+            None => Ok(()),
+            Some(policy) => match policy.by {
+                Checkpoints::Beside => self.keep_short(conn, policy),
+                Checkpoints::WriterAlone => self.check_automatic(conn, policy),
+            },
         };
+        let spoilt = done
+            .as_ref()
+            .err()
+            .filter(|error| error.spoils_connection());
+        let spoilt = spoilt.cloned();
+        self.failures.note("the writer", done);
+        spoilt.map_or(Ok(()), Err)
+    }
+
+    /// SQLite checkpoints at commits, and tells nobody if that fails. A log that has become too long shows it, and a
+    /// checkpoint on demand has the reason.
+    fn check_automatic(&mut self, conn: &Connection, policy: LogPolicy) -> Result<()> {
+        let length = self.database.as_ref().map_or(0, Database::log_pages);
+        if length > policy.too_long() {
+            self.next_look = 0;
+            busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(RESTART)"))?;
+        }
+        Ok(())
+    }
+
+    fn keep_short(&mut self, conn: &Connection, policy: LogPolicy) -> Result<()> {
+        let log = look(conn)?;
         let is_too_long = log.length >= policy.too_long();
         if is_too_long {
             // The thread is never far behind; the moment when it has nearly caught up must not be missed.
             self.next_look = 0;
         }
         if is_too_long && log.left() <= policy.rest() {
-            let done =
-                busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"));
-            self.failures.note("the writer", done);
+            busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
         } else if is_too_long || log.left() >= policy.begin_at {
             self.request();
         }
+        Ok(())
     }
 
     /// Copies all of the log and empties its file, if that takes no longer than a moment. Otherwise the thread goes on
@@ -135,9 +157,10 @@ impl Checkpointer {
         let log = busy::waiting_at_most(Duration::ZERO, || {
             run(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
         })?;
-        Ok(match log.is_blocked {
-            false => Emptied::Completely,
-            true => Emptied::Not(log.left()),
+        Ok(if log.is_blocked {
+            Emptied::Not(log.left())
+        } else {
+            Emptied::Completely
         })
     }
 

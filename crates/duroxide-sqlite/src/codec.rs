@@ -76,10 +76,11 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
             } => parent_instance.clone(),
             _ => None,
         },
+        carries: matches!(item, WorkItem::ContinueAsNew { carry_forward_events, .. } if !carry_forward_events.is_empty()),
     })
 }
 
-/// Which operation waits for a message: its execution and its scheduling event.
+/// Which operation waits for a message, or for the child that it starts: its execution and its scheduling event.
 fn answers(item: &WorkItem) -> Option<(i64, i64)> {
     let (execution_id, id) = match item {
         WorkItem::ActivityCompleted {
@@ -99,6 +100,11 @@ fn answers(item: &WorkItem) -> Option<(i64, i64)> {
         | WorkItem::SubOrchFailed {
             parent_execution_id,
             parent_id,
+            ..
+        }
+        | WorkItem::StartOrchestration {
+            parent_execution_id: Some(parent_execution_id),
+            parent_id: Some(parent_id),
             ..
         } => (parent_execution_id, parent_id),
         _ => return None,

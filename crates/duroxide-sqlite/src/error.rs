@@ -41,15 +41,15 @@ pub enum SqliteError {
         /// The system's words.
         why: String,
     },
-    /// Another store has the file open, and the linked SQLite cannot share it safely.
+    /// Another store has the file open, and the SQLite of one of the two cannot share it safely.
     #[error(
-        "{} is open in another store, and the linked SQLite {version} cannot share a file safely; close the other one, \
-         or link SQLite 3.51.3 or newer in all programs that use it", path.display()
+        "{} is open in another store, and one of the two is linked to a SQLite that cannot share a file safely (this one \
+         to {version}); close the other one, or link SQLite 3.51.3 or newer in all programs that use it", path.display()
     )]
     InUse {
         /// The file.
         path: PathBuf,
-        /// The linked SQLite.
+        /// The SQLite that this program is linked to.
         version: String,
     },
     /// The file is no SQLite database.
@@ -114,6 +114,14 @@ pub enum SqliteError {
         "the disk failed ({detail}); nothing was acknowledged, the call can be repeated once it works again"
     )]
     Io {
+        /// SQLite's words.
+        detail: String,
+    },
+    /// The operating system failed while the commit was written: it may have happened, or not.
+    #[error(
+        "the disk failed during a commit ({detail}); whether it was stored is found out when the file is opened again"
+    )]
+    CommitUncertain {
         /// SQLite's words.
         detail: String,
     },
@@ -277,6 +285,7 @@ impl SqliteError {
             | Self::Damaged { .. }
             | Self::OutOfReach { .. }
             | Self::Interrupted
+            | Self::CommitUncertain { .. }
             // Nothing is wrong with the work: another node, or this program after a restart, does it.
             | Self::SchemaChanged { .. }
             | Self::InUse { .. }
@@ -311,7 +320,10 @@ impl SqliteError {
     /// Whether the connection that reported this must not be used again: after a failed sync the operating system
     /// may have dropped the pages, so a second sync on the same handle would succeed without having written them.
     pub(crate) fn spoils_connection(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Damaged { .. })
+        matches!(
+            self,
+            Self::Io { .. } | Self::Damaged { .. } | Self::CommitUncertain { .. }
+        )
     }
 }
 

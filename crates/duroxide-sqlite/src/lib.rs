@@ -40,6 +40,8 @@ mod connection;
 mod damage;
 mod early;
 mod error;
+mod fetch;
+mod files;
 mod kill;
 mod lane;
 mod ops;
@@ -58,6 +60,7 @@ mod writer;
 mod writer_tx;
 
 pub use error::SqliteError;
+pub use files::{Imported, Vacuumed, backup, check_integrity, import_published, vacuum};
 #[doc(hidden)]
 pub use options::Tuning;
 pub use options::{Durability, SqliteOptions};

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::codec;
 use crate::error::{AtOperation, SqliteError};
+use crate::fetch;
 use crate::ops;
 use crate::options::SqliteOptions;
 use crate::requests::LeaseView;
@@ -59,15 +60,9 @@ impl SqliteProvider {
         let provider = Self {
             store: Arc::new(store),
         };
-        provider.finish_deletions().await;
+        // A process that died may have left part of a deletion to do.
+        provider.sweep_or_log("open").await;
         Ok(provider)
-    }
-
-    /// A process that died may have left part of a deletion to do.
-    async fn finish_deletions(&self) {
-        if let Err(error) = self.sweep("open").await {
-            tracing::debug!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
-        }
     }
 
     /// A store of its own in memory; it is gone with the provider.
@@ -468,7 +463,7 @@ impl SqliteProvider {
             claim,
             store.unknown_instance_grace,
         ));
-        ops::fetch_turn::run(store, &ask, deadline(claim.poll_timeout))
+        fetch::turns(store, &ask, deadline(claim.poll_timeout))
             .await
             .at(operation)
     }
@@ -479,9 +474,7 @@ impl SqliteProvider {
         if ask.wants_nothing() {
             return Ok(Vec::new());
         }
-        ops::fetch_work::run(&self.store, &ask, deadline)
-            .await
-            .at(operation)
+        fetch::work(&self.store, &ask, deadline).await.at(operation)
     }
 }
 

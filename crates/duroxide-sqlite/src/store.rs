@@ -14,12 +14,12 @@ use tokio::time::{Instant, timeout_at};
 use crate::checkpoint::{Emptied, Failures};
 use crate::claims::{self, ClaimAttempt, Deadline, GiveBack};
 use crate::connection::database;
-use crate::connection::driver::{self, Checkpoints};
-use crate::connection::exclusive::ExclusiveUse;
+use crate::connection::driver;
+use crate::connection::exclusive::FileUse;
 use crate::connection::log_policy::LogPolicy;
-use crate::connection::url::{self, Place};
+use crate::connection::url::{self, Access, Place};
 use crate::connection::{Database, LastShutdown};
-use crate::damage::DamagedInstances;
+use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, RecentInstances, Uncommitted};
 use crate::error::{Result, SqliteError};
 use crate::options::SqliteOptions;
@@ -46,8 +46,8 @@ pub(crate) struct Store {
     watches: Arc<Watches>,
     uncommitted: Arc<Uncommitted>,
     failed_checkpoints: Failures,
-    /// Where only one store at a time may have the file open; released after the threads have ended.
-    exclusive: Option<ExclusiveUse>,
+    /// Who else may have the file open is decided by this lock; released after the threads have ended.
+    file_use: Mutex<Option<FileUse>>,
     pub(crate) unknown_instance_grace: Duration,
 }
 
@@ -85,15 +85,16 @@ impl Store {
                     log: LogPolicy::new(by, options.tuning.checkpoint_pages),
                     opened: Arc::default(),
                 };
-                let exclusive = match by {
-                    Checkpoints::Beside => None,
-                    Checkpoints::WriterAlone => Some(ExclusiveUse::acquire(&database)?),
+                let file_use = match access {
+                    // It neither writes nor checkpoints, and may be unable to make a file.
+                    Access::ReadOnly => None,
+                    Access::Create | Access::Existing => Some(FileUse::acquire(&database, by)?),
                 };
                 let last_shutdown = database.last_shutdown();
                 database.prepare()?;
                 let source = Source::file(database.clone())?;
                 let mut store = Self::start(source, Some(&database), last_shutdown, options)?;
-                store.exclusive = exclusive;
+                store.file_use = Mutex::new(file_use);
                 Ok(store)
             }
         }
@@ -118,7 +119,7 @@ impl Store {
             failed_checkpoints: failed_checkpoints.clone(),
             recent: RecentInstances::default(),
             caution: CrashCaution::new(last_shutdown, clock.now()),
-            damaged: DamagedInstances::default(),
+            damaged: DamagedRows::default(),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -151,7 +152,7 @@ impl Store {
             watches,
             uncommitted,
             failed_checkpoints,
-            exclusive: None,
+            file_use: Mutex::new(None),
             unknown_instance_grace: options.unknown_instance_grace,
         })
     }
@@ -268,6 +269,8 @@ impl Store {
         join(threads.readers);
         self.writer.close();
         join(threads.writer);
+        let mut file_use = self.file_use.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(file_use.take());
     }
 }
 

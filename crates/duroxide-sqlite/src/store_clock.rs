@@ -4,6 +4,7 @@
 //! What is to be claimed at once carries the time it was written at. If the clock is set back, everything that was
 //! ready must stay ready, and a lease must end no later than its length from now.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ use crate::tx::{duration_ms, stored_ms};
 
 /// A clock that is behind by more than this is worth a warning.
 const NOTEWORTHY_MS: i64 = 1_000;
+/// By how much the stored time may be behind.
+const TELL_EVERY_MS: i64 = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct StoreClock {
@@ -20,6 +23,8 @@ pub(crate) struct StoreClock {
     /// How time goes on while the clock is behind.
     pace: Pace,
     state: Mutex<State>,
+    /// The time that was stored last.
+    told: AtomicI64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +33,16 @@ pub(crate) enum Pace {
     System,
     /// As far as the clock moves forward: it is one of the user's own.
     Clock,
+}
+
+/// One look at the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The time of the store, in milliseconds since the Unix epoch.
+    pub(crate) now: i64,
+    /// By how much it is ahead of the clock: 0 unless that was set back. A time that somebody else computed with the
+    /// clock is this much later in the time of the store.
+    pub(crate) ahead: i64,
 }
 
 #[derive(Debug)]
@@ -54,18 +69,26 @@ impl StoreClock {
                 last: 0,
                 behind: None,
             }),
+            told: AtomicI64::new(0),
         })
     }
 
     /// The time of the store, in milliseconds since the Unix epoch.
     pub(crate) fn now(&self) -> i64 {
+        self.read().now
+    }
+
+    pub(crate) fn read(&self) -> Reading {
         let clock = stored_ms(self.clock.now_ms());
         // A number and an anchor: whole at every point where a panic could leave them.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if clock >= state.last {
             state.behind = None;
             state.last = clock;
-            return clock;
+            return Reading {
+                now: clock,
+                ahead: 0,
+            };
         }
         let anchor = match state.behind {
             // Set back once more.
@@ -83,7 +106,22 @@ impl StoreClock {
         };
         state.behind = Some(anchor);
         state.last = state.last.max(anchor.store.saturating_add(passed));
-        state.last
+        Reading {
+            now: state.last,
+            ahead: state.last.saturating_sub(clock),
+        }
+    }
+
+    /// The time to store in this transaction, if the one that is stored is too old.
+    pub(crate) fn time_to_tell(&self) -> Option<i64> {
+        let now = self.now();
+        let told = self.told.load(Ordering::Relaxed);
+        (now >= told.saturating_add(TELL_EVERY_MS)).then_some(now)
+    }
+
+    /// The transaction that stores this time is committed.
+    pub(crate) fn told(&self, at: i64) {
+        self.told.fetch_max(at, Ordering::Relaxed);
     }
 
     /// A row has this time: the store's time is not earlier.
@@ -108,7 +146,7 @@ impl StoreClock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use duroxide_core::clock::Clock;
 
@@ -147,7 +185,11 @@ mod tests {
         clock.raise_to(5_000);
         assert_eq!(clock.now(), 5_000);
         hand.0.store(130, Ordering::SeqCst);
-        assert_eq!(clock.now(), 5_030);
+        let reading = Reading {
+            now: 5_030,
+            ahead: 4_900,
+        };
+        assert_eq!(clock.read(), reading);
         clock.raise_to(4_000);
         assert_eq!(clock.now(), 5_030);
     }

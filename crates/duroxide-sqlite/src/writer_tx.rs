@@ -5,8 +5,9 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::connection::statements::Prepared;
-use crate::damage::DamagedInstances;
+use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, InFlight, RecentInstances};
+use crate::store_clock::Reading;
 use crate::tx::{Effects, Tx};
 use crate::watch::Watches;
 
@@ -17,7 +18,7 @@ pub(crate) struct WriterState<'c> {
     pub(crate) in_flight: &'c InFlight,
     pub(crate) recent: &'c RecentInstances,
     pub(crate) caution: &'c CrashCaution,
-    pub(crate) damaged: &'c DamagedInstances,
+    pub(crate) damaged: &'c DamagedRows,
 }
 
 /// The writer's transaction as one request sees it.
@@ -27,9 +28,9 @@ pub(crate) struct WriterTx<'c> {
 }
 
 impl<'c> WriterTx<'c> {
-    pub(crate) fn new(statements: &'c dyn Prepared, now: i64, state: WriterState<'c>) -> Self {
+    pub(crate) fn new(statements: &'c dyn Prepared, time: Reading, state: WriterState<'c>) -> Self {
         Self {
-            tx: Tx::remembering(statements, now, state.recent),
+            tx: Tx::remembering(statements, time, state.recent),
             state,
         }
     }

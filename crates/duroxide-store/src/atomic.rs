@@ -46,6 +46,9 @@ impl Batch {
 pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`].
     Lease(LeaseToken),
+    /// No message arrived for the leased group or became visible in it since the claim; otherwise
+    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if somebody else has it; it may have lapsed.
+    Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`].
     Absent {
         /// Scope.
@@ -185,7 +188,8 @@ pub enum Operation {
         group: String,
         /// Label.
         label: Option<String>,
-        /// Kind; a group without one has the kind of its oldest [`Role::Lead`](crate::Role::Lead).
+        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that of
+        /// its oldest [`Role::Lead`](crate::Role::Lead).
         kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last
@@ -381,6 +385,14 @@ unwrap_answer! {
 pub trait AtomicOps: Send + Sync {
     /// Milliseconds since the Unix epoch, by the clock that leases and visibility are computed with.
     fn now_ms(&self) -> u64;
+
+    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds since the
+    /// Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
+    ///
+    /// Default: [`now_ms`](Self::now_ms).
+    fn clock_ms(&self) -> u64 {
+        self.now_ms()
+    }
 
     /// Applies a batch, all or nothing; returns how many records each operation touched. Once it returned, the
     /// writes are as durable as the store promises.

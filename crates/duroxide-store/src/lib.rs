@@ -32,8 +32,8 @@ pub use lease::{After, Lease, LeaseToken, Owner};
 pub use log::EventLog;
 pub use memory::MemoryProvider;
 pub use message::{
-    Backlog, Claim, Claimed, Delivery, Depth, Labels, Message, NewMessage, Queue, Role, Visible,
-    later_ms,
+    Backlog, Claim, Claimed, Delivery, Depth, Followers, Labels, Message, NewMessage, Queue, Role,
+    Visible, later_ms,
 };
 pub use metadata::MetadataStore;
 pub use poll::Attempt;

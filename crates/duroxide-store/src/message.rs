@@ -64,7 +64,8 @@ pub enum Visible {
     /// From the commit on.
     #[default]
     Now,
-    /// From this time on, in milliseconds since the Unix epoch.
+    /// From this time on, in milliseconds since the Unix epoch, by the clock that the store was given. A store whose time is
+    /// ahead of that clock, because it was set back, adds the difference: see [`StoreClock`](crate::StoreClock).
     At(u64),
     /// This many milliseconds after the commit.
     AfterMs(u64),
@@ -102,8 +103,8 @@ pub struct NewMessage {
     pub affinity: Option<String>,
     /// Label: selects messages at the claim in a queue of single messages, and is counted in [`Depth`].
     pub label: Option<String>,
-    /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead, the kind that it
-    /// gives its group.
+    /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead or successor, the kind
+    /// that it gives its group.
     pub kind: Option<String>,
     /// What it does to its group.
     pub role: Role,
@@ -191,8 +192,22 @@ pub enum Role {
     /// It begins what the group does next: a group without a kind of its own has the kind of its oldest lead, and the
     /// oldest visible lead is part of every claim of the group.
     Lead,
+    /// A lead that goes before those that are none, whatever their age: it alone gives the kind and is part of every claim.
+    Successor(Followers),
+    /// It comes after what a successor brings along; see [`Followers::Stay`].
+    Follower,
     /// It opens its group to claims of any kind, once it is visible and as old as the claim says.
     Alarm,
+}
+
+/// Whether a claim that takes a successor takes the group's followers too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followers {
+    /// It takes them like other messages.
+    Come,
+    /// It takes none: what they follow came with the successor and is not done yet. They stay in their order. They still
+    /// count towards the bounds of the claim, so that looking for other messages behind them has an end.
+    Stay,
 }
 
 /// Which labels or kinds a claim accepts, as data that a store can look up in an index or send to a server.
@@ -285,7 +300,8 @@ pub struct Claim {
     pub kinds: Labels,
     /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind.
     pub any_kind_after_ms: Option<u64>,
-    /// How many messages of one group at most, at least one; the oldest visible lead comes in addition.
+    /// How many messages of one group at most, at least one; the oldest visible successor comes in addition, else the
+    /// oldest visible lead, and the oldest visible alarm.
     pub messages_max: usize,
     /// How many bytes of messages of one group at most; one message comes whatever its size.
     pub bytes_max: usize,
@@ -324,7 +340,7 @@ pub struct Claimed {
     pub group: String,
     /// The messages in order; exactly one in a queue of single messages.
     pub messages: Vec<Message>,
-    /// Whether the group has a [`Role::Lead`] that is not visible yet.
+    /// Whether the group has a [`Role::Lead`] or [`Role::Successor`] that is not visible yet.
     pub lead_to_come: bool,
     /// The entry asked for with [`Claim::attach`].
     pub attached: Option<Vec<u8>>,

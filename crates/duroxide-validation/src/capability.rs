@@ -39,6 +39,8 @@ pub enum Capability {
     Bounds,
     /// The store lists ready work by handler.
     ReadyWork,
+    /// The store tells what lies in its queues for one instance.
+    PendingWork,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The store wakes those who wait for an instance.
@@ -67,6 +69,7 @@ impl Capability {
             Self::Handlers => "the store hands out work without regard to handlers",
             Self::Bounds => "the store does not bound its claims",
             Self::ReadyWork => "the store does not list ready work",
+            Self::PendingWork => "the store does not tell what lies in its queues",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Watch => "the store cannot wake waiting clients",
         }

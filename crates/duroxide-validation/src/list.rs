@@ -295,6 +295,7 @@ macro_rules! for_each_case {
                 an_orphan_child_result_does_not_block_other_instances;
                 a_hundred_orphans_do_not_block_a_start;
                 an_early_message_waits_for_its_start;
+                a_crowd_of_early_messages_follows_its_start [Bounds];
                 an_early_queue_message_waits_for_its_start [OrphanGrace];
                 an_early_message_waits_for_a_delayed_start [OrphanGrace];
                 a_start_does_not_rest_behind_an_early_signal;
@@ -313,6 +314,7 @@ macro_rules! for_each_case {
                 an_undecodable_activity_becomes_a_dead_letter [CorruptMessages, DeadLetters, Management];
                 an_undecodable_result_fails_the_waiting_activity [CorruptMessages, DeadLetters, Management];
                 an_undecodable_result_fails_the_waiting_child [CorruptMessages, DeadLetters, Management];
+                an_undecodable_start_of_a_child_fails_the_waiting_parent [CorruptMessages, DeadLetters, Management];
                 an_undecodable_activity_fails [CorruptMessages, DeadLetters, Management];
                 a_damaged_history_keeps_its_messages [CorruptHistory];
                 a_damaged_history_does_not_block_other_instances [CorruptHistory];
@@ -453,6 +455,7 @@ macro_rules! for_each_case {
                 a_running_instance_goes_to_a_node_with_its_version [Handlers];
                 a_continued_instance_goes_to_the_handler_it_asked_for [Handlers];
                 a_continued_instance_may_change_its_version [Handlers];
+                a_continued_instance_goes_by_no_older_start [Handlers];
                 an_ended_instance_needs_no_handler [Handlers];
                 a_second_life_goes_by_its_own_start [Handlers, Management];
                 an_early_message_waits_for_the_handler_of_its_start [Handlers];
@@ -478,6 +481,9 @@ macro_rules! for_each_case {
                 a_claim_takes_at_least_one_message [Bounds];
                 a_start_comes_with_a_full_claim [Bounds];
                 a_continue_as_new_comes_with_a_full_claim [Bounds];
+                a_continue_as_new_goes_before_an_older_start [Bounds];
+                queue_messages_stay_behind_carried_ones [Bounds];
+                queue_messages_come_after_carried_ones [Bounds];
                 a_request_to_cancel_comes_with_a_full_claim [Bounds];
                 no_claim_takes_more_than_a_thousand_messages [Bounds];
                 no_claim_takes_more_than_four_megabytes [Bounds];
@@ -494,6 +500,8 @@ macro_rules! for_each_case {
                 what_was_ready_stays_ready [ClockSetBack];
                 newcomers_are_delivered_after_a_step_back [ClockSetBack];
                 what_was_given_back_stays_ready [ClockSetBack];
+                a_timer_set_after_a_step_back_is_not_early [ClockSetBack];
+                a_lease_taken_before_a_step_back_keeps_its_length [ClockSetBack];
             }
             incarnations {
                 a_history_of_an_earlier_life_is_loaded [Incarnations, Management];
@@ -524,6 +532,25 @@ macro_rules! for_each_case {
                 letters_are_listed_oldest_first [DeadLetters, Management];
                 an_activity_set_aside_is_listed [DeadLetters, Management];
                 a_lost_activity_is_not_set_aside [DeadLetters, Management];
+            }
+            pending_work {
+                messages_and_activities_of_an_instance_are_told [PendingWork, Management];
+                leases_and_attempts_are_told [PendingWork, Management];
+                nothing_lies_in_the_queues_for_a_stranger [PendingWork, Management];
+            }
+            query {
+                every_instance_is_met_once_page_by_page [Management];
+                pages_stay_whole_while_instances_come_and_go [Management];
+                a_page_follows_the_order_asked_for [Management];
+                a_cursor_of_another_order_is_refused [Management];
+                a_query_admits_what_all_its_criteria_admit [Management];
+                an_id_prefix_is_no_pattern [Management];
+                families_are_found_by_parent_and_root [Management];
+                times_bound_a_query [Management];
+                a_summary_tells_what_a_list_shows [Management];
+                instances_with_dead_letters_are_found [DeadLetters, Management];
+                counts_take_no_notice_of_pages [Management];
+                counts_are_grouped_largest_first [Management];
             }
             handles {
                 two_handles_share_leases [SecondHandle];

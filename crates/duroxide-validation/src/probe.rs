@@ -44,6 +44,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Handlers
         | Capability::Bounds
         | Capability::ReadyWork
+        | Capability::PendingWork
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -62,6 +63,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Handlers => knows_handlers(store).await,
         Capability::Bounds => knows_bounds(store).await,
         Capability::ReadyWork => lists_ready_work(store).await,
+        Capability::PendingWork => tells_pending_work(store).await,
         _ => true,
     }
 }
@@ -131,6 +133,13 @@ async fn knows_bounds(store: &dyn Provider) -> bool {
 async fn lists_ready_work(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.list_ready_work(1).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn tells_pending_work(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.pending_work("probe").await, Ok(None)),
         None => false,
     }
 }

@@ -1,14 +1,16 @@
 //! What operators ask of a store.
 
 use std::any::Any;
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 
 use super::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
+    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Page, PendingWork,
     ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 
 /// Administration of a store: look, delete, prune.
 #[async_trait]
@@ -147,5 +149,151 @@ pub trait ProviderAdmin: Any + Send + Sync {
     async fn list_ready_work(&self, limit: u32) -> Result<Option<Vec<ReadyWork>>, ProviderError> {
         let _ = limit;
         Ok(None)
+    }
+    /// What lies in the queues for one instance; nothing for an unknown one.
+    ///
+    /// Default: `None`, the store cannot tell.
+    async fn pending_work(&self, instance: &str) -> Result<Option<PendingWork>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// One page of the instances that a query admits, in its order.
+    ///
+    /// A permanent error if the query's cursor was not made by a store, or for another order.
+    ///
+    /// Default: looks at every instance by the methods above; correct, and as slow as the store is large.
+    async fn query_instances(
+        &self,
+        query: &InstanceQuery,
+    ) -> Result<Page<InstanceSummary>, ProviderError> {
+        let page = query.page_of(admitted(self, query).await?)?;
+        let mut items = Vec::with_capacity(page.items.len());
+        for info in page.items {
+            if let Some(summary) = existing(summary_of(self, info).await)? {
+                items.push(summary);
+            }
+        }
+        let next = page.next;
+        Ok(Page { items, next })
+    }
+
+    /// How many instances a query admits, whatever its page, in groups; the largest group first, then by key.
+    ///
+    /// Default: looks at every instance, as [`query_instances`](Self::query_instances).
+    async fn count_instances(
+        &self,
+        query: &InstanceQuery,
+        by: CountBy,
+    ) -> Result<Vec<InstanceCount>, ProviderError> {
+        let mut counts = BTreeMap::<String, u64>::new();
+        for info in admitted(self, query).await? {
+            let key = match by {
+                CountBy::Nothing => String::new(),
+                CountBy::Status => InstanceStatus::of_stored(&info.status).as_str().to_owned(),
+                CountBy::Name => info.orchestration_name,
+                CountBy::Version => info.orchestration_version,
+            };
+            *counts.entry(key).or_default() += 1;
+        }
+        if by == CountBy::Nothing {
+            counts.entry(String::new()).or_default();
+        }
+        let count = |(key, count)| InstanceCount { key, count };
+        let mut counts: Vec<_> = counts.into_iter().map(count).collect();
+        // Stable: equal groups stay in the order of their keys.
+        counts.sort_by_key(|one| std::cmp::Reverse(one.count));
+        Ok(counts)
+    }
+}
+
+/// The instances that a query admits, in no order.
+async fn admitted<A: ProviderAdmin + ?Sized>(
+    admin: &A,
+    query: &InstanceQuery,
+) -> Result<Vec<InstanceInfo>, ProviderError> {
+    let mut ids = match (&query.root, &query.parent) {
+        (Some(root), _) => {
+            let tree = existing(admin.get_instance_tree(root).await)?;
+            tree.map(|tree| tree.all_ids).unwrap_or_default()
+        }
+        (None, Some(parent)) => existing(admin.list_children(parent).await)?.unwrap_or_default(),
+        (None, None) => admin.list_instances().await?,
+    };
+    if query.has_dead_letters {
+        let letters = admin.list_dead_letters(u32::MAX).await?;
+        let named: HashSet<_> = letters.into_iter().filter_map(|l| l.instance_id).collect();
+        ids.retain(|id| named.contains(id));
+    }
+    ids.retain(|id| query.admits_id(id));
+    let mut admitted = Vec::new();
+    for id in ids {
+        let Some(info) = existing(admin.get_instance_info(&id).await)? else {
+            continue;
+        };
+        if !query.admits(&info) {
+            continue;
+        }
+        if query.ended.is_bounded() {
+            match existing(ended_at(admin, &info).await)?.flatten() {
+                Some(at) if query.ended.contains(at) => {}
+                _ => continue,
+            }
+        }
+        admitted.push(info);
+    }
+    Ok(admitted)
+}
+
+/// When the current execution completed or failed.
+async fn ended_at<A: ProviderAdmin + ?Sized>(
+    admin: &A,
+    info: &InstanceInfo,
+) -> Result<Option<u64>, ProviderError> {
+    if !InstanceStatus::of_stored(&info.status).is_ended() {
+        return Ok(None);
+    }
+    let (id, execution) = (&info.instance_id, info.current_execution_id);
+    Ok(admin.get_execution_info(id, execution).await?.completed_at)
+}
+
+async fn summary_of<A: ProviderAdmin + ?Sized>(
+    admin: &A,
+    info: InstanceInfo,
+) -> Result<InstanceSummary, ProviderError> {
+    let ended_at_ms = ended_at(admin, &info).await?;
+    let (id, execution) = (&info.instance_id, info.current_execution_id);
+    let history = admin.read_history_with_execution_id(id, execution).await?;
+    Ok(InstanceSummary {
+        status: InstanceStatus::of_stored(&info.status),
+        custom_status: history.iter().rev().find_map(told_status).flatten(),
+        execution_id: execution,
+        created_at_ms: info.created_at,
+        updated_at_ms: info.updated_at,
+        ended_at_ms,
+        event_count: history.len() as u64,
+        parent: info.parent_instance_id.clone(),
+        ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)
+    })
+}
+
+/// The custom status that an event left behind, if it touched it.
+fn told_status(event: &Event) -> Option<Option<String>> {
+    match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
+        EventKind::OrchestrationStarted {
+            initial_custom_status,
+            ..
+        } => Some(initial_custom_status.clone()),
+        _ => None,
+    }
+}
+
+/// `None` for an instance that was deleted while it was looked at.
+fn existing<T>(answer: Result<T, ProviderError>) -> Result<Option<T>, ProviderError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if !error.is_retryable() && error.message.contains("not found") => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -292,6 +292,19 @@ pub trait Provider: Any + Send + Sync {
         Ok(history.iter().find_map(Event::started_handler))
     }
 
+    /// What the clock says that due times of timers are given in, in milliseconds since the Unix epoch. A runtime
+    /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`: the
+    /// clocks are the same, or the store cannot tell.
+    ///
+    /// Default: `None`.
+    ///
+    /// # Errors
+    ///
+    /// When the store is out of reach.
+    async fn clock_ms(&self) -> Result<Option<u64>, ProviderError> {
+        Ok(None)
+    }
+
     /// Notices of changes of one instance. `None`: the store cannot wake, ask again from time to time.
     fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
         let _ = instance;

@@ -9,6 +9,8 @@ mod incarnation;
 mod key_values;
 pub mod management;
 mod outcome;
+mod pending;
+mod query;
 mod status;
 mod tags;
 mod types;
@@ -29,6 +31,12 @@ pub use management::{
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 pub use outcome::{InstanceOutcome, OutcomeStatus};
+pub use pending::{PendingActivity, PendingMessage, PendingWork};
+pub use query::{
+    CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary,
+    PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
+    TimeRange,
+};
 pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{

@@ -4,9 +4,10 @@
 use super::execution::Execution;
 use super::notes::{Stray, Unused};
 use super::turn_state::Incoming;
+use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
-use crate::work_item::{WorkItem, sent_by_parent, termination_reason};
+use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// A completion as it arrives: for which execution and schedule, and what it says.
 struct Completion {
@@ -107,6 +108,11 @@ impl Execution {
             self.turn.notes.unused.push(Unused::NotTheParent);
             return;
         }
+        let is_second = self.cancel_reason.is_some() && Defect::SecondCancelKills.is_on();
+        let reason = match is_second && termination_reason(&reason).is_none() {
+            true => format!("{TERMINATE_PREFIX}{reason}"),
+            false => reason,
+        };
         let terminates = termination_reason(&reason).is_some();
         let counts = |kind: &EventKind| match kind {
             EventKind::OrchestrationCancelRequested { reason } => {
@@ -173,7 +179,8 @@ impl Execution {
                 ),
             ),
             Some((_, awaits)) => {
-                if awaits && self.turn.answered.insert(id) {
+                let is_new = awaits && self.turn.answered.insert(id);
+                if is_new || Defect::DuplicateAccepted.is_on() {
                     self.expect(kind, Some(id));
                 } else {
                     self.note_ignored(id, Unused::Duplicate, "ignoring duplicate completion");

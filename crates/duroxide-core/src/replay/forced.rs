@@ -68,7 +68,9 @@ impl<'a> Ending<'a> {
         Self {
             instance_id,
             execution_id,
-            now_ms,
+            now_ms: history
+                .last()
+                .map_or(now_ms, |last| last.timestamp_ms.max(now_ms)),
             next_id: last_event_id(history) + 1,
             events: Vec::new(),
         }

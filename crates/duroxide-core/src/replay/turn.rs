@@ -9,20 +9,26 @@ use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
 use super::notes::Unused;
 use super::turn_state::Incoming;
+use crate::defect::Defect;
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::WorkItem;
 
 impl Execution {
     /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all
-    /// of them when it has ended.
+    /// of them when it has ended. Recorded time does not go back: a clock that is behind the last event counts as that.
     pub fn start_turn(&mut self, now_ms: u64, messages: Vec<WorkItem>) {
         if self.ended {
             self.turn.notes.unused = vec![Unused::Ended; messages.len()];
             return;
         }
         self.turns += 1;
-        self.turn.now_ms = now_ms;
-        self.shared.cell().now_ms = now_ms;
+        let mut cell = self.shared.cell();
+        cell.now_ms = match Defect::TimeGoesBack.is_on() {
+            true => now_ms,
+            false => cell.now_ms.max(now_ms),
+        };
+        self.turn.now_ms = cell.now_ms;
+        drop(cell);
         if self.turn.events.is_empty() {
             self.turn.base_event_id = self.last_event_id;
         }

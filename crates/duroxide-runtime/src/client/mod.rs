@@ -1,10 +1,13 @@
 //! The door for everybody outside an orchestration. Talks to the store and to nothing else.
 
 mod admin;
+mod again;
 mod error;
 mod events;
+mod explain;
 mod handle;
 mod kv;
+mod query;
 mod start;
 mod start_typed;
 mod wait;
@@ -17,6 +20,7 @@ use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
 pub use error::ClientError;
+pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
 pub use handle::{Handle, ResultError};
 pub use start_typed::Start;
 

@@ -83,6 +83,7 @@ async fn rest(source: &impl Claiming, began: Instant) -> bool {
     let engine = source.engine();
     let until = began + engine.options.dispatcher_min_poll_interval;
     tokio::select! {
+        biased;
         () = engine.stop.cancelled() => false,
         () = source.ready().notified() => true,
         () = tokio::time::sleep_until(until) => true,

@@ -9,6 +9,7 @@ mod handler_names;
 mod running;
 mod slots;
 mod sticky;
+mod store_time;
 
 pub use blocked::BlockedInstance;
 pub(crate) use blocked::{BlockCause, BlockedInstances};
@@ -19,13 +20,14 @@ pub(crate) use handler_names::HandlerNames;
 pub(crate) use running::{Registered, RunningActivities};
 pub(crate) use slots::{Slot, Slots};
 pub(crate) use sticky::{Kept, OpenTurn, StickyCache, StickyLimits};
+pub(crate) use store_time::StoreTime;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use duroxide_core::clock::ClockRef;
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{DispatcherCapabilityFilter, OrchestrationHandlers, Provider};
 use duroxide_core::replay::TurnLimits;
 use tokio::sync::Notify;
@@ -50,8 +52,8 @@ pub(crate) struct Engine {
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
-    /// Time stamped into events; leases and due times are the store's business.
-    pub(crate) clock: ClockRef,
+    /// Time stamped into events and due times of timers, by the store's clock.
+    pub(crate) clock: Arc<StoreTime>,
     /// Random, so that two nodes never share a name.
     pub(crate) runtime_id: String,
     /// Fires when nothing new may be claimed.
@@ -83,20 +85,22 @@ pub(crate) struct Engine {
 impl Engine {
     /// The orchestrations to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn handlers(&self) -> Option<Arc<OrchestrationHandlers>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait
+            && !Defect::MissingOrchestrationCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.orchestrations))
     }
 
     /// The activities to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn activity_names(&self) -> Option<Arc<BTreeSet<String>>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        let waits = self.options.on_unregistered() == OnUnregistered::Wait
+            && !Defect::MissingActivityCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.activities))
     }
 
     /// Runs what must go on whatever the program does with its async threads.
     pub(crate) fn spawn_keeper(&self, keeper: impl Future<Output = ()> + Send + 'static) {
         let keeper = keeper.with_current_subscriber();
-        self.keepers.spawn_on(keeper, self.executor.timekeeper());
+        self.executor.spawn_keeper(&self.keepers, keeper);
     }
 
     /// The store, as keepers call it.
@@ -127,6 +131,7 @@ impl Engine {
     /// Sleeps unless the runtime stops first; false if it does.
     pub(crate) async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
+            biased;
             () = self.stop.cancelled() => false,
             () = tokio::time::sleep(duration) => true,
         }

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{CachedHistories, CachedHistory, Incarnation};
 use duroxide_core::replay::Execution;
 use lru::LruCache;
@@ -193,7 +194,8 @@ impl StickyCache {
         let Some(mut shelf) = self.shelf() else {
             return;
         };
-        if shelf.open.get(&turn.instance) != Some(&turn.number)
+        let is_open = shelf.open.get(&turn.instance) == Some(&turn.number);
+        if !is_open && !Defect::LateAnswerReplacesNewer.is_on()
             || kept.bytes > self.limits.bytes_max
         {
             drop(shelf);

@@ -6,12 +6,16 @@
 //! a few drainers empty one queue. A drainer whose task takes too long counts as stuck, and another one takes over;
 //! so well-behaved code shares a warm thread, and code that blocks has one to itself.
 //!
+//! A simulation polls everything itself and hands in its own [`Poller`] (`given.rs`): then there are no drainers, no thread
+//! that keeps time, and nobody to look after.
+//!
 //! Drainers are threads of the engine (`threads.rs`) inside the context of the async runtime the engine was started in:
 //! its timers, sockets and tasks work in them as everywhere. Activities are polled with the async runtime's cooperative
 //! budget, so that one whose futures are always ready still hears of its cancellation.
 
 mod contained;
 mod drainer;
+mod given;
 mod queue;
 mod supervisor;
 mod task;
@@ -33,19 +37,22 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use contained::Contained;
+use given::Given;
+pub use given::Poller;
 use queue::Queue;
 use supervisor::Supervisor;
 pub(crate) use task::{Forfeit, Lane, Task};
 use threads::Threads;
 use timekeeper::Timekeeper;
 
-/// Polls futures off the async threads.
+/// Polls futures off the async threads, or lets the one poll them that was handed in.
 #[derive(Clone)]
-pub(crate) struct Executor {
-    shared: Arc<Shared>,
+pub(crate) enum Executor {
+    Own(Arc<Shared>),
+    Given(Given),
 }
 
-struct Shared {
+pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// Tells a drainer that lingers about work, without a lock.
     waiting: queue::Waiting,
@@ -66,7 +73,11 @@ impl Executor {
         tasks: TaskTracker,
         keepers: &TaskTracker,
         abort: CancellationToken,
+        poller: Option<Arc<dyn Poller>>,
     ) -> Self {
+        if let Some(poller) = poller {
+            return Self::Given(Given::new(poller, tasks, abort));
+        }
         let host = Handle::current();
         let own = match threads::is_time_paused() {
             true => None,
@@ -94,12 +105,15 @@ impl Executor {
             .with_current_subscriber();
         keepers.spawn_on(supervisor, shared.timekeeper.handle());
         keepers.spawn(supervisor::HostSentinel::new(Arc::clone(&shared), keepers.clone()).watch());
-        Self { shared }
+        Self::Own(shared)
     }
 
     /// What is being polled now, and has been for a while.
     pub(crate) fn stuck(&self) -> Vec<String> {
-        self.shared.queue().stuck()
+        match self {
+            Self::Own(shared) => shared.queue().stuck(),
+            Self::Given(_) => Vec::new(),
+        }
     }
 
     /// Whether a poll of such a task has been going on for this long.
@@ -110,26 +124,64 @@ impl Executor {
         life: Option<Incarnation>,
         limit: Duration,
     ) -> bool {
-        self.shared.queue().is_stuck_at(kind, subject, life, limit)
+        match self {
+            Self::Own(shared) => shared.queue().is_stuck_at(kind, subject, life, limit),
+            Self::Given(_) => false,
+        }
     }
 
     /// Runs something on a thread that may block, in time or not: destructors of authors' values.
     pub(crate) fn run_aside(&self, what: impl FnOnce() + Send + 'static) {
-        let counted = self.shared.tasks.token();
-        self.shared.threads.run(&self.shared.host, move || {
-            what();
-            drop(counted);
-        });
+        match self {
+            Self::Own(shared) => {
+                let counted = shared.tasks.token();
+                shared.threads.run(&shared.host, move || {
+                    what();
+                    drop(counted);
+                });
+            }
+            Self::Given(_) => what(),
+        }
     }
 
     /// Where what must keep time runs, whatever becomes of the program's async threads.
     pub(crate) fn timekeeper(&self) -> &Handle {
-        self.shared.timekeeper.handle()
+        match self {
+            Self::Own(shared) => shared.timekeeper.handle(),
+            Self::Given(given) => given.host(),
+        }
     }
 
     /// The async runtime the engine was started in.
     pub(crate) fn host(&self) -> &Handle {
-        &self.shared.host
+        match self {
+            Self::Own(shared) => &shared.host,
+            Self::Given(given) => given.host(),
+        }
+    }
+
+    /// Runs a task of the engine, where time is kept whatever becomes of the program's async threads.
+    pub(crate) fn spawn_keeper(
+        &self,
+        keepers: &TaskTracker,
+        keeper: impl Future<Output = ()> + Send + 'static,
+    ) {
+        match self {
+            Self::Own(shared) => drop(keepers.spawn_on(keeper, shared.timekeeper.handle())),
+            Self::Given(given) => given.spawn_tracked("a keeper", keepers, keeper),
+        }
+    }
+
+    /// Runs a task of the engine on the async runtime it was started in.
+    pub(crate) fn spawn_on_host(
+        &self,
+        tasks: &TaskTracker,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        match self {
+            Self::Own(shared) => drop(tasks.spawn_on(task, &shared.host)),
+            Self::Given(given) => given.spawn_tracked("a task", tasks, task),
+        }
     }
 
     /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
@@ -137,29 +189,34 @@ impl Executor {
     pub(crate) fn spawn(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         if subscriber.is::<NoSubscriber>() {
-            self.spawn_tracked(task, future);
+            self.spawn_contained(task, future);
         } else {
-            self.spawn_tracked(task, future.with_subscriber(subscriber));
+            self.spawn_contained(task, future.with_subscriber(subscriber));
         }
     }
 
-    fn spawn_tracked(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
-        let abort = self.shared.abort.clone();
-        let future = Contained::new(future);
-        let future = self.shared.tasks.track_future(async move {
-            tokio::select! {
-                biased;
-                () = abort.cancelled() => {}
-                () = future => {}
-            }
-        });
-        let shared = Arc::clone(&self.shared);
-        let (runnable, handle) = async_task::Builder::new()
-            .metadata(task)
-            .spawn(move |_| future, move |runnable| shared.push(runnable));
-        handle.detach();
-        runnable.schedule();
+    fn spawn_contained(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Own(shared) => shared.spawn(task, future),
+            Self::Given(given) => given.spawn(&task, future),
+        }
     }
+}
+
+/// A future that ends when `abort` fires, counted among these tasks.
+fn until_abort(
+    tasks: &TaskTracker,
+    abort: CancellationToken,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let future = Contained::new(future);
+    tasks.track_future(async move {
+        tokio::select! {
+            biased;
+            () = abort.cancelled() => {}
+            () = future => {}
+        }
+    })
 }
 
 /// A thread that keeps time; without one the async runtime must do.
@@ -174,6 +231,16 @@ fn timekeeper() -> Option<Arc<Timekeeper>> {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(self: &Arc<Self>, task: Task, future: impl Future<Output = ()> + Send + 'static) {
+        let future = until_abort(&self.tasks, self.abort.clone(), future);
+        let shared = Arc::clone(self);
+        let (runnable, handle) = async_task::Builder::new()
+            .metadata(task)
+            .spawn(move |_| future, move |runnable| shared.push(runnable));
+        handle.detach();
+        runnable.schedule();
     }
 
     fn push(self: &Arc<Self>, runnable: Runnable<Task>) {

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Executor, Lane, Task};
+use super::{Executor, Lane, Shared, Task};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -25,7 +25,7 @@ impl World {
         let _entered = runtime.enter();
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
-        let executor = Executor::start(tasks.clone(), &keepers, abort.clone());
+        let executor = Executor::start(tasks.clone(), &keepers, abort.clone(), None);
         Self {
             executor,
             tasks,
@@ -34,9 +34,16 @@ impl World {
         }
     }
 
+    fn shared(&self) -> &Arc<Shared> {
+        match &self.executor {
+            Executor::Own(shared) => shared,
+            Executor::Given(_) => unreachable!("no poller was given"),
+        }
+    }
+
     /// Returns when nothing is being polled.
     fn rest(&self) {
-        while !self.executor.shared.queue().drainers().is_empty() {
+        while !self.shared().queue().drainers().is_empty() {
             std::thread::yield_now();
         }
     }
@@ -282,7 +289,7 @@ fn a_shutdown_leaves_no_task_and_no_drainer() {
                 });
         }
         runtime.block_on(world.shut_down());
-        let shared = &world.executor.shared;
+        let shared = world.shared();
         assert_eq!(shared.queue().len(), 0);
         assert!(shared.queue().drainers().is_empty());
         assert!(world.tasks.is_empty() && world.keepers.is_empty());

@@ -1,12 +1,14 @@
 //! Giving back the leases of unfinished work. In: leases dropped at shutdown or by a panic. Out: claims that
 //! another node can take at once, without an attempt counted against them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::Provider;
+use futures_util::future::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +41,7 @@ impl Returns {
 
     /// Gives back what is dropped, side by side; once `last` has fired, what was dropped before it, and ends.
     pub(crate) async fn give_back(mut self, store: Arc<dyn Provider>, last: CancellationToken) {
-        let mut calls = JoinSet::new();
+        let mut calls = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
@@ -47,15 +49,15 @@ impl Returns {
                     Some(unfinished) => {
                         let store = Arc::clone(&store);
                         let call = async move { unfinished.give_back(store.as_ref()).await };
-                        calls.spawn(timeout(LONGEST_CALL, call));
+                        calls.push(AssertUnwindSafe(timeout(LONGEST_CALL, call)).catch_unwind());
                     }
                     None => break,
                 },
-                Some(_done) = calls.join_next() => {}
+                Some(_done) = calls.next() => {}
                 () = last.cancelled() => break,
             }
         }
-        while calls.join_next().await.is_some() {}
+        while calls.next().await.is_some() {}
     }
 }
 

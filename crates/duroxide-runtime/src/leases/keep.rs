@@ -3,12 +3,15 @@
 //! A renewal that fails is tried again for as long as the store does not say that the lease is gone: while the store is
 //! away no other node can claim the work either. A renewal that hangs holds up no other.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Provider, ProviderError};
-use tokio::task::JoinSet;
+use futures_util::future::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +23,7 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 impl Leases {
     /// Renews until the token fires. Runs through a shutdown's grace period, so that work in progress keeps its lease.
     pub(crate) async fn keep(self: Arc<Self>, store: Arc<dyn Provider>, until: CancellationToken) {
-        let mut renewals = JoinSet::new();
+        let mut renewals = FuturesUnordered::new();
         loop {
             let planned = self.plan();
             let wait = async {
@@ -30,14 +33,13 @@ impl Leases {
                 }
             };
             tokio::select! {
+                biased;
                 () = until.cancelled() => return,
                 () = self.earlier.notified() => {}
-                Some(done) = renewals.join_next() => {
-                    if let Ok(Renewal { id, started, result }) = done {
-                        self.settle(id, started, result);
-                    }
+                Some(Renewal { id, started, result }) = renewals.next() => {
+                    self.settle(id, started, result);
                 }
-                () = wait => self.renew_due(&store, &mut renewals),
+                () = wait => renewals.extend(self.due(&store)),
             }
         }
     }
@@ -48,24 +50,30 @@ impl Leases {
         book.planned
     }
 
-    fn renew_due(&self, store: &Arc<dyn Provider>, renewals: &mut JoinSet<Renewal>) {
-        let now = Instant::now();
-        for (&id, lease) in &mut self.book().leases {
-            if lease.next_renewal().is_none_or(|at| at > now) {
-                continue;
-            }
-            lease.renewing = true;
-            let (store, lease) = (Arc::clone(store), lease.clone());
-            renewals.spawn(async move {
-                let result = renew(store.as_ref(), &lease).await;
-                let started = now;
-                Renewal {
-                    id,
-                    started,
-                    result,
+    /// The renewals that are due, oldest lease first.
+    fn due(&self, store: &Arc<dyn Provider>) -> Vec<impl Future<Output = Renewal> + Send + use<>> {
+        let started = Instant::now();
+        let mut book = self.book();
+        let mut due: Vec<_> = book
+            .leases
+            .iter_mut()
+            .filter(|(_, lease)| lease.next_renewal().is_some_and(|at| at <= started))
+            .collect();
+        due.sort_unstable_by_key(|(id, _)| **id);
+        due.into_iter()
+            .map(|(&id, lease)| {
+                lease.renewing = true;
+                let (store, lease) = (Arc::clone(store), lease.clone());
+                async move {
+                    let result = renew(store.as_ref(), &lease).await;
+                    Renewal {
+                        id,
+                        started,
+                        result,
+                    }
                 }
-            });
-        }
+            })
+            .collect()
     }
 
     /// Enters how a renewal ended, and tells the work if its lease is lost.
@@ -99,7 +107,11 @@ impl Leases {
             }
             Err(error) if error.is_retryable() => {
                 lease.store_away.store(true, Ordering::Relaxed);
-                lease.renew_at = Instant::now() + (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
+                let pause = match Defect::LeasesNotRenewed.is_on() {
+                    true => lease.terms.timeout * 100,
+                    false => (lease.terms.interval / 8).min(RETRY_PAUSE_MAX),
+                };
+                lease.renew_at = Instant::now() + pause;
                 tracing::debug!(
                     target: "duroxide::runtime::worker",
                     lock_token = %lease.token, %error,
@@ -140,7 +152,11 @@ async fn renew(store: &dyn Provider, lease: &Lease) -> Result<(), ProviderError>
         Leased::Turn => store.renew_orchestration_item_lock(token, length),
         Leased::Work => store.renew_work_item_lock(token, length),
     };
-    timeout(length, call)
-        .await
-        .unwrap_or_else(|_| Err(ProviderError::retryable("renew", "no answer in time")))
+    // A store that panics in one renewal must not end all others.
+    let contained = AssertUnwindSafe(timeout(length, call)).catch_unwind();
+    match contained.await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_elapsed)) => Err(ProviderError::retryable("renew", "no answer in time")),
+        Err(_panic) => Err(ProviderError::retryable("renew", "the store panicked")),
+    }
 }

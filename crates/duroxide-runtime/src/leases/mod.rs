@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -118,7 +119,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.leases.book().leases.remove(&self.id);
-        if self.has_ended || self.lost.is_cancelled() {
+        if self.has_ended || self.lost.is_cancelled() || Defect::WorkKeptAtShutdown.is_on() {
             return;
         }
         let unfinished = Unfinished {

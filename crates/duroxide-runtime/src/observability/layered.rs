@@ -192,6 +192,7 @@ calls! {
     activity_claimed(activity: &ScheduledActivityIdentifier) -> Option<bool>;
     set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     set_aside_work_item(token: &str, reason: &str) -> bool;
+    clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;
     execution_handler(instance: &str, execution_id: u64) -> Option<(String, String)>;
 }

@@ -13,8 +13,6 @@ use crate::leases::Held;
 
 /// First pause between two tries of one commit while the store says "later"; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// How long an instance rests after a commit that the store could not take.
-const REST_AFTER_OUTAGE: Duration = Duration::from_millis(500);
 
 /// How a commit ended.
 #[derive(Debug)]
@@ -66,7 +64,8 @@ pub(super) async fn commit(
         }
         if Instant::now() + pause > give_up {
             tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-            give_back(engine, lease, Some(REST_AFTER_OUTAGE), Attempt::Uncounted).await;
+            // At once: messages that rest would be overtaken by later ones, and queue messages keep their order.
+            give_back(engine, lease, None, Attempt::Uncounted).await;
             return Committed::No;
         }
         tokio::time::sleep(pause).await;

@@ -16,6 +16,12 @@ struct Turns {
 
 /// Claims and starts turns until the runtime stops.
 pub(crate) async fn dispatch(engine: Arc<Engine>) {
+    tokio::select! {
+        biased;
+        () = engine.stop.cancelled() => return,
+        // Turns compute when timers are due.
+        () = engine.clock.is_known() => {}
+    }
     let slots = Slots::new(engine.options.orchestration_concurrency);
     until_stopped(&Turns { engine, slots }).await;
 }

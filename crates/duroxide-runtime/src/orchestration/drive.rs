@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, InPlaceFuture, Progress, Turn,

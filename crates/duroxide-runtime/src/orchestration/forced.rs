@@ -1,6 +1,7 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
 //! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
     ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
 use duroxide_core::replay::{HostCall, HostRequest, InPlaceFuture};
 

@@ -1,5 +1,6 @@
 //! From what a turn decided to what is written. Pure: a turn in, one commit out.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier,
 };
@@ -69,6 +70,9 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         });
     }
     for child in turn.cancelled_children {
+        if Defect::DroppedChildRunsOn.is_on() {
+            break;
+        }
         commit.to_orchestrators.push(WorkItem::CancelInstance {
             instance: build_child_instance_id(&of.instance, &child.instance),
             reason: reason_from_parent(&of.instance, &child.reason),
@@ -193,16 +197,27 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     else {
         return None;
     };
+    let parent = of
+        .parent
+        .as_ref()
+        .filter(|_| !Defect::ParentLostAtContinue.is_on());
+    let carried_max = match Defect::LettersLostAtContinue.is_on() {
+        true => 1,
+        false => usize::MAX,
+    };
+    let status = custom_status
+        .clone()
+        .filter(|_| !Defect::StatusLostAtContinue.is_on());
     Some(WorkItem::ContinueAsNew {
         instance: of.instance.clone(),
         orchestration: of.name.clone(),
         input: input.clone(),
         version: version.clone(),
-        parent_instance: of.parent.as_ref().map(|p| p.instance.clone()),
-        parent_id: of.parent.as_ref().map(|p| p.id),
-        parent_execution_id: of.parent.as_ref().and_then(|p| p.execution_id),
-        carry_forward_events: carried.clone(),
-        initial_custom_status: custom_status.clone(),
+        parent_instance: parent.map(|p| p.instance.clone()),
+        parent_id: parent.map(|p| p.id),
+        parent_execution_id: parent.and_then(|p| p.execution_id),
+        carry_forward_events: carried.iter().take(carried_max).cloned().collect(),
+        initial_custom_status: status,
     })
 }
 

@@ -1,5 +1,6 @@
 //! What is said about a committed turn: log lines and metrics, one per fact.
 
+use duroxide_core::clock::Clock;
 use duroxide_core::replay::{Notes, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, WorkItem};
 

@@ -1,5 +1,6 @@
 //! Sorting the messages of one claim: what begins an execution, what is fed to it, what must be refused.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::replay::ParentLink;
 use duroxide_core::{ErrorDetails, Event, EventKind, WorkItem};
@@ -72,6 +73,8 @@ impl Batch {
             match message {
                 WorkItem::StartOrchestration { .. } => batch.start(item, standing, parent, message),
                 WorkItem::ContinueAsNew { .. } => batch.continue_as_new(item, standing, message),
+                WorkItem::CancelInstance { .. }
+                    if Defect::CancelLost.is_on() && !batch.messages.is_empty() => {}
                 other => batch.messages.push(other),
             }
         }
@@ -122,7 +125,9 @@ impl Batch {
         };
         match asking {
             Some(asking) if standing == Standing::Ended || !is_same_parent(holder, &asking) => {
-                self.refusals.push(refusal(&instance, standing, asking));
+                if !Defect::CollisionUnanswered.is_on() {
+                    self.refusals.push(refusal(&instance, standing, asking));
+                }
             }
             _ => tracing::warn!(
                 target: "duroxide::runtime",

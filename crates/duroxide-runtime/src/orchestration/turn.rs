@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
@@ -169,7 +170,9 @@ async fn process(
     }
     match history {
         TurnHistory::Unchanged(position) => match kept {
-            Some(kept) if kept.position() == position => {
+            Some(kept)
+                if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
+            {
                 engine.metrics.record_sticky(true);
                 claim.go_on(engine, item, kept).await;
             }
@@ -295,7 +298,9 @@ impl ClaimInHand<'_> {
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning).await,
-                    None if standing == Standing::Unborn => {
+                    None if standing == Standing::Unborn
+                        || Defect::MessagesLostBetweenExecutions.is_on() =>
+                    {
                         Box::pin(self.acknowledge(engine, item, batch, "unknown_instance")).await;
                     }
                     None => self.await_successor(engine, &item.instance).await,
@@ -376,9 +381,17 @@ impl ClaimInHand<'_> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let kv = item.kv_snapshot;
+        let kv = match Defect::KeyValuesLostAtContinue.is_on() {
+            true => std::collections::HashMap::new(),
+            false => item.kv_snapshot,
+        };
         let begin = TurnStart::New { start, handler, kv };
-        self.run(engine, run, begin, batch.messages).await;
+        let lost = beginning.continues && Defect::MessagesLostBetweenExecutions.is_on();
+        let messages = match lost {
+            true => Vec::new(),
+            false => batch.messages,
+        };
+        self.run(engine, run, begin, messages).await;
     }
 
     async fn replay(

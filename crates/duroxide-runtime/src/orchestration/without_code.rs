@@ -3,6 +3,7 @@
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 
 use super::claim::ClaimInHand;
@@ -50,7 +51,11 @@ pub(super) async fn handle(
         );
     }
     let delay = engine.options.unregistered_backoff.delay(seen.times);
-    give_back(engine, claim.lease, Some(delay), Attempt::Uncounted).await;
+    let attempt = match Defect::MissingOrchestrationCounts.is_on() {
+        true => Attempt::Counted,
+        false => Attempt::Uncounted,
+    };
+    give_back(engine, claim.lease, Some(delay), attempt).await;
 }
 
 /// The published way: each claim without the code counts, and the instance is poison in the end.

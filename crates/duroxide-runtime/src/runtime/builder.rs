@@ -6,7 +6,8 @@ use std::sync::Arc;
 use duroxide_core::clock::ClockRef;
 use duroxide_core::provider::Provider;
 
-use super::Runtime;
+use super::{Host, Runtime};
+use crate::executor::Poller;
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
@@ -41,7 +42,7 @@ pub struct RuntimeBuilder {
     activities: ActivityRegistry,
     orchestrations: OrchestrationRegistry,
     options: RuntimeOptions,
-    clock: Option<ClockRef>,
+    host: Host,
 }
 
 impl RuntimeBuilder {
@@ -69,9 +70,16 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The clock that events are stamped by and timers are computed from. It must agree with the store's clock.
+    /// The clock that events are stamped by and timers are computed from. Where the store tells its own time
+    /// ([`Provider::clock_ms`]), the runtime follows that; where it does not, the two must agree.
     pub fn with_clock(mut self, clock: ClockRef) -> Self {
-        self.clock = Some(clock);
+        self.host.clock = Some(clock);
+        self
+    }
+
+    /// Who polls the runtime's futures, instead of threads of its own. For simulations; see [`Poller`].
+    pub fn with_poller(mut self, poller: Arc<dyn Poller>) -> Self {
+        self.host.poller = Some(poller);
         self
     }
 
@@ -87,7 +95,7 @@ impl RuntimeBuilder {
             &self.activities,
             self.orchestrations,
             self.options,
-            self.clock,
+            self.host,
         )?)
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::ReadyWork;
 use tokio::time::Instant;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind};
 use tokio::time::Instant;
@@ -18,9 +19,9 @@ use tracing::instrument::WithSubscriber;
 use crate::client::Client;
 use crate::engine::{
     BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
-    RunningActivities, StickyCache, StickyLimits,
+    RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
-use crate::executor::{Executor, Task};
+use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
@@ -31,6 +32,14 @@ use crate::status::OrchestrationDescriptor;
 use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
+
+/// What a runtime takes from the world around it: who polls its futures, and what time it is. Nothing given, the engine's own
+/// threads and the operating system's clock.
+#[derive(Default)]
+pub(crate) struct Host {
+    pub(crate) poller: Option<Arc<dyn Poller>>,
+    pub(crate) clock: Option<ClockRef>,
+}
 
 /// How a shutdown spends its time: what runs may finish, then it is aborted and its leases are given back.
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +160,7 @@ impl Runtime {
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
     ) -> Arc<Self> {
-        Self::try_start(store, &activities, orchestrations, options, None)
+        Self::try_start(store, &activities, orchestrations, options, Host::default())
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -160,16 +169,17 @@ impl Runtime {
         activities: &ActivityRegistry,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
-        clock: Option<ClockRef>,
+        host: Host,
     ) -> Result<Arc<Self>, InvalidOptions> {
         options.validate()?;
         let observability = observe(&options.observability);
         let metrics = Arc::clone(observability.metrics_provider());
-        let clock = clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let own = host.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let clock = Arc::new(StoreTime::new(own));
         let measured = InstrumentedProvider::new(Arc::clone(&store), Some(Arc::clone(&metrics)));
         let (tasks, keepers) = (TaskTracker::new(), TaskTracker::new());
         let abort = CancellationToken::new();
-        let activities = worker::with_built_ins(activities, &clock);
+        let activities = worker::with_built_ins(activities, &(Arc::clone(&clock) as ClockRef));
         metrics.prepare(&orchestrations, &activities, &options.worker_tag_filter);
         let (leases, returns) = Leases::new();
         let engine = Arc::new(Engine {
@@ -191,7 +201,7 @@ impl Runtime {
             clock,
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
-            executor: Executor::start(tasks.clone(), &keepers, abort.clone()),
+            executor: Executor::start(tasks.clone(), &keepers, abort.clone(), host.poller),
             abort,
             tasks,
             keepers,
@@ -349,9 +359,18 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
-    engine.spawn_keeper(leases.keep(engine.store_of_keepers(), engine.abort.clone()));
+    let kept_until = match Defect::RenewalEndsAtStop.is_on() {
+        true => engine.stop.clone(),
+        false => engine.abort.clone(),
+    };
+    engine.spawn_keeper(leases.keep(engine.store_of_keepers(), kept_until));
+    let clock = Arc::clone(&engine.clock).follow(engine.store_of_keepers());
+    let abort = engine.abort.clone();
+    engine.spawn_keeper(async move {
+        abort.run_until_cancelled_owned(clock).await;
+    });
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
-    engine.tasks.spawn(gauges);
+    engine.executor.spawn_on_host(&engine.tasks, gauges);
     let sweeper = sweep_memory(Arc::clone(engine));
     engine
         .executor

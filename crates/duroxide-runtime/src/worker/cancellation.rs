@@ -16,6 +16,7 @@ pub(crate) async fn watch_leases(engine: Arc<Engine>) {
         let tokens = engine.running.tokens();
         if engine.running.is_empty() {
             tokio::select! {
+                biased;
                 () = engine.abort.cancelled() => return,
                 () = engine.running.first.notified() => {}
             }
@@ -35,6 +36,7 @@ pub(crate) async fn watch_leases(engine: Arc<Engine>) {
             }
         }
         tokio::select! {
+            biased;
             () = engine.abort.cancelled() => return,
             () = tokio::time::sleep(interval) => {}
         }

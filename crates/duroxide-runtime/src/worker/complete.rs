@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::WorkItem;
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ProviderError};
 use tokio::time::Instant;
 
+use super::claimed::give_back;
 use crate::engine::{BlockCause, BlockedInstance, Engine};
 use crate::executor::Task;
 use crate::leases::Held;
@@ -93,6 +95,13 @@ impl Completion {
                 return Tried::Over;
             }
             was_away = true;
+            let gives_up = Defect::CompletionDroppedAfterOutage.is_on()
+                && began.elapsed() > Duration::from_millis(1_300);
+            if gives_up {
+                engine.metrics.take_back_activity(&self.end);
+                give_back(engine, self.lease, None, false).await;
+                return Tried::Over;
+            }
             let refused = (!error.is_retryable()).then(|| self.block(engine, &error));
             self.is_refused |= refused.is_some();
             if limit.is_some_and(|limit| began.elapsed() >= limit) {

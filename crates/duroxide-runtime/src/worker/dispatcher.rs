@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim};
 use tokio::sync::Notify;
 
@@ -79,9 +80,15 @@ impl Claiming for Activities {
         };
         let claim = WorkClaim {
             session,
-            new_sessions_max: self.sessions.room(&self.engine),
+            new_sessions_max: match Defect::SessionsPinnedByBatch.is_on() {
+                true => usize::MAX,
+                false => self.sessions.room(&self.engine),
+            },
             activities: self.engine.activity_names(),
-            tag_filter: options.worker_tag_filter.clone(),
+            tag_filter: match Defect::TagIgnored.is_on() {
+                true => TagFilter::Any,
+                false => options.worker_tag_filter.clone(),
+            },
             ..WorkClaim::new(max, options.worker_lock_timeout, poll_timeout)
         };
         self.engine.store.claim_work(claim).await

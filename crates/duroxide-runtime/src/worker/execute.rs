@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::{
     AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
@@ -69,7 +70,7 @@ macro_rules! line {
 /// Runs one claimed activity.
 pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
     let started = Instant::now();
-    if claimed.lease.lost().is_cancelled() {
+    if claimed.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
         // Cancelled or taken over while it waited; its result is not wanted.
         claimed.lease.end();
         return;
@@ -84,7 +85,7 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let handler = engine.activities.resolve_handler(&work.name);
     let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
     match handler {
-        None if waits => work.wait_for_code(engine).await,
+        None if waits && !Defect::MissingActivityCounts.is_on() => work.wait_for_code(engine).await,
         _ if attempt > engine.options.max_attempts => work.poison(engine).await,
         Some((_, handler)) => work.execute(engine, handler, slot).await,
         None => work.not_registered(engine).await,
@@ -112,7 +113,10 @@ impl Work {
                     execution_id,
                     activity_id: id,
                 },
-                first_attempt: attempt_of(AttemptLimits::of(&input).1).0.unwrap_or(id),
+                first_attempt: attempt_of(AttemptLimits::of(&input).1)
+                    .0
+                    .filter(|_| !Defect::KeyPerAttempt.is_on())
+                    .unwrap_or(id),
                 limits: AttemptLimits::of(&input).0,
                 name,
                 input,
@@ -138,7 +142,7 @@ impl Work {
     ) {
         let cancelled = self.lease.lost().clone();
         let ctx = self.context(engine, slot, cancelled.clone()).await;
-        if cancelled.is_cancelled() {
+        if cancelled.is_cancelled() && !Defect::LostLeaseBegins.is_on() {
             // The store took its time to name the orchestration; meanwhile the lease went.
             self.lease.end();
             return;

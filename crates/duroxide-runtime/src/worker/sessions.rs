@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ProviderError, SessionFetchConfig};
 use lru::LruCache;
 use tokio::time::timeout;
@@ -87,7 +88,8 @@ impl Sessions {
         }
         self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        let one_at_a_time = engine.options.worker_node_id.is_none();
+        let one_at_a_time =
+            engine.options.worker_node_id.is_none() && !Defect::SessionRunsTwice.is_on();
         if one_at_a_time && session.running > 0 {
             if session.waiting.len() >= WAITING_MAX {
                 return Admission::Full(work);
@@ -184,6 +186,7 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
     loop {
         let idle = engine.options.session_idle_timeout;
         tokio::select! {
+            biased;
             () = engine.abort.cancelled() => return,
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {

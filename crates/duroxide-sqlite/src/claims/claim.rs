@@ -237,7 +237,7 @@ mod tests {
     use crate::connection::LastShutdown;
     use crate::connection::database;
     use crate::connection::statements::Statements;
-    use crate::damage::DamagedInstances;
+    use crate::damage::DamagedRows;
     use crate::early::{CrashCaution, InFlight, RecentInstances};
     use crate::watch::Watches;
     use crate::writer_tx::WriterState;
@@ -261,9 +261,13 @@ mod tests {
             in_flight: &InFlight::default(),
             recent: &RecentInstances::default(),
             caution: &CrashCaution::new(LastShutdown::Clean, 0),
-            damaged: &DamagedInstances::default(),
+            damaged: &DamagedRows::default(),
         };
-        let mut tx = WriterTx::new(&statements, 0, state);
+        let mut tx = WriterTx::new(
+            &statements,
+            crate::store_clock::Reading { now: 0, ahead: 0 },
+            state,
+        );
         let returned = Arc::new(Returned::default());
         let given_back = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&given_back);

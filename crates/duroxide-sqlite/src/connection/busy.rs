@@ -22,7 +22,7 @@ pub(crate) fn waiting_at_most<T>(limit: Duration, work: impl FnOnce() -> T) -> T
 
 /// Waits a little for another program's lock; `false` once the limit is reached. The sleeps are short: with several
 /// processes on one file the lock is free again after a commit, and SQLite's own back-off would oversleep it.
-pub(super) fn wait_for_lock(attempt: i32) -> bool {
+pub(crate) fn wait_for_lock(attempt: i32) -> bool {
     const SLEEP: Duration = Duration::from_millis(1);
     let sleeps = BUSY_LIMIT.as_millis() / SLEEP.as_millis();
     let is_in_time = WAIT_UNTIL.get().is_none_or(|until| Instant::now() < until);

@@ -15,6 +15,9 @@ use super::url::Access;
 use crate::error::{Result, SqliteError};
 use crate::options::Durability;
 
+/// What one page takes in the file of the log: the page, of the size that SQLite gives new files, and its header.
+const LOG_FRAME_BYTES: u64 = 4_096 + 24;
+
 /// A file database, opened again whenever a connection had to be given up.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
@@ -61,6 +64,12 @@ impl Database {
         let mut log = self.path.clone().into_os_string();
         log.push("-wal");
         log.into()
+    }
+
+    /// How long the file of the log is, in pages; 0 if that cannot be found out.
+    pub(crate) fn log_pages(&self) -> usize {
+        let bytes = std::fs::metadata(self.log_path()).map_or(0, |log| log.len());
+        usize::try_from(bytes / LOG_FRAME_BYTES).unwrap_or(usize::MAX)
     }
 
     /// How the last process that had the file open ended. Ask before this one opens it: the last connection to close

@@ -21,9 +21,10 @@ pub(crate) enum Checkpoints {
 pub(crate) fn checkpoints(wants_caution: bool) -> Checkpoints {
     static SAID: Once = Once::new();
     if parsed(rusqlite::version()) >= SOUND {
-        return match wants_caution {
-            true => Checkpoints::WriterAlone,
-            false => Checkpoints::Beside,
+        return if wants_caution {
+            Checkpoints::WriterAlone
+        } else {
+            Checkpoints::Beside
         };
     }
     SAID.call_once(|| {

@@ -17,6 +17,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0002_incarnations.sql"),
     include_str!("../../migrations/0003_lanes.sql"),
     include_str!("../../migrations/0004_deletions.sql"),
+    include_str!("../../migrations/0005_causes.sql"),
+    include_str!("../../migrations/0006_queries.sql"),
 ];
 
 /// What the header of a file declares.
@@ -70,13 +72,13 @@ pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
     let found = statements.with("PRAGMA user_version", |statement| {
         statement.query_row([], |row| row.get(0))
     })?;
-    match found == known_version() {
-        true => Ok(()),
-        false => Err(SqliteError::SchemaChanged {
-            found,
-            known: known_version(),
-        }),
+    if found == known_version() {
+        return Ok(());
     }
+    Err(SqliteError::SchemaChanged {
+        found,
+        known: known_version(),
+    })
 }
 
 fn known_version() -> i64 {

@@ -10,7 +10,7 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, Enqueued, QueueMemory};
+use crate::tx::{Deletions, EarlyMessages, Enqueued, QueueMemory};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -19,8 +19,8 @@ const INSTANCES_MAX: usize = 8_192;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OtherConnections {
     WroteNothing,
-    /// They committed something, or may have.
-    MayHaveWritten,
+    /// They committed something, or may have. The change counter shows this now.
+    MayHaveWritten(i64),
 }
 
 /// A running instance as its last commit left it.
@@ -44,6 +44,8 @@ pub(crate) struct RecentInstances {
     cancels_from: Cell<Option<i64>>,
     /// Whether parts of deleted instances are left, if that was read.
     deletions: Cell<Option<Deletions>>,
+    /// Whether messages wait for the start of their instance, if that was read.
+    early_messages: Cell<Option<EarlyMessages>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -56,16 +58,22 @@ impl RecentInstances {
     }
 
     /// Call in a transaction that holds the write lock. Forgets everything if another connection has committed since
-    /// the last one.
+    /// the last one, and says so until [`seen`](Self::seen) is called.
     pub(crate) fn check(&self, statements: &dyn Prepared) -> Result<OtherConnections> {
         let version = statements.with("PRAGMA data_version", |statement| {
             statement.query_row([], |row| row.get(0))
         })?;
-        if self.data_version.replace(Some(version)) != Some(version) {
+        if self.data_version.get() != Some(version) {
+            self.data_version.set(None);
             self.forget_all();
-            return Ok(OtherConnections::MayHaveWritten);
+            return Ok(OtherConnections::MayHaveWritten(version));
         }
         Ok(OtherConnections::WroteNothing)
+    }
+
+    /// What the other connections did up to this state of the change counter is taken into account.
+    pub(crate) fn seen(&self, version: i64) {
+        self.data_version.set(Some(version));
     }
 
     /// The instance, if this process committed a turn of it.
@@ -118,6 +126,7 @@ impl RecentInstances {
         self.claimed_whole.borrow_mut().clear();
         self.cancels_from.set(None);
         self.deletions.set(None);
+        self.early_messages.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -187,6 +196,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_deletions(&self, deletions: Option<Deletions>) {
         self.deletions.set(deletions);
+    }
+
+    fn early_messages(&self) -> Option<EarlyMessages> {
+        self.early_messages.get()
+    }
+
+    fn set_early_messages(&self, early: Option<EarlyMessages>) {
+        self.early_messages.set(early);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::codec;
 use crate::connection::LastShutdown;
 use crate::connection::database::open_memory;
 use crate::connection::statements::Statements;
-use crate::damage::DamagedInstances;
+use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn};
 use crate::requests::{Answer, Job, LeaseView, write_job};
@@ -31,7 +31,7 @@ struct Bench {
     watches: Watches,
     recent: RecentInstances,
     caution: CrashCaution,
-    damaged: DamagedInstances,
+    damaged: DamagedRows,
 }
 
 impl Bench {
@@ -45,7 +45,7 @@ impl Bench {
             watches: Watches::default(),
             recent: RecentInstances::default(),
             caution: CrashCaution::new(after, at_ms),
-            damaged: DamagedInstances::default(),
+            damaged: DamagedRows::default(),
         }
     }
 

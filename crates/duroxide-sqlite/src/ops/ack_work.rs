@@ -8,9 +8,10 @@ use crate::tx::Tx;
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
     let WorkToken { id, in_session } = token::work(token)?;
-    let session = match in_session {
-        true => worker_queue::session_of(tx, id)?,
-        false => None,
+    let session = if in_session {
+        worker_queue::session_of(tx, id)?
+    } else {
+        None
     };
     if !worker_queue::delete_held(tx, id, token)? {
         return Err(why_not_held(tx, id, token)?);

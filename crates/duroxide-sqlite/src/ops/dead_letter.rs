@@ -99,7 +99,7 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
 }
 
 /// What takes the place of a message that does not decode, if its row names the operation that waits for it: a result
-/// fails the operation, a timer fires.
+/// fails the operation, a timer fires, the start of a child fails the operation of its parent.
 fn stand_in(instance: &str, taken: &Taken, reason: &str) -> Option<WorkItem> {
     let (execution_id, id) = taken.answers?;
     let (execution_id, id) = (execution_id.try_into().ok()?, id.try_into().ok()?);
@@ -116,6 +116,12 @@ fn stand_in(instance: &str, taken: &Taken, reason: &str) -> Option<WorkItem> {
             parent_execution_id: execution_id,
             parent_id: id,
             details: unreadable("the result of the sub-orchestration", reason),
+        },
+        "StartOrchestration" => WorkItem::SubOrchFailed {
+            parent_instance: taken.awaited_by.clone()?,
+            parent_execution_id: execution_id,
+            parent_id: id,
+            details: unreadable("the start of the sub-orchestration", reason),
         },
         "TimerFired" => WorkItem::TimerFired {
             instance,

@@ -3,7 +3,7 @@
 //!
 //! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a
 //! bounded number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next
-//! one that opens the store goes on with it.
+//! one that opens the store goes on with it, and so does a claim that meets a new instance of the id.
 
 use std::collections::HashSet;
 
@@ -93,20 +93,17 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
     Ok(false)
 }
 
-/// Deletes some of the history of an instance that was deleted before; how many events went, `None` if there is nothing
-/// left to do.
-pub(crate) fn sweep(tx: &mut WriterTx<'_>) -> Result<Option<u64>> {
-    let Some(instance) = deletions::next(tx)? else {
-        return Ok(None);
-    };
-    let deleted = history::delete_instance(tx, &instance, STEP_ROWS)?;
-    if deleted < STEP_ROWS {
-        deletions::remove(tx, &instance)?;
+/// Deletes some of the history of an instance that was deleted before; returns how many events went. Fewer than allowed
+/// are the last ones.
+pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<usize> {
+    let deleted = history::delete_instance(tx, instance, rows_max)?;
+    if deleted < rows_max {
+        deletions::remove(tx, instance)?;
         // A new instance of this id may wait for it.
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
     }
-    Ok(Some(as_u64(deleted)))
+    Ok(deleted)
 }
 
 fn remove(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {

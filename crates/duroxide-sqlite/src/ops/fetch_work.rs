@@ -8,19 +8,19 @@ use std::time::Duration;
 use duroxide_core::provider::{
     ClaimedWork, HandOut, Incarnation, SessionFetchConfig, TagFilter, WorkClaim,
 };
-use tokio::time::Instant;
 
 use crate::claims::ClaimAttempt;
 use crate::codec;
-use crate::error::Result;
-use crate::ops::{abandon_work, dead_letter};
-use crate::requests::{ClaimQueue, LeaseView};
-use crate::store::Store;
-use crate::tables::worker_queue::Free;
+use crate::damage::DamagedRows;
+use crate::error::{Result, SqliteError};
+use crate::tables::worker_queue::{Free, Reading};
 use crate::tables::{sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
+
+/// How many items a claim that met a damaged page looks at, to find out which ones are on it.
+const NOTED_AT_ONCE: usize = 100;
 
 /// What the caller asks for.
 pub(crate) struct Ask {
@@ -62,67 +62,51 @@ impl Ask {
 }
 
 /// A claimed item as the transaction left it.
-struct RawWork {
+pub(crate) struct RawWork {
     token: String,
     json: Vec<u8>,
     attempts: u32,
     incarnation: Option<Incarnation>,
 }
 
-/// Claims, decodes, dead-letters what does not decode. Waits until the deadline for something to claim.
-pub(crate) async fn run(
-    store: &Store,
-    ask: &Arc<Ask>,
-    deadline: Option<Instant>,
-) -> Result<Vec<ClaimedWork>> {
-    loop {
-        let step = Arc::clone(ask);
-        let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
-        let undo =
-            |tx: &mut WriterTx<'_>, raw: &RawWork| abandon_work::run(tx, &raw.token, None, true);
-        let raw = store.claim(ClaimQueue::Work, deadline, step, undo).await?;
-        let nothing_there = raw.is_empty();
-        let mut found = Vec::with_capacity(raw.len());
-        for RawWork {
-            token,
-            json,
-            attempts,
-            incarnation,
-        } in raw
-        {
-            match codec::decode_work_item(&json) {
-                Ok(item) => found.push(ClaimedWork {
-                    item,
-                    lock_token: token,
-                    attempt_count: attempts,
-                    incarnation,
-                }),
-                Err(reason) => dead_letter_broken(store, token, reason).await,
-            }
-        }
-        if !found.is_empty() || nothing_there {
-            return Ok(found);
+/// A claimed item that does not decode.
+pub(crate) struct BrokenWork {
+    pub(crate) token: String,
+    pub(crate) reason: String,
+}
+
+impl RawWork {
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The item as the contract hands it out.
+    pub(crate) fn decode(self) -> std::result::Result<ClaimedWork, BrokenWork> {
+        match codec::decode_work_item(&self.json) {
+            Ok(item) => Ok(ClaimedWork {
+                item,
+                lock_token: self.token,
+                attempt_count: self.attempts,
+                incarnation: self.incarnation,
+            }),
+            Err(reason) => Err(BrokenWork {
+                token: self.token,
+                reason,
+            }),
         }
     }
 }
 
-/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed
-/// out, and this one is claimed again when its lease has run out.
-async fn dead_letter_broken(store: &Store, token: String, reason: String) {
-    let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
-    if let Err(error) = store.write(LeaseView::Needed, step).await {
-        tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be dead-lettered, it is claimed again");
-    }
-}
-
-fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
+/// Claims as many activities as the caller wants and there are.
+pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     worker_queue::free_expired(tx)?;
-    let (free, sessions_free_at) = choose(tx, ask)?;
+    let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
     for item in free {
         let token = token::for_work(item.id, item.session.is_some());
-        worker_queue::claim(tx, item.id, &token, until)?;
+        let leased = worker_queue::claim(tx, item.id, &token, until);
+        noting_damage(tx.writer().damaged, item.id, leased)?;
         if let (Some(session), Some(config)) = (&item.session, &ask.session) {
             sessions::grant(tx, session, &config.owner_id, tx.later(config.lock_timeout))?;
         }
@@ -148,14 +132,67 @@ fn claim(tx: &mut Tx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     })
 }
 
+/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it finds
+/// out which items those are, and the next ones avoid them.
+fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
+    let damaged = tx.writer().damaged;
+    if damaged.has_work() {
+        return choose_by_index(tx, ask, ask.max, damaged);
+    }
+    let chosen = choose(tx, ask, ask.max, Reading::Whole, damaged);
+    if let Err(SqliteError::Damaged { .. }) = &chosen {
+        // Only to note what is damaged.
+        let _ = choose_by_index(tx, ask, ask.max.max(NOTED_AT_ONCE), damaged);
+    }
+    chosen
+}
+
+/// Remembers an item that cannot be read, or not written because a page next to it cannot be read.
+fn noting_damage(damaged: &DamagedRows, id: i64, done: Result<()>) -> Result<()> {
+    if let Err(SqliteError::Damaged { detail }) = &done {
+        damaged.add_work(id, detail);
+    }
+    done
+}
+
+/// Chooses by what stands in the index, then reads item by item.
+fn choose_by_index(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    max: usize,
+    damaged: &DamagedRows,
+) -> Result<(Vec<Free>, Option<i64>)> {
+    let (mut free, sessions_free_at) = choose(tx, ask, max, Reading::IndexOnly, damaged)?;
+    let mut broken = None;
+    for item in &mut free {
+        let id = item.id;
+        let read = worker_queue::read_free(tx, item);
+        match noting_damage(damaged, id, read) {
+            // Goes on, to note the others.
+            Err(error @ SqliteError::Damaged { .. }) => broken = Some(error),
+            read => read?,
+        }
+    }
+    match broken {
+        Some(error) => Err(error),
+        None => Ok((free, sessions_free_at)),
+    }
+}
+
 /// The oldest free items the caller may take, and when the first session that another worker holds becomes free.
-fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
+fn choose(
+    tx: &Tx<'_>,
+    ask: &Ask,
+    max: usize,
+    reading: Reading,
+    damaged: &DamagedRows,
+) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
     let mut sessions_free_at: Option<i64> = None;
     let mut new_sessions = HashSet::new();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        collect(tx, ask, tag, None, &mut free)?;
+        free.extend(free_items(tx, ask, max, reading, damaged, tag, None)?);
         let Some(config) = &ask.session else {
             continue;
         };
@@ -170,31 +207,41 @@ fn choose(tx: &Tx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
                 None if ask.new_sessions_max == 0 => continue,
                 None => drop(new_sessions.insert(session.clone())),
             }
-            collect(tx, ask, tag, Some(&session), &mut free)?;
+            free.extend(free_items(
+                tx,
+                ask,
+                max,
+                reading,
+                damaged,
+                tag,
+                Some(&session),
+            )?);
         }
     }
     free.sort_unstable_by_key(|item| item.id);
     keep_to_sessions(&mut free, &new_sessions, ask.new_sessions_max);
-    free.truncate(ask.max);
+    free.truncate(max);
     Ok((free, sessions_free_at))
 }
 
-/// Adds the free items of one tag and session that the caller has code for. What cannot be read goes to any
-/// caller, which dead-letters it.
-fn collect(
+/// The free items of one tag and session that the caller has code for. What does not decode goes to any caller, which
+/// dead-letters it.
+fn free_items(
     tx: &Tx<'_>,
     ask: &Ask,
+    max: usize,
+    reading: Reading,
+    damaged: &DamagedRows,
     tag: Option<&str>,
     session: Option<&str>,
-    free: &mut Vec<Free>,
-) -> Result<()> {
+) -> Result<Vec<Free>> {
     let has_code = |name: &str| {
         ask.activities
             .as_ref()
             .is_none_or(|names| names.contains(name))
     };
-    free.extend(worker_queue::free(tx, tag, session, ask.max, has_code)?);
-    Ok(())
+    let is_damaged = |id| damaged.contains_work(id);
+    worker_queue::free(tx, reading, tag, session, max, has_code, is_damaged)
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.

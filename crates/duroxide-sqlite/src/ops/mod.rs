@@ -1,4 +1,5 @@
-//! One operation, one transaction, one file. In: decoded arguments. Out: rows. The trait impls only delegate here.
+//! One operation, one transaction, one file. In: decoded arguments. Out: rows. Knows no thread: the trait impls and
+//! `fetch.rs` send each operation to one.
 
 pub(crate) mod abandon_turn;
 pub(crate) mod abandon_work;
@@ -13,7 +14,9 @@ pub(crate) mod fetch_work;
 pub(crate) mod inspect;
 pub(crate) mod orphans;
 pub(crate) mod outcome;
+pub(crate) mod pending;
 pub(crate) mod prune;
+pub(crate) mod query;
 pub(crate) mod read_history;
 pub(crate) mod ready;
 pub(crate) mod renew_turn;

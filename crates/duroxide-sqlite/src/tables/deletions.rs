@@ -24,11 +24,13 @@ pub(crate) fn contains(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// Any one of them.
-pub(crate) fn next(tx: &Tx<'_>) -> Result<Option<String>> {
-    tx.first("SELECT instance_id FROM deletions LIMIT 1", [], |row| {
-        row.get(0)
-    })
+/// The first of them after a given one.
+pub(crate) fn next(tx: &Tx<'_>, after: Option<&str>) -> Result<Option<String>> {
+    tx.first(
+        "SELECT instance_id FROM deletions WHERE instance_id > ?1 OR ?1 IS NULL ORDER BY instance_id LIMIT 1",
+        [after],
+        |row| row.get(0),
+    )
 }
 
 /// Whether the writer remembers that there are none; every new instance asks.
@@ -38,7 +40,7 @@ fn is_empty(tx: &Tx<'_>) -> Result<bool> {
     };
     let known = match memory.deletions() {
         Some(known) => known,
-        None => match next(tx)? {
+        None => match next(tx, None)? {
             None => Deletions::None,
             Some(_) => Deletions::Some,
         },

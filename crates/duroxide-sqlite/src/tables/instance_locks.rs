@@ -78,3 +78,12 @@ pub(crate) fn next_expiry(tx: &Tx<'_>) -> Result<Option<i64>> {
         |row| row.get(0),
     )
 }
+
+/// Until when a node holds the instance, if one does.
+pub(crate) fn valid_until(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
+    tx.first(
+        "SELECT locked_until FROM instance_locks WHERE instance_id = ?1 AND locked_until > ?2",
+        (instance, tx.now),
+        |row| row.get(0),
+    )
+}

@@ -5,6 +5,7 @@ pub(crate) mod deletions;
 pub(crate) mod executions;
 pub(crate) mod history;
 pub(crate) mod instance_locks;
+pub(crate) mod instance_pages;
 pub(crate) mod instances;
 pub(crate) mod kv;
 mod latest_time;
@@ -12,4 +13,4 @@ pub(crate) mod orchestrator_queue;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
 
-pub(crate) use latest_time::latest_time;
+pub(crate) use latest_time::{latest_time, tell_time};

@@ -1,12 +1,12 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
 //! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
-use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::{Incarnation, PendingActivity};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::instances::life;
-use crate::tx::{Tx, Unsigned, count, payload, payload_text, unsigned};
+use crate::tx::{Tx, Unsigned, count, payload, payload_text, shown_ms, unsigned};
 
 /// An activity ready to be written.
 #[derive(Debug, Clone)]
@@ -153,15 +153,26 @@ fn distinct(
     Ok(found)
 }
 
+/// What is read of free items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All that a claim needs.
+    Whole,
+    /// What stands in the index; [`read_free`] reads the rest of one item.
+    IndexOnly,
+}
+
 /// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and
 /// those that have no name because they cannot be read. One statement goes on from name to name, and another one begins
 /// only where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
+    reading: Reading,
     tag: Option<&str>,
     session: Option<&str>,
     limit: usize,
-    fits: impl Fn(&str) -> bool,
+    has_code: impl Fn(&str) -> bool,
+    is_damaged: impl Fn(i64) -> bool,
 ) -> Result<Vec<Free>> {
     let mut found = Vec::new();
     let mut after: Option<String> = None;
@@ -178,9 +189,9 @@ pub(crate) fn free(
                 current = name.map(str::to_owned);
                 count = 0;
             }
-            let is_wanted = count < limit && name.is_none_or(&fits);
+            let is_wanted = count < limit && name.is_none_or(&has_code);
             if is_wanted {
-                if row.get::<_, i64>(5)? <= tx.now {
+                if row.get::<_, i64>(5)? <= tx.now && !is_damaged(row.get(0)?) {
                     count += 1;
                     found.push(free_item(row, session)?);
                 }
@@ -189,7 +200,10 @@ pub(crate) fn free(
             passed_over = Some(name.unwrap_or_default().to_owned());
             Ok(false)
         };
-        walk_free(tx, tag, session, after.as_deref(), visit)?;
+        match reading {
+            Reading::Whole => walk_free(tx, tag, session, after.as_deref(), visit)?,
+            Reading::IndexOnly => walk_index(tx, tag, session, after.as_deref(), visit)?,
+        }
         if passed_over.is_none() {
             return Ok(found);
         }
@@ -224,6 +238,34 @@ fn walk_free(
             visit,
         ),
     }
+}
+
+/// As [`walk_free`], without touching the table.
+fn walk_index(
+    tx: &Tx<'_>,
+    tag: Option<&str>,
+    session: Option<&str>,
+    after: Option<&str>,
+    visit: impl FnMut(&Row<'_>) -> Result<bool>,
+) -> Result<()> {
+    tx.walk(
+        "SELECT id, '', 0, NULL, name, visible_at FROM worker_queue INDEXED BY idx_worker_available
+         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND (name > ?3 OR ?3 IS NULL)
+         ORDER BY name, id",
+        (tag, session, after),
+        visit,
+    )
+}
+
+/// Reads what the index does not hold of a free item.
+pub(crate) fn read_free(tx: &Tx<'_>, item: &mut Free) -> Result<()> {
+    let session = item.session.take();
+    *item = tx.one(
+        "SELECT id, work_item, attempt_count + 1, incarnation FROM worker_queue WHERE id = ?1",
+        [item.id],
+        |row| free_item(row, session.as_deref()),
+    )?;
+    Ok(())
 }
 
 fn free_item(row: &Row<'_>, session: Option<&str>) -> rusqlite::Result<Free> {
@@ -454,4 +496,23 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
         },
     )?;
     Ok((count, rows))
+}
+
+/// The activities of an instance that have not been acknowledged, in the order of the queue.
+pub(crate) fn pending(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<PendingActivity>> {
+    tx.all(
+        "SELECT execution_id, activity_id, visible_at, locked_until, attempt_count FROM worker_queue
+         WHERE instance_id = ?1 ORDER BY id LIMIT ?2",
+        (instance, limit),
+        |row| {
+            let held: Option<i64> = row.get(3)?;
+            Ok(PendingActivity {
+                execution_id: unsigned(row, 0)?,
+                activity_id: unsigned(row, 1)?,
+                visible_at_ms: shown_ms(row.get(2)?),
+                leased_until_ms: held.filter(|until| *until > tx.now).map(shown_ms),
+                attempts: row.get(4)?,
+            })
+        },
+    )
 }

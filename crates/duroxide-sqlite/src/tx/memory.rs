@@ -23,6 +23,12 @@ pub(crate) trait QueueMemory {
 
     /// The table read that, or (`None`) changes it.
     fn set_deletions(&self, deletions: Option<Deletions>);
+
+    /// Whether messages wait for the start of their instance.
+    fn early_messages(&self) -> Option<EarlyMessages>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_early_messages(&self, early: Option<EarlyMessages>);
 }
 
 /// Where a new message of a remembered instance belongs.
@@ -37,6 +43,13 @@ pub(crate) struct Enqueued {
 /// Whether parts of deleted instances are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deletions {
+    None,
+    Some,
+}
+
+/// Whether messages wait for the start of their instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EarlyMessages {
     None,
     Some,
 }

@@ -7,7 +7,7 @@ mod memory;
 mod values;
 
 pub(crate) use effects::{Effects, InstanceChange};
-pub(crate) use memory::{Deletions, Enqueued, QueueMemory};
+pub(crate) use memory::{Deletions, EarlyMessages, Enqueued, QueueMemory};
 pub(crate) use values::{
     Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,
 };
@@ -18,6 +18,7 @@ use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::connection::statements::Prepared;
 use crate::error::Result;
+use crate::store_clock::Reading;
 
 /// The transaction as one request sees it.
 pub(crate) struct Tx<'c> {
@@ -25,6 +26,8 @@ pub(crate) struct Tx<'c> {
     /// The store's time, in milliseconds since the Unix epoch. Read when the request runs, so that a lease never
     /// begins before it is granted.
     pub(crate) now: i64,
+    /// By how much that is ahead of the clock that callers read.
+    pub(crate) ahead: i64,
     pub(crate) effects: Effects,
     memory: Option<&'c dyn QueueMemory>,
 }
@@ -35,6 +38,7 @@ impl<'c> Tx<'c> {
         Self {
             statements,
             now,
+            ahead: 0,
             effects: Effects::default(),
             memory: None,
         }
@@ -43,12 +47,13 @@ impl<'c> Tx<'c> {
     /// A transaction of the writer, which remembers some of what it wrote.
     pub(crate) fn remembering(
         statements: &'c dyn Prepared,
-        now: i64,
+        time: Reading,
         memory: &'c dyn QueueMemory,
     ) -> Self {
         Self {
+            ahead: time.ahead,
             memory: Some(memory),
-            ..Self::new(statements, now)
+            ..Self::new(statements, time.now)
         }
     }
 

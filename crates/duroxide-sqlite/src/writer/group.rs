@@ -4,7 +4,8 @@
 //! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
 //! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
-//! the failed one is undone. If the commit fails, nothing happened, and every job fails with its error.
+//! the failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
+//! happened.
 
 use crate::connection::migrate;
 use crate::connection::statements::Statements;
@@ -27,6 +28,8 @@ pub(crate) struct Group<'g, 'c> {
     /// How many of the effects `new_effects` has returned.
     returned: usize,
     guard: Guard,
+    /// SQLite's count of changes when the transaction began.
+    changes_before: u64,
 }
 
 /// How a job that fails is undone.
@@ -68,15 +71,25 @@ impl<'g, 'c> Group<'g, 'c> {
             effects: Vec::new(),
             returned: 0,
             guard: Guard::Group,
+            changes_before: statements.connection().total_changes(),
         };
-        if state.recent.check(statements)? == OtherConnections::MayHaveWritten {
-            // A newer build may have migrated the schema meanwhile.
-            migrate::check_version(statements)?;
-            if let Some(latest) = tables::latest_time(statements)? {
-                clock.raise_to(latest);
-            }
-        }
+        group.heed_others()?;
         Ok(group)
+    }
+
+    /// Takes into account what other connections have written since the last transaction.
+    fn heed_others(&self) -> Result<()> {
+        let recent = self.state.recent;
+        if let OtherConnections::MayHaveWritten(version) = recent.check(self.statements)? {
+            // A newer build may have migrated the schema meanwhile.
+            migrate::check_version(self.statements)?;
+            if let Some(latest) = tables::latest_time(self.statements)? {
+                self.clock.raise_to(latest);
+            }
+            // Not before: a transaction that is refused here must be refused again the next time.
+            recent.seen(version);
+        }
+        Ok(())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -117,10 +130,28 @@ impl<'g, 'c> Group<'g, 'c> {
     /// Writes the leases of turns in flight, and commits.
     pub(crate) fn commit(&self) -> Result<()> {
         self.state.in_flight.write_leases(&self.view())?;
+        let told = self.tell_time()?;
         kill::point("before_commit");
-        self.statements.run("COMMIT")?;
+        let committed = self.statements.run("COMMIT").map_err(SqliteError::from);
+        committed.map_err(|error| match error {
+            SqliteError::Io { detail } => SqliteError::CommitUncertain { detail },
+            known => known,
+        })?;
         kill::point("after_commit");
+        if let Some(at) = told {
+            self.clock.told(at);
+        }
         Ok(())
+    }
+
+    /// Stores the time, if something is written anyway and the time that is stored is old.
+    fn tell_time(&self) -> Result<Option<i64>> {
+        let has_written = self.statements.connection().total_changes() != self.changes_before;
+        let Some(now) = self.clock.time_to_tell().filter(|_| has_written) else {
+            return Ok(None);
+        };
+        tables::tell_time(self.statements, now)?;
+        Ok(Some(now))
     }
 
     /// The jobs, to be answered, and what they did.
@@ -133,7 +164,7 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// The transaction as one job sees it.
     fn view(&self) -> WriterTx<'g> {
-        WriterTx::new(self.statements, self.clock.now(), self.state)
+        WriterTx::new(self.statements, self.clock.read(), self.state)
     }
 
     /// The transaction was rolled back.
@@ -146,6 +177,7 @@ impl<'g, 'c> Group<'g, 'c> {
         self.statements.run("ROLLBACK")?;
         self.forget();
         self.statements.run("BEGIN IMMEDIATE")?;
+        self.heed_others()?;
         self.effects.clear();
         self.returned = 0;
         self.guard = Guard::Job;

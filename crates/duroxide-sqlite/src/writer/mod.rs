@@ -22,7 +22,7 @@ use self::outage::Outage;
 use crate::checkpoint::{Checkpointer, Emptied, Failures};
 use crate::claims::{GiveBack, WaitingClaims};
 use crate::connection::statements::Statements;
-use crate::damage::DamagedInstances;
+use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, InFlight, RecentInstances, Uncommitted};
 use crate::error::{Result, SqliteError};
 use crate::kill;
@@ -69,7 +69,7 @@ pub(crate) struct Writer {
     pub(crate) uncommitted: Arc<Uncommitted>,
     pub(crate) recent: RecentInstances,
     pub(crate) caution: CrashCaution,
-    pub(crate) damaged: DamagedInstances,
+    pub(crate) damaged: DamagedRows,
     pub(crate) failed_checkpoints: Failures,
     pub(crate) clock: Arc<StoreClock>,
     /// How long a claim waits for its next try at most.
@@ -178,7 +178,10 @@ impl Writer {
                         return End::Spoilt;
                     }
                 }
-                checkpointer.after_commit(statements.connection());
+                let kept_short = checkpointer.after_commit(statements.connection());
+                if kept_short.is_err() && self.source.is_shared() {
+                    return End::Spoilt;
+                }
             }
             if self.must_check_others(claims) {
                 self.check_others(statements, &mut foreign, claims);

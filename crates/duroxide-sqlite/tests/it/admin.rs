@@ -234,23 +234,89 @@ async fn a_deletion_cut_short_shows_nothing_and_is_finished_when_the_store_is_op
     let path = folder.path().join("a.db");
     let store = file_store(&path).await;
     long_instance(&store, "long", 20).await;
-    // As a process leaves it that died after the first transaction of a deletion.
-    shell(&path)
-        .execute_batch(
-            "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;
-             INSERT INTO deletions VALUES ('long')",
-        )
-        .unwrap();
+    cut_short(&path, "long");
     assert!(store.read("long").await.unwrap().is_empty());
-    send(&store, start("long")).await;
-    assert!(
-        fetch(&store).await.is_none(),
-        "the old history is in the way"
-    );
     drop(store);
+    drop(file_store(&path).await);
+    let left: i64 = shell(&path)
+        .query_row("SELECT COUNT(*) FROM history", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 0);
+}
+
+/// As a process leaves it that died after the first transaction of a deletion.
+fn cut_short(path: &std::path::Path, instance: &str) {
+    let file = shell(path);
+    file.execute_batch(
+        "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;",
+    )
+    .unwrap();
+    file.execute("INSERT INTO deletions VALUES (?1)", [instance])
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_cut_short_is_finished_by_the_claim_of_a_new_instance_of_the_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
     let store = file_store(&path).await;
-    let (item, _, _) = fetch(&store).await.unwrap();
-    assert!(item.history.is_empty());
+    // More than one transaction deletes.
+    long_instance(&store, "long", 2_500).await;
+    cut_short(&path, "long");
+    send(&store, start("long")).await;
+    send(&store, start("other")).await;
+    // Each claim deletes some; the next one goes on.
+    let mut claimed = Vec::new();
+    for _ in 0..5 {
+        if let Some((item, _, _)) = fetch(&store).await {
+            assert!(item.history.is_empty());
+            claimed.push(item.instance);
+        }
+    }
+    assert_eq!(claimed, ["other", "long"]);
+}
+
+#[tokio::test]
+async fn a_waiting_claim_goes_on_with_a_deletion_cut_short_until_it_has_the_instance() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    long_instance(&store, "long", 2_500).await;
+    cut_short(&path, "long");
+    send(&store, start("long")).await;
+    let patience = std::time::Duration::from_secs(60);
+    let waiting = store.fetch_orchestration_item(LEASE, patience, None);
+    let (item, ..) = waiting.await.unwrap().expect("it is not kept waiting");
+    assert_eq!(item.instance, "long");
+}
+
+#[tokio::test]
+async fn a_deletion_that_cannot_go_on_keeps_no_other_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for instance in ["a", "b"] {
+        long_instance(&store, instance, 1_500).await;
+    }
+    let file = shell(&path);
+    file.execute_batch(
+        "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;
+         INSERT INTO deletions VALUES ('a'), ('b');
+         CREATE TRIGGER stuck BEFORE DELETE ON history WHEN OLD.instance_id = 'a'
+             BEGIN SELECT RAISE(ABORT, 'stuck'); END;",
+    )
+    .unwrap();
+    create(&store, "c").await;
+    let deleted = admin(&store).delete_instance("c", true).await;
+    assert_eq!(deleted.unwrap().instances_deleted, 1, "it is committed");
+    let left: Vec<String> = file
+        .prepare("SELECT DISTINCT instance_id FROM history")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(left, ["a"]);
 }
 
 #[tokio::test]

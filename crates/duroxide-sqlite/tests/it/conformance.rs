@@ -45,6 +45,23 @@ impl TestClock for MovableClock {
     }
 }
 
+/// What every store of this crate can do.
+const ABLE: &[Capability] = &[
+    Capability::Management,
+    Capability::LongPoll,
+    Capability::DeadLetters,
+    Capability::BatchedTurns,
+    Capability::BatchedWork,
+    Capability::MessageAttempts,
+    Capability::LostWork,
+    Capability::Incarnations,
+    Capability::Handlers,
+    Capability::Bounds,
+    Capability::ReadyWork,
+    Capability::ClockSetBack,
+    Capability::Watch,
+];
+
 fn options(clock: &Arc<MovableClock>) -> SqliteOptions {
     SqliteOptions {
         durability: Durability::Relaxed,
@@ -151,6 +168,10 @@ impl ProviderFactory for Files {
         )
     }
 
+    fn must_offer(&self) -> &'static [Capability] {
+        ABLE
+    }
+
     fn long_polls(&self) -> bool {
         true
     }
@@ -186,6 +207,10 @@ impl ProviderFactory for Memory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let store = SqliteProvider::new_in_memory_with_options(Some(options(&self.clock)));
         Arc::new(store.await.unwrap())
+    }
+
+    fn must_offer(&self) -> &'static [Capability] {
+        ABLE
     }
 
     fn long_polls(&self) -> bool {

@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use duroxide_core::provider::Provider;
-use duroxide_sqlite::SqliteProvider;
+use duroxide_sqlite::{SqliteOptions, SqliteProvider};
 
 use crate::support::*;
 
 const FILE: &str = "DUROXIDE_SQLITE_FAULTY_FILE";
+/// Which options the child opens the file with.
+const MODE: &str = "DUROXIDE_SQLITE_FAULTY_MODE";
 const CHILD: &str = "io_faults::child_that_writes_until_all_is_kept";
 const CALLERS: u64 = 8;
 const ITEMS: u64 = 240;
@@ -41,8 +43,32 @@ impl Reported {
     }
 }
 
+/// How the log is checkpointed while calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Not at all: the log is too short.
+    Default,
+    /// Often, by a thread beside the writer and by the writer.
+    Beside,
+    /// Often, by the writer alone.
+    Alone,
+}
+
+impl Mode {
+    const ALL: [Self; 3] = [Self::Default, Self::Beside, Self::Alone];
+
+    fn options(self) -> SqliteOptions {
+        let mut options = SqliteOptions::default();
+        if self != Self::Default {
+            options.tuning.checkpoint_pages = Some(40);
+        }
+        options.tuning.writer_checkpoints_alone = self == Self::Alone;
+        options
+    }
+}
+
 /// The child, started by another program.
-fn child_behind(words: &[&str], path: &Path) -> Command {
+fn child_behind(words: &[&str], path: &Path, mode: Mode) -> Command {
     let mut all = words.iter().map(std::ffi::OsString::from);
     let mut command = Command::new(all.next().expect("a program"));
     command
@@ -50,6 +76,7 @@ fn child_behind(words: &[&str], path: &Path) -> Command {
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", CHILD, "--ignored", "--nocapture"])
         .env(FILE, path)
+        .env(MODE, format!("{mode:?}"))
         .stdout(Stdio::piped());
     command
 }
@@ -109,8 +136,14 @@ fn skip(why: &str) {
     eprintln!("SKIPPED: {why}; `cargo xtask setup` installs what is missing");
 }
 
-/// Runs the child to its end while chosen calls fail.
+/// Runs the child to its end while chosen calls fail, with each way to checkpoint.
 async fn under_injected(fault: &str) {
+    for mode in Mode::ALL {
+        under_injected_in(fault, mode).await;
+    }
+}
+
+async fn under_injected_in(fault: &str, mode: Mode) {
     if !strace_works() {
         skip("strace is not there or may not trace");
         return;
@@ -130,7 +163,7 @@ async fn under_injected(fault: &str) {
         "-e",
         &inject,
     ];
-    let Output { status, stdout, .. } = child_behind(&words, &path).output().unwrap();
+    let Output { status, stdout, .. } = child_behind(&words, &path, mode).output().unwrap();
     let mut reported = Reported::default();
     let text = String::from_utf8(stdout).unwrap();
     text.lines().for_each(|line| reported.add(line));
@@ -166,7 +199,7 @@ async fn a_file_that_may_not_grow_fails_commits_until_it_may_again() {
     let path = prepared(folder.path()).await;
     // The signal is ignored, so that a write beyond the limit is an error (EFBIG) and not the end.
     let script = "trap '' XFSZ; exec prlimit --fsize=1000000:unlimited \"$@\"";
-    let mut child = child_behind(&["sh", "-c", script, "sh"], &path)
+    let mut child = child_behind(&["sh", "-c", script, "sh"], &path, Mode::Default)
         .spawn()
         .unwrap();
     let mut reported = Reported::default();
@@ -190,7 +223,14 @@ async fn a_file_that_may_not_grow_fails_commits_until_it_may_again() {
 #[ignore = "run by its parent test"]
 async fn child_that_writes_until_all_is_kept() {
     let path = PathBuf::from(std::env::var_os(FILE).expect("started by a test"));
-    let store = Arc::new(SqliteProvider::new(&url(&path), None).await.unwrap());
+    let mode = std::env::var(MODE).expect("started by a test");
+    let mode = Mode::ALL.into_iter().find(|it| format!("{it:?}") == mode);
+    let options = mode.expect("a mode").options();
+    let store = Arc::new(
+        SqliteProvider::new(&url(&path), Some(options))
+            .await
+            .unwrap(),
+    );
     let next = Arc::new(AtomicU64::new(1));
     let callers = (0..CALLERS).map(|_| {
         let (store, next) = (Arc::clone(&store), Arc::clone(&next));

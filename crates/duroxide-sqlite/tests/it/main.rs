@@ -13,6 +13,7 @@ mod clocks;
 mod conformance;
 mod damage;
 mod dead_letters;
+mod files;
 mod group_commit;
 mod incarnations;
 mod io_faults;

@@ -114,7 +114,7 @@ async fn files_and_memory_have_the_same_schema() {
         .unwrap();
     assert_eq!(
         schema,
-        "dead_letters deletions executions history instance_locks instances kv_delta kv_store orchestrator_queue sessions worker_queue"
+        "dead_letters deletions executions history instance_locks instances kv_delta kv_store orchestrator_queue sessions store_time worker_queue"
     );
 }
 
@@ -221,10 +221,37 @@ async fn a_schema_that_another_build_changed_while_the_file_was_open_is_not_writ
     shell(&path)
         .pragma_update(None, "user_version", 99)
         .unwrap();
-    let refused = store.enqueue_for_orchestrator(start("b"), None).await;
-    let refused = refused.unwrap_err();
-    assert!(
-        refused.is_retryable() && refused.message.contains("99"),
-        "{refused}"
-    );
+    for attempt in 1..=3 {
+        let refused = store.enqueue_for_orchestrator(start("b"), None).await;
+        let refused = refused.unwrap_err();
+        assert!(
+            refused.is_retryable() && refused.message.contains("99"),
+            "attempt {attempt}: {refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn stores_that_share_a_file_and_a_store_that_cannot_exclude_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let open = async |alone: bool| {
+        let mut options = SqliteOptions::default();
+        options.tuning.writer_checkpoints_alone = alone;
+        SqliteProvider::new(&url(&path), Some(options)).await
+    };
+    for (first, second) in [(false, true), (true, false), (true, true)] {
+        let store = open(first).await.unwrap();
+        let refused = open(second).await.unwrap_err();
+        assert!(matches!(refused, SqliteError::InUse { .. }), "{refused}");
+        // Closed, though the handle is still there.
+        store.close().await;
+        let next = open(second).await.unwrap();
+        drop(next);
+        drop(store);
+    }
+    let both = [open(false).await.unwrap(), open(false).await.unwrap()];
+    create(&both[0], "a").await;
+    drop(both);
+    assert!(!folder.path().join("a.db-sole").exists(), "it is tidied up");
 }

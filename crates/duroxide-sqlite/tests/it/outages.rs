@@ -95,7 +95,7 @@ async fn a_folder_that_cannot_be_written_is_named_and_left_as_it_is() {
     command.args(["--exact", "outages::child_without_permissions", "--ignored"]);
     command.env(LOCKED, &locked).current_dir(folder.path());
     if std::fs::write(locked.join("probe"), "x").is_ok() {
-        // Permissions mean nothing to this user; they do to nobody.
+        // Permissions do not bind root; the user `nobody` is bound by them.
         std::fs::remove_file(locked.join("probe")).unwrap();
         command.uid(65_534).gid(65_534);
     }

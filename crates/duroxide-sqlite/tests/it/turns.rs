@@ -162,9 +162,10 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
             execution_id: 1,
             last_event_id,
         };
-        let expected = match is_current {
-            true => TurnHistory::Unchanged(held),
-            false => TurnHistory::Loaded,
+        let expected = if is_current {
+            TurnHistory::Unchanged(held)
+        } else {
+            TurnHistory::Loaded
         };
         let held = Held(held);
         let turns = store

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use super::error::{Error, Result};
@@ -190,6 +191,9 @@ impl Plan {
         let entity = id.clone();
         self.push(Counted::Events, Operation::DeleteEntity { entity });
         for queue in [TURNS, WORK] {
+            if Defect::DeleteLeavesMessages.is_on() {
+                break;
+            }
             let group = id.clone();
             self.push(Counted::Messages, Operation::DeleteGroup { queue, group });
         }

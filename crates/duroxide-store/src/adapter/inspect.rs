@@ -244,8 +244,16 @@ fn to_usize(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
+/// The row of an instance in its family. One that does not decode has no parent and is of an unknown life: it can be
+/// deleted, and stands in the way of no other.
+async fn member<S: EventStore>(store: &S, instance: &str) -> Result<Option<InstanceRow>> {
+    let row = store.get(INSTANCES, instance).await?;
+    let decoded = row.map(|row| InstanceRow::read(&row));
+    Ok(decoded.map(|row| row.unwrap_or_else(|_| InstanceRow::unknown())))
+}
+
 pub(super) async fn children<S: EventStore>(store: &S, instance: &str) -> Result<Vec<String>> {
-    let row = read::instance_row(store, instance).await?;
+    let row = member(store, instance).await?;
     let life = row.and_then(|row| row.life());
     let entries = store.entries(&names::children(instance)).await?.into_iter();
     let own = entries.filter(|entry| names::is_child(&entry.value, life));
@@ -253,7 +261,7 @@ pub(super) async fn children<S: EventStore>(store: &S, instance: &str) -> Result
 }
 
 pub(super) async fn parent<S: EventStore>(store: &S, instance: &str) -> Result<Option<String>> {
-    match read::instance_row(store, instance).await? {
+    match member(store, instance).await? {
         Some(row) => living_parent(store, row).await,
         None => Err(Error::InstanceNotFound(instance.to_owned())),
     }
@@ -267,7 +275,7 @@ pub(super) async fn living_parent<S: EventStore>(
     let (Some(parent), Some(life)) = (&row.parent, row.parent_life()) else {
         return Ok(row.parent);
     };
-    let found = read::instance_row(store, parent).await?;
+    let found = member(store, parent).await?;
     let lives = found.is_some_and(|found| found.life() == Some(life));
     Ok(row.parent.filter(|_| lives))
 }

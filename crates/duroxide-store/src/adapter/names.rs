@@ -6,7 +6,7 @@ use duroxide_core::provider::Incarnation;
 use super::error::{Error, Result};
 use super::{awaited, kinds};
 use crate::atomic::Guard;
-use crate::message::{NewMessage, Queue, Role, Visible};
+use crate::message::{Followers, NewMessage, Queue, Role, Visible};
 
 /// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind the
 /// handler it needs.
@@ -104,15 +104,24 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
             orchestration,
             version,
             ..
-        }
-        | WorkItem::ContinueAsNew {
-            orchestration,
-            version,
-            ..
         } => {
             message.role = Role::Lead;
             message.kind = Some(kinds::of(orchestration, version.as_deref()));
         }
+        WorkItem::ContinueAsNew {
+            orchestration,
+            version,
+            carry_forward_events,
+            ..
+        } => {
+            message.role = Role::Successor(match carry_forward_events.is_empty() {
+                true => Followers::Come,
+                // What was carried is read before what is still queued, and carries the queue no further.
+                false => Followers::Stay,
+            });
+            message.kind = Some(kinds::of(orchestration, version.as_deref()));
+        }
+        WorkItem::QueueMessage { .. } => message.role = Role::Follower,
         _ => {}
     }
     Ok(message)

@@ -343,6 +343,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("execution_handler", handler)
     }
 
+    async fn clock_ms(&self) -> Answer<Option<u64>> {
+        Ok(Some(self.store.clock_ms()))
+    }
+
     fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
         let watch = self.store.watch(instance)?;
         Some(Box::new(Watch(watch)))

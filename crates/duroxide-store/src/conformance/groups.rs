@@ -1,8 +1,9 @@
 //! Cases: queues that deliver groups.
 
 use super::{Desk, GROUPS, Harness, LEASE_MS, is_lost, pass_ms, texts};
-use crate::atomic::{Operation, Query};
-use crate::lease::After;
+use crate::atomic::{Batch, Guard, Operation, Query};
+use crate::error::StoreError;
+use crate::lease::{After, LeaseToken};
 use crate::message::{Claim, Depth, Labels, NewMessage, Visible};
 
 /// In the order of enqueueing, each with its first attempt.
@@ -214,6 +215,80 @@ pub async fn a_resting_group_wakes_by_itself_or_for_an_arrival(harness: &impl Ha
     let claimed = desk.take().await;
     assert_eq!(texts(&claimed), ["1", "2"]);
     assert!(claimed.messages.iter().all(|m| m.attempts == 1));
+}
+
+/// What a claim leaves because of its bounds does not keep the group from resting.
+pub async fn a_group_rests_though_a_claim_left_some(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    for text in ["1", "2", "3"] {
+        desk.put("a", text).await;
+    }
+    let two = Claim {
+        messages_max: 2,
+        ..desk.ask()
+    };
+    let rest = async || {
+        let claimed = desk.claim_with(two.clone()).await.remove(0);
+        let released = desk
+            .store
+            .release(&claimed.token, After::QuietMs(5_000), true);
+        released.await.expect("release");
+    };
+    rest().await;
+    assert!(desk.claim().await.is_none());
+    desk.put("a", "4").await;
+    assert!(desk.claim().await.is_some(), "it was woken");
+    pass_ms(harness, LEASE_MS).await;
+    rest().await;
+    assert!(desk.claim().await.is_none());
+    pass_ms(harness, 5_000).await;
+    assert_eq!(texts(&desk.take().await), ["1", "2", "3", "4"]);
+}
+
+/// What arrives or becomes visible during a claim fails a batch that relies on nothing having done so.
+pub async fn a_stirred_group_is_noticed(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    let put = |key: &str| Operation::Put {
+        scope: "s".to_owned(),
+        key: key.to_owned(),
+        value: vec![1],
+    };
+    let relying = async |token: &LeaseToken, key: &str| {
+        let guard = Guard::Undisturbed(token.clone());
+        let batch = Batch::of([put(key)]).guarded_by(guard);
+        desk.store.commit(batch).await
+    };
+    for text in ["1", "2"] {
+        desk.put("a", text).await;
+    }
+    let one = Claim {
+        messages_max: 1,
+        ..desk.ask()
+    };
+    let claimed = desk.claim_with(one).await.remove(0);
+    relying(&claimed.token, "calm").await.expect("calm");
+    desk.put("a", "3").await;
+    let stirred = relying(&claimed.token, "stirred").await;
+    assert!(
+        matches!(stirred, Err(StoreError::Conflict(_))),
+        "{stirred:?}"
+    );
+    desk.complete(&claimed.token).await.expect("complete");
+    let delayed = NewMessage {
+        visible: Visible::AfterMs(LEASE_MS / 2),
+        ..NewMessage::new("a", "4")
+    };
+    desk.put_message(delayed).await;
+    let claimed = desk.take().await;
+    relying(&claimed.token, "calm").await.expect("calm");
+    pass_ms(harness, LEASE_MS / 2).await;
+    let stirred = relying(&claimed.token, "stirred").await;
+    assert!(
+        matches!(stirred, Err(StoreError::Conflict(_))),
+        "{stirred:?}"
+    );
+    desk.complete(&claimed.token).await.expect("complete");
+    assert!(is_lost(&relying(&claimed.token, "lost").await));
 }
 
 /// Whoever held it cannot complete, and the group begins anew.

@@ -3,7 +3,7 @@
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, pass_ms, texts};
 use crate::atomic::{Operation, Query};
 use crate::lease::{After, Owner};
-use crate::message::{Claim, Claimed, Labels, NewMessage, Role, Visible};
+use crate::message::{Claim, Claimed, Followers, Labels, NewMessage, Role, Visible};
 
 fn of_kind(group: &str, text: &str, kind: &str) -> NewMessage {
     NewMessage {
@@ -16,6 +16,20 @@ fn lead(group: &str, text: &str, kind: &str) -> NewMessage {
     NewMessage {
         role: Role::Lead,
         ..of_kind(group, text, kind)
+    }
+}
+
+fn successor(group: &str, text: &str, kind: &str, followers: Followers) -> NewMessage {
+    NewMessage {
+        role: Role::Successor(followers),
+        ..of_kind(group, text, kind)
+    }
+}
+
+fn follower(group: &str, text: &str) -> NewMessage {
+    NewMessage {
+        role: Role::Follower,
+        ..NewMessage::new(group, text)
     }
 }
 
@@ -144,6 +158,47 @@ pub async fn a_claim_keeps_its_bounds(harness: &impl Harness) {
         assert_eq!(texts(&next), [expected]);
         desk.complete(&next.token).await.expect("complete");
     }
+}
+
+/// A successor goes before older leads: it gives the kind, and comes with a full claim.
+pub async fn a_successor_goes_before_leads(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    desk.put_message(lead("a", "lead", "x")).await;
+    for text in ["1", "2", "3"] {
+        desk.put("a", text).await;
+    }
+    desk.put_message(successor("a", "next", "y", Followers::Come))
+        .await;
+    assert!(claim_kinds(&desk, &["x"]).await.is_empty());
+    let two = Claim {
+        messages_max: 2,
+        kinds: Labels::of(["y"]),
+        ..desk.ask()
+    };
+    let claimed = desk.claim_with(two).await.remove(0);
+    assert_eq!(texts(&claimed), ["lead", "1", "next"]);
+    desk.complete(&claimed.token).await.expect("complete");
+    assert_eq!(texts(&desk.take().await), ["2", "3"]);
+}
+
+/// A successor that keeps followers back comes without them; then they come in order.
+pub async fn followers_stay_behind_a_successor(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    for text in ["1", "2"] {
+        desk.put_message(follower("a", text)).await;
+    }
+    desk.put("a", "plain").await;
+    desk.put_message(successor("a", "next", "x", Followers::Stay))
+        .await;
+    desk.put_message(follower("a", "3")).await;
+    let claimed = desk.take().await;
+    assert_eq!(texts(&claimed), ["plain", "next"]);
+    desk.complete(&claimed.token).await.expect("complete");
+    desk.put_message(successor("a", "last", "x", Followers::Come))
+        .await;
+    let claimed = desk.take().await;
+    assert_eq!(texts(&claimed), ["1", "2", "3", "last"]);
+    assert_eq!(claimed.messages[0].attempts, 1, "none was tried before");
 }
 
 /// A claim says whether a lead is still to come, and a rest ends when it becomes visible.
@@ -278,4 +333,48 @@ pub async fn a_clock_set_back_hides_nothing(harness: &impl Harness) {
         assert_eq!(texts(&desk.take().await), ["1"]);
         assert_eq!(texts(&desk.take().await), ["2"]);
     }
+}
+
+/// A lease ends after its length though the clock was set back meanwhile.
+pub async fn a_clock_set_back_lengthens_no_lease(harness: &impl Harness) {
+    for queue in [GROUPS, SINGLES] {
+        let desk = Desk::new(harness, queue);
+        desk.put("a", "1").await;
+        desk.take().await;
+        let hour = std::time::Duration::from_secs(3_600);
+        if !harness.set_back(hour).await {
+            return;
+        }
+        assert!(desk.claim_with(desk.ask()).await.is_empty(), "leased");
+        pass_ms(harness, LEASE_MS).await;
+        assert_eq!(texts(&desk.take().await), ["1"]);
+    }
+}
+
+/// A time that a caller computed with the clock after it was set back is as far away as the caller meant.
+pub async fn a_time_told_after_a_step_back_is_not_early(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    desk.put("a", "before").await;
+    let shown_ms = desk.store.now_ms();
+    let hour = std::time::Duration::from_secs(3_600);
+    if !harness.set_back(hour).await {
+        return;
+    }
+    desk.take().await;
+    let in_a_minute = shown_ms - 3_600_000 + 60_000;
+    let message = NewMessage {
+        visible: Visible::At(in_a_minute),
+        ..NewMessage::new("b", "in a minute")
+    };
+    desk.put_message(message).await;
+    assert!(desk.claim_with(desk.ask()).await.is_empty(), "not due");
+    pass_ms(harness, 61_000).await;
+    let mut found = desk
+        .claim_with(Claim {
+            max: 2,
+            ..desk.ask()
+        })
+        .await;
+    found.retain(|claimed| claimed.group == "b");
+    assert_eq!(found.len(), 1, "it is due");
 }

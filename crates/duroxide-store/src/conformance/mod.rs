@@ -171,6 +171,8 @@ macro_rules! store_conformance {
             a_label_outlives_the_messages_of_its_group,
             an_entry_is_handed_out_with_its_group,
             a_resting_group_wakes_by_itself_or_for_an_arrival,
+            a_group_rests_though_a_claim_left_some,
+            a_stirred_group_is_noticed,
             deleting_a_group_ends_its_lease,
             a_claim_and_its_messages_can_be_looked_up,
             depths_tell_ready_delayed_and_leased,
@@ -206,7 +208,11 @@ macro_rules! store_conformance {
             no_claim_takes_the_same_twice,
             an_owner_takes_a_bounded_number_of_new_keys,
             a_backlog_tells_what_is_ready_by_kind,
+            a_successor_goes_before_leads,
+            followers_stay_behind_a_successor,
             a_clock_set_back_hides_nothing,
+            a_clock_set_back_lengthens_no_lease,
+            a_time_told_after_a_step_back_is_not_early,
         );
     };
     (@cases $harness:ty: $($case:ident,)*) => {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::indexed_messages::IndexedMessages;
-use crate::lease::LeaseToken;
-use crate::message::{Claim, Message, Role};
+use crate::lease::{LeaseToken, UNDISTURBED};
+use crate::message::{Claim, Followers, Message, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
 const RIPEN_MAX: usize = 1_000;
@@ -13,6 +13,7 @@ const RIPEN_MAX: usize = 1_000;
 pub(super) struct Group {
     /// When each message is due, and its number; 0 once it is ripe: it was seen to be visible and stays so.
     pub(super) due: BTreeSet<(u64, u64)>,
+    successors: BTreeSet<u64>,
     leads: BTreeSet<u64>,
     alarms: BTreeSet<u64>,
     pub(super) label: Option<String>,
@@ -47,7 +48,8 @@ impl Group {
         self.due.insert((message.visible_at, message.id));
         self.quiet_until = 0;
         match message.role {
-            Role::Plain => {}
+            Role::Plain | Role::Follower => {}
+            Role::Successor(_) => drop(self.successors.insert(message.id)),
             Role::Lead => drop(self.leads.insert(message.id)),
             Role::Alarm => drop(self.alarms.insert(message.id)),
         }
@@ -55,6 +57,7 @@ impl Group {
 
     pub(super) fn forget(&mut self, message: &Message) {
         self.unplace_message(message);
+        self.successors.remove(&message.id);
         self.leads.remove(&message.id);
         self.alarms.remove(&message.id);
     }
@@ -89,33 +92,50 @@ impl Group {
         }
     }
 
-    pub(super) fn has_lead_to_come(&self) -> bool {
-        self.leads.iter().any(|id| !self.is_ripe(*id))
+    /// Whether nothing arrived or became visible since the claim.
+    pub(super) fn is_undisturbed(&self, now_ms: u64) -> bool {
+        let due = self.due.range((1, 0)..=(now_ms.max(1), u64::MAX)).next();
+        self.quiet_until == UNDISTURBED && due.is_none()
     }
 
-    /// The group's own kind, else that of its oldest lead.
+    pub(super) fn has_lead_to_come(&self) -> bool {
+        let mut all = self.successors.iter().chain(&self.leads);
+        all.any(|id| !self.is_ripe(*id))
+    }
+
+    fn first_ripe(&self, ids: &BTreeSet<u64>) -> Option<u64> {
+        ids.iter().copied().find(|id| self.is_ripe(*id))
+    }
+
+    /// The group's own kind, else that of its oldest successor, else that of its oldest lead.
     pub(super) fn kind(&self, messages: &IndexedMessages) -> Option<String> {
-        let lead = self.leads.first().and_then(|id| messages.get(*id));
+        let lead = self.successors.first().or(self.leads.first());
+        let lead = lead.and_then(|id| messages.get(*id));
         self.kind.clone().or_else(|| lead?.kind.clone())
     }
 
-    /// The messages a claim takes, ascending: a prefix of what is ripe, the oldest lead and the oldest alarm.
+    /// The messages a claim takes, ascending: a prefix of what is ripe, the oldest successor or lead, the oldest alarm.
     pub(super) fn choose(&self, claim: &Claim, messages: &IndexedMessages) -> Vec<u64> {
+        let successor = self.first_ripe(&self.successors);
+        let role = successor.and_then(|id| messages.get(id)).map(|m| m.role);
+        let alone = role == Some(Role::Successor(Followers::Stay));
         let mut chosen = Vec::new();
         let mut bytes = 0_usize;
         for id in self.ripe().take(claim.messages_max.max(1)) {
-            bytes = bytes.saturating_add(messages.get(id).map_or(0, |m| m.payload.len()));
+            let message = messages.get(id);
+            if alone && message.is_some_and(|m| m.role == Role::Follower) {
+                continue;
+            }
+            bytes = bytes.saturating_add(message.map_or(0, |m| m.payload.len()));
             if bytes > claim.bytes_max && !chosen.is_empty() {
                 break;
             }
             chosen.push(id);
         }
-        for special in [&self.leads, &self.alarms] {
-            let oldest = special.iter().find(|id| self.is_ripe(**id));
-            if let Some(oldest) = oldest
-                && let Err(position) = chosen.binary_search(oldest)
-            {
-                chosen.insert(position, *oldest);
+        let lead = successor.or_else(|| self.first_ripe(&self.leads));
+        for special in lead.into_iter().chain(self.first_ripe(&self.alarms)) {
+            if let Err(position) = chosen.binary_search(&special) {
+                chosen.insert(position, special);
             }
         }
         chosen
@@ -136,18 +156,18 @@ impl Group {
         let Some(oldest) = oldest else {
             return waits_until(next_due);
         };
-        if self.quiet_until > now_ms {
+        if self.quiet_until > now_ms && self.quiet_until != UNDISTURBED {
             let until = next_due.map_or(self.quiet_until, |due| due.min(self.quiet_until));
             return waits_until(Some(until));
         }
-        let alarm = self.alarms.iter().find(|id| self.is_ripe(**id));
+        let alarm = self.first_ripe(&self.alarms);
         let unripe_alarm = self.alarms.iter().any(|id| !self.is_ripe(*id));
         Place {
             ready: Some((oldest.since_ms().max(leased_until), oldest.id)),
             kind: self.kind(messages),
             waiting: next_due.filter(|due| *due > now_ms && alarm.is_none() && unripe_alarm),
             alarm: alarm
-                .and_then(|id| messages.get(*id))
+                .and_then(|id| messages.get(id))
                 .map(|alarm| (alarm.enqueued_at, alarm.id)),
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::group::{Group, GroupLease, Place};
 use super::indexed_messages::{IndexedMessages, remove_from};
-use crate::lease::{After, Lease, LeaseToken};
+use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
 use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
 use crate::poll::Attempt;
 
@@ -120,7 +120,7 @@ impl Grouped {
             until_ms: later_ms(now_ms, claim.lease_ms.max(1)),
             claimed: ids.clone(),
         };
-        group.quiet_until = 0;
+        group.quiet_until = UNDISTURBED;
         let lead_to_come = group.has_lead_to_come();
         if let Some(lapsed) = group.lease.replace(lease) {
             self.tokens.remove(&lapsed.token);
@@ -142,6 +142,12 @@ impl Grouped {
         Some(message.clone())
     }
 
+    /// Whether nothing arrived for the leased group or became visible in it since the claim.
+    pub(super) fn is_undisturbed(&self, token: &LeaseToken, now_ms: u64) -> Option<bool> {
+        let name = self.tokens.get(token)?;
+        Some(self.groups.get(name)?.is_undisturbed(now_ms))
+    }
+
     pub(super) fn lease(&self, token: &LeaseToken, now_ms: u64) -> Option<Lease> {
         let name = self.tokens.get(token)?;
         let held = self.groups.get(name)?.lease.as_ref()?;
@@ -159,7 +165,12 @@ impl Grouped {
         let Some((name, held)) = self.end(token) else {
             return (0, false);
         };
-        let removed = self.remove(&held.claimed, now_ms);
+        let mut taken = held.claimed;
+        if duroxide_core::defect::Defect::CommitTakesLaterMessages.is_on() {
+            let all = self.groups.get(&name).into_iter().flat_map(|g| &g.due);
+            taken = all.map(|(_, id)| *id).chain(taken).collect();
+        }
+        let removed = self.remove(&taken, now_ms);
         self.place(&name, now_ms);
         let more = self.groups.get(&name).is_some_and(|g| !g.due.is_empty());
         (removed, more)
@@ -187,19 +198,19 @@ impl Grouped {
             return 0;
         };
         let group = self.groups.entry(name.clone()).or_default();
+        let rests = group.is_undisturbed(now_ms);
         group.ripen(now_ms);
-        if let After::QuietMs(rest) = after
-            && group.ripe().all(|id| held.claimed.contains(&id))
-        {
-            group.quiet_until = later_ms(now_ms, rest);
-        }
+        group.quiet_until = match after {
+            After::QuietMs(rest) if rests => later_ms(now_ms, rest),
+            _ => 0,
+        };
         let mut released = 0;
         for id in held.claimed {
             let Some(message) = self.messages.get_mut(id) else {
                 continue;
             };
             released += 1;
-            if forgive {
+            if forgive && !duroxide_core::defect::Defect::ForgivenessForgotten.is_on() {
                 message.attempts = message.attempts.saturating_sub(1);
             }
             if let After::DelayMs(delay) = after {

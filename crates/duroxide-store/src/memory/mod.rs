@@ -23,6 +23,7 @@ use crate::error::StoreError;
 use crate::message::{Backlog, Claim, Claimed, Depth};
 use crate::queue::MessageQueue;
 use crate::wake::{TopicWatch, Wakeups};
+use duroxide_core::defect::Defect;
 
 /// A store in memory. Clones share the content.
 #[derive(Debug, Clone)]
@@ -69,10 +70,18 @@ impl AtomicOps for MemoryStore {
         self.clock.now_ms()
     }
 
+    fn clock_ms(&self) -> u64 {
+        self.clock.clock_ms()
+    }
+
     async fn commit(&self, mut batch: Batch) -> Result<Vec<u64>, StoreError> {
         let topics = std::mem::take(&mut batch.topics);
+        self.clock.adjust(&mut batch);
         let receipt = self.state().commit(batch, self.now_ms())?;
         for queue in &receipt.wake {
+            if Defect::LostWakeUp.is_on() {
+                break;
+            }
             self.wakeups.wake(queue);
         }
         for topic in &topics {

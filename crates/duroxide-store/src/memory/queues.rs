@@ -59,6 +59,14 @@ impl Queues {
         })
     }
 
+    /// Whether nothing arrived for the leased group or became visible in it since the claim; `None` if the lease is lost.
+    pub(super) fn is_undisturbed(&self, token: &LeaseToken, now_ms: u64) -> Option<bool> {
+        self.queues.values().find_map(|content| match content {
+            Content::Grouped(queue) => queue.is_undisturbed(token, now_ms),
+            Content::Single(queue) => queue.lease(token, now_ms).map(|_| true),
+        })
+    }
+
     pub(super) fn enqueue(&mut self, queue: &Queue, new: NewMessage, now_ms: u64) -> u64 {
         self.last_id += 1;
         let message = new.stored_as(self.last_id, now_ms);

@@ -7,7 +7,7 @@ use super::grouped::above;
 use super::messages;
 use super::role;
 use super::tables::Views;
-use crate::message::{Backlog, Delivery, Queue, Role};
+use crate::message::{Backlog, Delivery, Queue};
 
 /// Due rows that are looked at one by one at most; the next claim moves them to where they are found at once.
 const DUE_MAX: usize = 10_000;
@@ -104,12 +104,9 @@ fn groups(
 }
 
 fn kind_of_lead(views: &Views, queue: &str, name: &str) -> Result<Option<String>> {
-    let role = role::code(Role::Lead);
-    let leads = (queue, name, role, 0)..=(queue, name, role, u64::MAX);
-    let Some(lead) = views.roles.range(leads)?.next() else {
+    let Some(lead) = role::find_lead(&views.roles, queue, name, |_| Ok(true))? else {
         return Ok(None);
     };
-    let lead = lead?.0.value().3;
     let row = views.messages.get((queue, lead))?;
     Ok(row.and_then(|row| row.value().4.map(str::to_owned)))
 }

@@ -6,7 +6,7 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::tables::Tables;
-use super::{grouped, messages, single};
+use super::{group, grouped, messages, single};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
@@ -64,6 +64,7 @@ fn entry(tables: &Tables<'_>, scope: &str, key: &str) -> Result<Option<Vec<u8>>>
 fn check_guard(tables: &Tables<'_>, guard: &Guard, now_ms: u64) -> Result<()> {
     let (holds, scope, key) = match guard {
         Guard::Lease(token) => return valid_lease(tables, token, now_ms).map(drop),
+        Guard::Undisturbed(token) => return check_undisturbed(tables, token, now_ms),
         Guard::Absent { scope, key } => (entry(tables, scope, key)?.is_none(), scope, key.as_str()),
         Guard::Present { scope, key } => {
             (entry(tables, scope, key)?.is_some(), scope, key.as_str())
@@ -91,6 +92,19 @@ fn scope_keys(tables: &Tables<'_>, scope: &str) -> Result<Vec<String>> {
         keys.push(key.to_owned());
     }
     Ok(keys)
+}
+
+fn check_undisturbed(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<()> {
+    let lease = known_lease(tables, token, now_ms)?;
+    let (queue, name) = (lease.queue.as_str(), lease.group.as_str());
+    if !is_grouped(tables, queue)? {
+        return Ok(());
+    }
+    let group = group::load(tables, queue, name)?;
+    match group::is_undisturbed(tables, queue, name, &group, now_ms)? {
+        true => Ok(()),
+        false => Err(StoreError::Conflict(format!("group of {token} is stirred")).into()),
+    }
 }
 
 fn known_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<Lease> {
@@ -150,6 +164,11 @@ fn check_operation<'b>(
         | Operation::Delete { .. }
         | Operation::DeleteScope { .. } => Ok(()),
     }
+}
+
+fn is_grouped(tables: &Tables<'_>, queue: &str) -> Result<bool> {
+    let grouped = tables.queues.get(queue)?;
+    Ok(grouped.is_some_and(|grouped| grouped.value()))
 }
 
 fn check_delivery(tables: &Tables<'_>, queue: &Queue) -> Result<()> {

@@ -1,89 +1,199 @@
 //! The open file. In: how to open it. Out: the database, for as long as it can be trusted. After a failed read or write
 //! redb refuses everything until the file is closed and opened again; this is where that happens.
 
+use std::fs::{File as OsFile, OpenOptions};
+use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use ::redb::{Builder, Database, DatabaseError, ReadableTable, TableHandle, WriteTransaction};
+use ::redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableHandle,
+    WriteTransaction,
+};
 
 use super::error::{Result, Trouble};
-use super::tables::{FORMAT, Tables, numbers};
+use super::tables::{CLOCK, FORMAT, Tables, numbers};
 use crate::error::StoreError;
 
-/// How long an opener waits for a reader of the handle before it, and how often it looks.
+/// How long the first opener waits for a reader of the store before it, and how often it looks.
 const BUSY_TRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-type Open = dyn Fn() -> std::result::Result<Database, DatabaseError> + Send + Sync;
+/// Which opening of the file it is. Only the first may make it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    First,
+    Again,
+}
+
+type Open = dyn Fn(Opening) -> std::result::Result<Database, DatabaseError> + Send + Sync;
+
+/// The database as its users share it. The fields are dropped in this order: while `_alive` can be counted, the database
+/// may still write.
+#[derive(Debug)]
+pub(super) struct Held {
+    db: Database,
+    _alive: Arc<()>,
+}
+
+impl Deref for Held {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.db
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Database {
+        &mut self.db
+    }
+}
 
 /// The database, or nothing while it is being opened again.
 pub(super) struct File {
     open: Box<Open>,
-    db: RwLock<Option<Arc<Database>>>,
+    place: RwLock<Place>,
+}
+
+#[derive(Default)]
+struct Place {
+    db: Option<Arc<Held>>,
+    /// Whether anybody still has the database that was opened last.
+    last: Weak<()>,
 }
 
 impl File {
     pub(super) fn at(path: &Path, cache_bytes: usize) -> Result<Self> {
-        warn_without_locks(path);
         let path = path.to_owned();
-        Self::opened_by(move || Builder::new().set_cache_size(cache_bytes).create(&path))
+        let first = OnceLock::new();
+        Self::opened_by(move |opening| {
+            let file = open_file(&path, opening)?;
+            let identity = Identity::of(&file)?;
+            match opening {
+                Opening::First => warn_without_locks(&path, &file),
+                Opening::Again => identity.expect_as_before(first.get())?,
+            }
+            let db = Builder::new()
+                .set_cache_size(cache_bytes)
+                .create_file(file)?;
+            first.get_or_init(|| identity);
+            Ok(db)
+        })
     }
 
     /// A file that is opened, and opened again, like this.
     pub(super) fn opened_by(
-        open: impl Fn() -> std::result::Result<Database, DatabaseError> + Send + Sync + 'static,
+        open: impl Fn(Opening) -> std::result::Result<Database, DatabaseError> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let file = Self {
-            open: Box::new(open),
-            db: RwLock::new(None),
-        };
-        file.reopen()?;
-        Ok(file)
-    }
-
-    /// The database; an error that passes while it is being opened again.
-    pub(super) fn database(&self) -> Result<Arc<Database>> {
-        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
-        let away = || StoreError::Retryable("the file is being opened again".to_owned());
-        Ok(db.clone().ok_or_else(away)?)
-    }
-
-    /// Takes the database away from everybody, and waits until nobody uses it any more.
-    pub(super) fn take(&self) -> Option<Database> {
-        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
-        let mut shared = db.take()?;
-        drop(db);
-        loop {
-            match Arc::try_unwrap(shared) {
-                Ok(db) => return Some(db),
-                Err(still_read) => shared = still_read,
-            }
-            std::thread::sleep(BUSY_PAUSE);
-        }
-    }
-
-    pub(super) fn put(&self, db: Database) {
-        let mut place = self.db.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Some(Arc::new(db));
-    }
-
-    /// Closes the file and opens it again. What was never flushed is gone, as after a crash.
-    pub(super) fn reopen(&self) -> Result<()> {
-        drop(self.take());
         let mut tries = 0;
         let db = loop {
-            match (self.open)() {
-                // A query that was dropped may still hold the handle before this one.
+            match open(Opening::First) {
+                // A query that was dropped may still hold the handle of the store before this one.
                 Err(DatabaseError::DatabaseAlreadyOpen) if tries < BUSY_TRIES => tries += 1,
                 Err(error) => return Err(refused(error)),
                 Ok(db) => break db,
             }
             std::thread::sleep(BUSY_PAUSE);
         };
-        prepare(&db)?;
+        prepare(&db, Opening::First)?;
+        let file = Self {
+            open: Box::new(open),
+            place: RwLock::default(),
+        };
+        file.put(db);
+        Ok(file)
+    }
+
+    /// The database; an error that passes while it is being opened again.
+    pub(super) fn database(&self) -> Result<Arc<Held>> {
+        let place = self.place.read().unwrap_or_else(PoisonError::into_inner);
+        let away = || StoreError::Retryable("the file is being opened again".to_owned());
+        Ok(place.db.clone().ok_or_else(away)?)
+    }
+
+    /// Takes the database away from everybody, and waits until nobody uses it any more.
+    pub(super) fn take(&self) -> Option<Held> {
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = place.db.take()?;
+        drop(place);
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(held) => return Some(held),
+                Err(still_read) => shared = still_read,
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+    }
+
+    /// Gives a database back that was taken.
+    pub(super) fn put_back(&self, held: Held) {
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        place.db = Some(Arc::new(held));
+    }
+
+    fn put(&self, db: Database) {
+        let alive = Arc::new(());
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        place.last = Arc::downgrade(&alive);
+        place.db = Some(Arc::new(Held { db, _alive: alive }));
+    }
+
+    /// Closes the file and tries once to open it again. What was never flushed is gone, as after a crash. Fails while a
+    /// reader still has the database from before, and never makes a file.
+    pub(super) fn reopen(&self) -> Result<()> {
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        let (closed, last) = (place.db.take(), place.last.clone());
+        drop(place);
+        drop(closed);
+        if last.strong_count() > 0 {
+            let text = "a reader still has the file open".to_owned();
+            return Err(StoreError::Retryable(text).into());
+        }
+        let db = (self.open)(Opening::Again).map_err(refused)?;
+        prepare(&db, Opening::Again)?;
         self.put(db);
         Ok(())
+    }
+}
+
+/// Opens the file, makes it only the first time, and takes an empty one only then: where a disk went away, its mount point
+/// is an empty folder.
+fn open_file(path: &Path, opening: Opening) -> io::Result<OsFile> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options.create(opening == Opening::First).truncate(false);
+    let file = options.open(path)?;
+    match opening == Opening::Again && file.metadata()?.len() == 0 {
+        true => Err(io::Error::other("the file is empty")),
+        false => Ok(file),
+    }
+}
+
+/// Which file was opened, where the operating system tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity(Option<(u64, u64)>);
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(file: &OsFile) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = file.metadata()?;
+        Ok(Self(Some((file.dev(), file.ino()))))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &OsFile) -> io::Result<Self> {
+        Ok(Self(None))
+    }
+
+    fn expect_as_before(self, first: Option<&Self>) -> io::Result<()> {
+        match first.is_none_or(|first| *first == self) {
+            true => Ok(()),
+            false => Err(io::Error::other("another file lies at the path")),
+        }
     }
 }
 
@@ -105,13 +215,17 @@ fn refused(error: DatabaseError) -> Trouble {
 }
 
 /// Makes the tables of a new file, and looks at the format of one that is there before anything else is touched.
-fn prepare(db: &Database) -> Result<()> {
+fn prepare(db: &Database, opening: Opening) -> Result<()> {
     let txn = db.begin_write()?;
     let names: Vec<String> = txn
         .list_tables()?
         .map(|table| table.name().to_owned())
         .collect();
     if names.is_empty() {
+        if opening == Opening::Again {
+            let text = "the file that was opened again is an empty store".to_owned();
+            return Err(StoreError::Retryable(text).into());
+        }
         let mut tables = Tables::open(&txn)?;
         tables.numbers.insert("format", FORMAT)?;
         drop(tables);
@@ -136,6 +250,13 @@ fn prepare(db: &Database) -> Result<()> {
     }
 }
 
+/// How late it was at one of the last writes.
+pub(super) fn time_of(db: &Database) -> Result<u64> {
+    let numbers = db.begin_read()?.open_table(numbers())?;
+    let told = numbers.get(CLOCK)?;
+    Ok(told.map_or(0, |told| told.value()))
+}
+
 fn format_of(txn: &WriteTransaction) -> Result<Option<u64>> {
     let numbers = match txn.open_table(numbers()) {
         Ok(numbers) => numbers,
@@ -147,10 +268,7 @@ fn format_of(txn: &WriteTransaction) -> Result<Option<u64>> {
 }
 
 /// Says so where the file system keeps no locks: there nothing stops a second process.
-fn warn_without_locks(path: &Path) {
-    let Ok(file) = std::fs::OpenOptions::new().read(true).open(path) else {
-        return;
-    };
+fn warn_without_locks(path: &Path, file: &OsFile) {
     match file.try_lock() {
         Err(std::fs::TryLockError::Error(error))
             if error.kind() == std::io::ErrorKind::Unsupported =>

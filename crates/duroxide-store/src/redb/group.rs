@@ -3,9 +3,11 @@
 use ::redb::ReadableTable;
 
 use super::error::Result;
+use super::messages;
+use super::role::{self, Listed};
 use super::tables::Tables;
-use super::{messages, role};
-use crate::message::{Claim, Role};
+use crate::lease::UNDISTURBED;
+use crate::message::{Claim, Followers, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
 const RIPEN_MAX: usize = 1_000;
@@ -49,7 +51,7 @@ fn is_ripe(tables: &Tables<'_>, queue: &str, name: &str, id: u64) -> Result<bool
 
 pub(super) fn has_lead_to_come(tables: &Tables<'_>, queue: &str, name: &str) -> Result<bool> {
     let unripe = |id| Ok(!is_ripe(tables, queue, name, id)?);
-    Ok(role::find(tables, queue, name, Role::Lead, unripe)?.is_some())
+    Ok(role::find_lead(&tables.roles, queue, name, unripe)?.is_some())
 }
 
 /// The first message that is due at this time or later.
@@ -89,22 +91,16 @@ pub(super) fn ripen(
     Ok(())
 }
 
-/// Whether nothing visible is left outside these messages.
-pub(super) fn all_ripe_are_in(
+/// Whether nothing arrived or became visible since the claim.
+pub(super) fn is_undisturbed(
     tables: &Tables<'_>,
     queue: &str,
     name: &str,
-    ids: &[u64],
+    group: &Group,
+    now_ms: u64,
 ) -> Result<bool> {
-    for found in tables
-        .by_group
-        .range((queue, name, 0, 0)..=(queue, name, 0, u64::MAX))?
-    {
-        if !ids.contains(&found?.0.value().3) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let due = first_due(tables, queue, name, 1)?;
+    Ok(group.quiet_until == UNDISTURBED && due.is_none_or(|(at, _)| at > now_ms))
 }
 
 /// The messages a claim takes, ascending.
@@ -114,38 +110,61 @@ pub(super) fn choose(
     name: &str,
     claim: &Claim,
 ) -> Result<Vec<u64>> {
+    let ripe = |id| is_ripe(tables, queue, name, id);
+    let (mut lead, mut alarm, mut alone) = (None, None, false);
+    if !role::none(&tables.roles, queue, name)? {
+        lead = role::find_lead(&tables.roles, queue, name, ripe)?;
+        alarm = role::find(&tables.roles, queue, name, Listed::Alarm, ripe)?;
+        if let Some(lead) = lead {
+            let row = tables.messages.get((queue, lead))?;
+            let role = row.map(|row| role::of_code(row.value().5));
+            alone = role == Some(Role::Successor(Followers::Stay));
+        }
+    }
+    let mut chosen = prefix(tables, queue, name, claim, alone)?;
+    for special in lead.into_iter().chain(alarm) {
+        if let Err(position) = chosen.binary_search(&special) {
+            chosen.insert(position, special);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The oldest messages within the bounds of the claim, without followers if they have to stay.
+fn prefix(
+    tables: &Tables<'_>,
+    queue: &str,
+    name: &str,
+    claim: &Claim,
+    followers_stay: bool,
+) -> Result<Vec<u64>> {
     let mut chosen: Vec<u64> = Vec::new();
     let mut bytes = 0_usize;
     let ripe = (queue, name, 0, 0)..=(queue, name, 0, u64::MAX);
     for found in tables.by_group.range(ripe)?.take(claim.messages_max.max(1)) {
         let id = found?.0.value().3;
-        if claim.bytes_max < usize::MAX {
+        if claim.bytes_max < usize::MAX || followers_stay {
             let row = tables.messages.get((queue, id))?;
-            let size = row.map_or(0, |row| row.value().7.len());
-            bytes = bytes.saturating_add(size);
+            let row = row.as_ref().map(|row| row.value());
+            if followers_stay && row.is_some_and(|row| role::of_code(row.5) == Role::Follower) {
+                continue;
+            }
+            bytes = bytes.saturating_add(row.map_or(0, |row| row.7.len()));
         }
         if bytes > claim.bytes_max && !chosen.is_empty() {
             break;
         }
         chosen.push(id);
     }
-    let ripe = |id| is_ripe(tables, queue, name, id);
-    for special in [Role::Lead, Role::Alarm] {
-        if let Some(oldest) = role::find(tables, queue, name, special, ripe)?
-            && let Err(position) = chosen.binary_search(&oldest)
-        {
-            chosen.insert(position, oldest);
-        }
-    }
     Ok(chosen)
 }
 
-/// The group's own kind, else that of its oldest lead.
+/// The group's own kind, else that of its oldest successor, else that of its oldest lead.
 fn kind_of(tables: &Tables<'_>, queue: &str, name: &str, group: &Group) -> Result<Option<String>> {
     if group.kind.is_some() {
         return Ok(group.kind.clone());
     }
-    let Some(lead) = role::find(tables, queue, name, Role::Lead, |_| Ok(true))? else {
+    let Some(lead) = role::find_lead(&tables.roles, queue, name, |_| Ok(true))? else {
         return Ok(None);
     };
     let row = tables.messages.get((queue, lead))?;
@@ -237,16 +256,20 @@ fn find_place(
         group.waiting = next_due;
         return Ok(());
     }
-    if group.quiet_until > now_ms {
+    if group.quiet_until > now_ms && group.quiet_until != UNDISTURBED {
         let until = next_due.map_or(group.quiet_until, |due| due.min(group.quiet_until));
         group.waiting = Some(until);
         return Ok(());
     }
     let since = messages::since_ms(tables, queue, oldest)?;
     group.ready = Some((since.max(leased_until), oldest));
+    group.line = group.kind.clone();
+    if role::none(&tables.roles, queue, name)? {
+        return Ok(());
+    }
     group.line = kind_of(tables, queue, name, group)?;
     let ripe = |id| is_ripe(tables, queue, name, id);
-    match role::find(tables, queue, name, Role::Alarm, ripe)? {
+    match role::find(&tables.roles, queue, name, Listed::Alarm, ripe)? {
         Some(alarm) => {
             let enqueued_at = tables
                 .messages
@@ -255,7 +278,7 @@ fn find_place(
             group.alarm = enqueued_at.map(|at| (at, alarm));
         }
         None => {
-            let any = role::find(tables, queue, name, Role::Alarm, |_| Ok(true))?;
+            let any = role::find(&tables.roles, queue, name, Listed::Alarm, |_| Ok(true))?;
             group.waiting = next_due.filter(|due| any.is_some() && *due > now_ms);
         }
     }

@@ -11,7 +11,7 @@ use super::group::{self, Group};
 use super::messages::{self, save_lease};
 use super::role;
 use super::tables::Tables;
-use crate::lease::{After, Lease, LeaseToken};
+use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
 use crate::message::{Claim, Claimed, Message, later_ms};
 use crate::poll::Attempt;
 
@@ -246,7 +246,7 @@ fn take(
         claimed: ids,
     };
     save_lease(tables, token.as_str(), &lease)?;
-    group.quiet_until = 0;
+    group.quiet_until = UNDISTURBED;
     let lead_to_come = group::has_lead_to_come(tables, queue, name)?;
     group::place(tables, queue, name, group, now_ms)?;
     Ok(Some(Claimed {
@@ -309,12 +309,12 @@ pub(super) fn release(
 ) -> Result<u64> {
     let (queue, name) = (lease.queue.as_str(), lease.group.as_str());
     let mut group = end(tables, token, lease)?;
+    let rests = group::is_undisturbed(tables, queue, name, &group, now_ms)?;
     group::ripen(tables, queue, name, &mut group, now_ms)?;
-    if let After::QuietMs(rest) = after
-        && group::all_ripe_are_in(tables, queue, name, &lease.claimed)?
-    {
-        group.quiet_until = later_ms(now_ms, rest);
-    }
+    group.quiet_until = match after {
+        After::QuietMs(rest) if rests => later_ms(now_ms, rest),
+        _ => 0,
+    };
     let mut released = 0;
     for id in &lease.claimed {
         if tables.states.get(*id)?.is_none() {

@@ -17,6 +17,7 @@ mod tables;
 mod tests;
 mod writer;
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -135,6 +136,9 @@ impl RedbStore {
     }
 
     fn over(file: File, options: RedbOptions) -> std::result::Result<Self, StoreError> {
+        let told_ms = file.database().and_then(|db| file::time_of(&db));
+        let told_ms = told_ms.map_err(Trouble::into_store_error)?;
+        options.clock.raise_to(told_ms);
         let file = Arc::new(file);
         let wakeups = Arc::<Wakeups>::default();
         options.clock.attach(&wakeups);
@@ -144,6 +148,7 @@ impl RedbStore {
             wakeups: Arc::clone(&wakeups),
             durability: options.durability,
             quick_repair: options.quick_repair,
+            told_ms: Cell::new(told_ms),
         };
         let (jobs, inbox) = channel();
         let thread = std::thread::Builder::new()
@@ -175,13 +180,21 @@ impl RedbStore {
         job: impl FnOnce(oneshot::Sender<std::result::Result<T, StoreError>>) -> Job,
     ) -> std::result::Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(job(reply))?;
-        answer.await.map_err(|_| stopped())?
+        let job = job(reply);
+        let writes = matches!(job, Job::Commit(..));
+        self.inner.send(job)?;
+        // The writer panicked with the job in its hands: before its commit or after it, nobody knows.
+        answer.await.map_err(|_| match writes {
+            true => StoreError::Unknown(STOPPED.to_owned()),
+            false => stopped(),
+        })?
     }
 }
 
+const STOPPED: &str = "the store's writer has stopped";
+
 fn stopped() -> StoreError {
-    StoreError::Retryable("the store's writer has stopped".to_owned())
+    StoreError::Retryable(STOPPED.to_owned())
 }
 
 impl Inner {
@@ -218,7 +231,12 @@ impl AtomicOps for RedbStore {
         self.inner.clock.now_ms()
     }
 
-    async fn commit(&self, batch: Batch) -> std::result::Result<Vec<u64>, StoreError> {
+    fn clock_ms(&self) -> u64 {
+        self.inner.clock.clock_ms()
+    }
+
+    async fn commit(&self, mut batch: Batch) -> std::result::Result<Vec<u64>, StoreError> {
+        self.inner.clock.adjust(&mut batch);
         self.submit(|reply| Job::Commit(batch, reply)).await
     }
 

@@ -74,7 +74,7 @@ tables! {
         by_key: (Text, Text, Text, u64) => ();
         /// Grouped delivery: queue, label, kind, since when, oldest message, group.
         schedule: (Text, Label, Label, u64, u64, Text) => ();
-        /// Queue, group, role, message.
+        /// Queue, group, list of roles, message.
         roles: (Text, Text, u8, u64) => ();
         /// Grouped delivery: queue, until when, group.
         resting: (Text, u64, Text) => ();
@@ -86,7 +86,7 @@ tables! {
         leases: Text => (Text, Text, u64, Vec<u64>);
     }
     write_only {
-        /// Numbers of the file itself: `format` and `last_message`.
+        /// Numbers of the file itself: `format`, `last_message` and `clock`.
         numbers: Text => u64;
         /// Grouped delivery: queue, label, time of the alarm, message, group.
         alarms: (Text, Label, u64, u64, Text) => ();
@@ -104,3 +104,7 @@ pub(super) fn numbers() -> TableDefinition<'static, Text, u64> {
 
 /// What `numbers["format"]` must say.
 pub(super) const FORMAT: u64 = 2;
+
+/// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file was
+/// closed lengthens no lease.
+pub(super) const CLOCK: &str = "clock";

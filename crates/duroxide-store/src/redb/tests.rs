@@ -8,7 +8,8 @@ use ::redb::backends::InMemoryBackend;
 use ::redb::{Builder, Database, StorageBackend, TableDefinition};
 
 use super::file::File;
-use super::{RedbOptions, RedbStore};
+use super::{Durability, RedbOptions, RedbStore};
+use crate::clock::ManualClock;
 use crate::error::StoreError;
 use crate::message::{Claim, NewMessage, Queue};
 use crate::metadata::MetadataStore as _;
@@ -21,6 +22,7 @@ const MAIL: Queue = Queue::single("mail");
 struct Disk {
     content: Arc<Mutex<InMemoryBackend>>,
     failures: Arc<AtomicU32>,
+    failing_syncs: Arc<AtomicU32>,
 }
 
 impl Disk {
@@ -28,6 +30,7 @@ impl Disk {
         Self {
             content: Arc::new(Mutex::new(InMemoryBackend::new())),
             failures: Arc::default(),
+            failing_syncs: Arc::default(),
         }
     }
 
@@ -40,16 +43,17 @@ impl Disk {
     }
 
     fn write<T>(&self, act: impl FnOnce(&InMemoryBackend) -> io::Result<T>) -> io::Result<T> {
-        let counted = self
-            .failures
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        match counted {
-            Ok(_) => Err(io::Error::other("no space left")),
-            Err(_) => self.on(act),
+        match counted_down(&self.failures) {
+            true => Err(io::Error::other("no space left")),
+            false => self.on(act),
         }
     }
+}
+
+fn counted_down(failures: &AtomicU32) -> bool {
+    let order = Ordering::SeqCst;
+    let counted = failures.fetch_update(order, order, |left| left.checked_sub(1));
+    counted.is_ok()
 }
 
 impl StorageBackend for Disk {
@@ -66,6 +70,9 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if counted_down(&self.failing_syncs) {
+            return Err(io::Error::other("the disk went away"));
+        }
         self.write(StorageBackend::sync_data)
     }
 
@@ -76,7 +83,7 @@ impl StorageBackend for Disk {
 
 fn store_on(disk: &Disk) -> RedbStore {
     let disk = disk.clone();
-    let file = File::opened_by(move || Builder::new().create_with_backend(disk.clone()));
+    let file = File::opened_by(move |_| Builder::new().create_with_backend(disk.clone()));
     RedbStore::over(file.unwrap(), RedbOptions::default()).unwrap()
 }
 
@@ -124,6 +131,89 @@ async fn a_commit_that_broke_off_is_told_as_unknown() {
     disk.fail(1);
     let error = store.put("s", "broken", vec![1]).await.unwrap_err();
     assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
+}
+
+#[test]
+fn a_file_that_went_away_is_not_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let file = File::at(&path, 1 << 20).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.reopen().unwrap_err();
+    assert!(!path.exists(), "a reopening made a file");
+}
+
+#[test]
+fn another_file_at_the_path_is_not_taken_for_the_one_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let file = File::at(&path, 1 << 20).unwrap();
+    let other = folder.path().join("other.redb");
+    drop(File::at(&other, 1 << 20).unwrap());
+    std::fs::rename(&other, &path).unwrap();
+    file.reopen().unwrap_err();
+}
+
+#[test]
+fn a_file_that_was_emptied_is_not_filled_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let file = File::at(&path, 1 << 20).unwrap();
+    drop(file.take());
+    std::fs::File::create(&path).unwrap();
+    file.reopen().unwrap_err();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+}
+
+#[test]
+fn a_disk_that_lost_its_content_is_not_filled_anew() {
+    let disk = Disk::new();
+    let opened = disk.clone();
+    let file = File::opened_by(move |_| Builder::new().create_with_backend(opened.clone()));
+    let file = file.unwrap();
+    drop(file.take());
+    *disk.content.lock().unwrap() = InMemoryBackend::new();
+    file.reopen().unwrap_err();
+    file.database().unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_answered_while_a_reader_holds_the_failed_file() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    store.put("s", "before", vec![1]).await.unwrap();
+    let reader = store.inner.file.database().unwrap();
+    disk.fail(1);
+    store.put("s", "broken", vec![1]).await.unwrap_err();
+    let message = NewMessage::new("anna", "hello");
+    let error = store.enqueue(&MAIL, message).await.unwrap_err();
+    assert!(matches!(error, StoreError::Retryable(_)), "{error:?}");
+    drop(reader);
+    put_at_last(&store, "after").await;
+    assert_eq!(store.get("s", "before").await.unwrap(), Some(vec![1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_of_relaxed_commits_that_fails_opens_the_file_again() {
+    let disk = Disk::new();
+    let opened = disk.clone();
+    let file = File::opened_by(move |_| Builder::new().create_with_backend(opened.clone()));
+    let options = RedbOptions {
+        durability: Durability::Relaxed,
+        ..RedbOptions::default()
+    };
+    let store = RedbStore::over(file.unwrap(), options).unwrap();
+    let first = store.inner.file.database().unwrap();
+    let first_life = Arc::downgrade(&first);
+    drop(first);
+    disk.failing_syncs.store(1, Ordering::SeqCst);
+    // Nobody asks for anything more: the flush alone meets the failure.
+    store.put("s", "unflushed", vec![1]).await.unwrap();
+    while first_life.strong_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    put_at_last(&store, "after").await;
+    assert_eq!(store.get("s", "after").await.unwrap(), Some(vec![1]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,4 +282,33 @@ async fn a_file_of_another_format_or_program_is_refused_and_left_alone() {
             "{path:?}: {error:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_clock_set_back_while_the_file_is_closed_lengthens_no_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.redb");
+    let open_at = |now_ms| {
+        let clock = ManualClock::at(now_ms);
+        let options = RedbOptions {
+            clock: (&clock).into(),
+            ..RedbOptions::default()
+        };
+        (RedbStore::open_with(&path, options).unwrap(), clock)
+    };
+    let (store, _) = open_at(10_000_000);
+    let message = NewMessage::new("anna", "hello");
+    store.enqueue(&MAIL, message).await.unwrap();
+    assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
+    drop(store);
+    let (store, clock) = open_at(1_000);
+    assert!(
+        store
+            .claim(Claim::one(MAIL, 2_000))
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    clock.advance(std::time::Duration::from_millis(2_000));
+    assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
 }

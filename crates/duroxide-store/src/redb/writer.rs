@@ -5,6 +5,7 @@
 //! the transaction is given up and the jobs run again one by one. If the file fails, all are told, and the file is opened
 //! again.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,11 +18,11 @@ use super::Durability;
 use super::commit;
 use super::error::{Result, Trouble};
 use super::file::File;
-use super::tables::Tables;
+use super::tables::{CLOCK, Tables};
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::message::{Claim, Claimed};
+use crate::message::{Claim, Claimed, later_ms};
 use crate::poll::Attempt;
 use crate::wake::Wakeups;
 
@@ -31,6 +32,9 @@ type Reply<T> = oneshot::Sender<std::result::Result<T, StoreError>>;
 const GROUP_MAX: usize = 512;
 /// Longest time for which a relaxed commit stays in memory only.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
+
+/// How far the time that the file tells may be behind.
+const TELL_TIME_MS: u64 = 1_000;
 
 /// Shortest and longest pause between two tries to open the file again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);
@@ -81,6 +85,8 @@ pub(super) struct Writer {
     pub(super) wakeups: Arc<Wakeups>,
     pub(super) durability: Durability,
     pub(super) quick_repair: bool,
+    /// The time that the file tells whoever opens it next.
+    pub(super) told_ms: Cell<u64>,
 }
 
 impl Writer {
@@ -207,7 +213,7 @@ impl Writer {
             return Err(StoreError::Retryable(away).into());
         };
         let compacted = db.compact();
-        self.file.put(db);
+        self.file.put_back(db);
         Ok(compacted?)
     }
 
@@ -279,6 +285,8 @@ impl Writer {
         txn.set_quick_repair(self.quick_repair);
         let mut done = Vec::with_capacity(jobs.len());
         let mut written = false;
+        let now_ms = self.clock.now_ms();
+        let tells_time = now_ms >= later_ms(self.told_ms.get(), TELL_TIME_MS);
         {
             let mut tables = Tables::open(&txn)?;
             for job in jobs {
@@ -291,12 +299,19 @@ impl Writer {
                     Err(broken) => return Err(broken.into()),
                 }
             }
+            if written && tells_time {
+                let told = tables.numbers.insert(CLOCK, now_ms);
+                told.map_err(Trouble::from)?;
+            }
         }
         if written {
             txn.commit().map_err(|error| GivenUp {
                 trouble: error.into(),
                 at_commit: true,
             })?;
+            if tells_time {
+                self.told_ms.set(now_ms);
+            }
         } else {
             txn.abort().map_err(Trouble::from)?;
         }

@@ -6,8 +6,8 @@ use duroxide_core::clock::Clock as _;
 use duroxide_store::memory::MemoryStore;
 use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
 use duroxide_store::{
-    After, Answer, Batch, Claim, Claimed, EventStore, Guard, Labels, LeaseToken, ManualClock,
-    NewMessage, Operation, Owner, Query, Queue, Record, Role, StoreError, Visible,
+    After, Answer, Batch, Claim, Claimed, EventStore, Followers, Guard, Labels, LeaseToken,
+    ManualClock, NewMessage, Operation, Owner, Query, Queue, Record, Role, StoreError, Visible,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -64,7 +64,15 @@ fn message() -> impl Strategy<Value = NewMessage> {
         maybe(&["x", "y"]),
         maybe(&["red", "blue", ""]),
         maybe(&["red", "blue", ""]),
-        select(vec![Role::Plain, Role::Plain, Role::Lead, Role::Alarm]),
+        select(vec![
+            Role::Plain,
+            Role::Plain,
+            Role::Lead,
+            Role::Successor(Followers::Come),
+            Role::Successor(Followers::Stay),
+            Role::Follower,
+            Role::Alarm,
+        ]),
         visible,
     )
         .prop_map(

@@ -1,7 +1,7 @@
 //! The adapter over a store that fails, or holds what does not decode: only what is hit suffers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,11 +27,17 @@ struct Faulty {
     answered_bytes: AtomicU64,
     queries: AtomicUsize,
     stir: AtomicBool,
+    /// What arrives just before the next commit.
+    arrives: Mutex<Option<WorkItem>>,
 }
 
 impl Faulty {
     fn provider(corrupt: Option<&'static str>) -> StoreProvider<Self> {
-        let inner = MemoryStore::with_clock(ManualClock::at(1_000));
+        Self::provider_at(corrupt, &ManualClock::at(1_000))
+    }
+
+    fn provider_at(corrupt: Option<&'static str>, clock: &ManualClock) -> StoreProvider<Self> {
+        let inner = MemoryStore::with_clock(clock);
         let store = Self {
             inner,
             corrupt,
@@ -39,6 +45,7 @@ impl Faulty {
             answered_bytes: AtomicU64::new(0),
             queries: AtomicUsize::new(0),
             stir: AtomicBool::new(false),
+            arrives: Mutex::default(),
         };
         StoreProvider::over("faulty", Arc::new(store))
     }
@@ -74,6 +81,11 @@ impl AtomicOps for Faulty {
                 let touched = format!("{row} ").into_bytes();
                 self.inner.put("instances", &entry.key, touched).await?;
             }
+        }
+        let arrives = self.arrives.lock().unwrap().take();
+        if let Some(item) = arrives {
+            let beside = StoreProvider::over("beside", self.inner.clone());
+            send(&beside, item).await;
         }
         self.inner.commit(batch).await
     }
@@ -231,6 +243,64 @@ async fn a_row_that_does_not_decode_hurts_only_its_own_instance() {
     assert_eq!(deleted.instances_deleted, 1);
 }
 
+/// An instance with a finished child, whose rows then become undecodable.
+async fn damaged_parent() -> StoreProvider<Faulty> {
+    let provider = Faulty::provider(None);
+    let child_start = WorkItem::StartOrchestration {
+        instance: "child".into(),
+        orchestration: "Hello".into(),
+        input: "{}".into(),
+        version: Some("1.0.0".into()),
+        parent_instance: Some("hit".into()),
+        parent_id: Some(2),
+        parent_execution_id: Some(1),
+        execution_id: 1,
+    };
+    send(&provider, start("hit")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let running = named("Running", "");
+    let started = vec![child_start];
+    let committed =
+        provider.ack_orchestration_item(&token, 1, vec![], vec![], started, running, vec![]);
+    committed.await.unwrap();
+    let (instance, token, _) = fetch(&provider).await.unwrap();
+    assert_eq!(instance, "child");
+    let ended = ExecutionMetadata {
+        parent_instance_id: Some("hit".into()),
+        ..named("Completed", "ok")
+    };
+    commit(&provider, &token, 1, ended).await;
+    create(&provider, "fine", named("Completed", "ok")).await;
+    for (scope, key) in [
+        ("instances", "hit"),
+        ("executions/hit", &format!("{:020}", 1)),
+    ] {
+        let store = provider.store();
+        store.put(scope, key, b"?".to_vec()).await.unwrap();
+    }
+    provider
+}
+
+#[tokio::test]
+async fn an_instance_whose_row_does_not_decode_is_deleted_like_any_other() {
+    let provider = damaged_parent().await;
+    assert_eq!(provider.get_parent_id("hit").await.unwrap(), None);
+    let deleted = provider.delete_instance("hit", true).await.unwrap();
+    assert!(deleted.instances_deleted >= 1);
+    let listed = provider.list_instances().await.unwrap();
+    assert!(!listed.contains(&"hit".to_owned()), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_parent_whose_row_does_not_decode_stops_no_bulk_deletion() {
+    let provider = damaged_parent().await;
+    let all = InstanceFilter::default();
+    provider.delete_instance_bulk(all).await.unwrap();
+    let mut listed = provider.list_instances().await.unwrap();
+    listed.retain(|id| id != "hit");
+    assert!(listed.is_empty(), "{listed:?}");
+}
+
 #[tokio::test]
 async fn a_gauge_of_running_instances_reads_no_outputs() {
     let provider = Faulty::provider(None);
@@ -318,6 +388,20 @@ async fn a_failed_claim_of_turns_holds_no_lease() {
         1,
         "the broken message is gone, the start is here"
     );
+}
+
+#[tokio::test]
+async fn a_start_that_arrives_while_its_messages_are_put_to_rest_gets_them() {
+    let clock = ManualClock::at(1_000);
+    let provider = Faulty::provider_at(None, &clock);
+    send(&provider, signal("late")).await;
+    clock.advance(duroxide_store::adapter::DEFAULT_ORPHAN_GRACE);
+    *provider.store().arrives.lock().unwrap() = Some(start("late"));
+    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    let (item, ..) = fetched.await.unwrap().expect("the start is there");
+    assert_eq!(item.messages, [signal("late"), start("late")]);
+    let letters = provider.list_dead_letters(10).await.unwrap();
+    assert!(letters.is_empty(), "{letters:?}");
 }
 
 #[tokio::test]

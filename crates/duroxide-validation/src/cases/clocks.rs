@@ -1,4 +1,4 @@
-//! A clock that is set back: what was ready stays ready.
+//! A clock that is set back: what was ready stays ready, what has a length keeps it.
 
 use std::time::Duration;
 
@@ -56,4 +56,46 @@ pub async fn what_was_given_back_stays_ready<F: ProviderFactory + ?Sized>(factor
     set_back(&bench).await;
     assert_eq!(bench.turn_of("new").await.attempt, 2);
     assert_eq!(bench.work().await.attempt, 2);
+}
+
+/// A timer that a turn sets after the step fires when its length has passed, though its time was once reached.
+pub async fn a_timer_set_after_a_step_back_is_not_early<F: ProviderFactory + ?Sized>(factory: &F) {
+    let length = Duration::from_secs(600);
+    let bench = Bench::open(factory).await;
+    bench.create("waiting").await;
+    bench.send(items::signal("waiting", "go")).await;
+    set_back(&bench).await;
+    // The engine reads the clock that was set back.
+    let fire_at_ms = bench.now_ms() + u64::try_from(length.as_millis()).expect("ten minutes");
+    let timer = items::timer("waiting", 2, fire_at_ms);
+    bench
+        .advance("waiting", Commit::to(1).message(timer.clone()))
+        .await;
+    bench.idle("the timer has just been set").await;
+    bench.outlive(length).await;
+    let turn = bench.turn_of("waiting").await;
+    assert_eq!(turn.item.messages, [timer]);
+}
+
+/// Leases that were taken before the step end after their length, not when the clock shows their end.
+pub async fn a_lease_taken_before_a_step_back_keeps_its_length<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.start("held").await;
+    bench.schedule(items::activity("held", 1)).await;
+    let session = items::session_activity("held", 2, "desk");
+    bench.schedule(session).await;
+    bench.turn_of("held").await;
+    assert_eq!(bench.work_as("one").await.id(), 1);
+    assert_eq!(bench.work_as("one").await.id(), 2);
+    set_back(&bench).await;
+    bench.idle("it is leased").await;
+    bench.no_work("they are leased").await;
+    bench.outlive(bench.lock).await;
+    assert_eq!(bench.turn_of("held").await.attempt, 2);
+    for id in 1..=2 {
+        let work = bench.work_as("two").await;
+        assert_eq!((work.id(), work.attempt), (id, 2));
+    }
 }

@@ -1,6 +1,7 @@
 //! Messages for instances that do not exist: never in the way, kept while a start may still come, then consumed.
 
 use duroxide_core::WorkItem;
+use duroxide_core::provider::CLAIM_MESSAGES_MAX;
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items};
@@ -77,6 +78,31 @@ pub async fn an_early_message_waits_for_its_start<F: ProviderFactory + ?Sized>(f
         items::kinds_of(&turn.item.messages),
         ["ExternalRaised", "StartOrchestration"]
     );
+}
+
+/// More early messages than one claim takes come with the turns after the start, in order, as soon as it is there.
+pub async fn a_crowd_of_early_messages_follows_its_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let count = CLAIM_MESSAGES_MAX + CLAIM_MESSAGES_MAX / 2;
+    let names: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    for name in &names {
+        bench.send(items::signal("early", name)).await;
+    }
+    bench.idle("there is no such instance yet").await;
+    bench.start("early").await;
+    let mut seen = Vec::new();
+    let mut next = Commit::first();
+    while let Some(turn) = bench.claim().await {
+        for message in &turn.item.messages {
+            if let WorkItem::ExternalRaised { name, .. } = message {
+                seen.push(name.clone());
+            }
+        }
+        bench
+            .commit(&turn, std::mem::replace(&mut next, Commit::to(1)))
+            .await;
+    }
+    assert!(seen == names, "{} of {count} came", seen.len());
 }
 
 /// Looking at an orphan leaves no lease behind: the start is claimed at once, as its first attempt.

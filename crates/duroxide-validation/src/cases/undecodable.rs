@@ -141,6 +141,22 @@ pub async fn an_undecodable_result_fails_the_waiting_child<F: ProviderFactory + 
     }
 }
 
+/// The start of a child that does not decode fails the child, so that its parent does not wait for ever.
+pub async fn an_undecodable_start_of_a_child_fails_the_waiting_parent<
+    F: ProviderFactory + ?Sized,
+>(
+    factory: &F,
+) {
+    for through_fetch in [true, false] {
+        let bench = Bench::open(factory).await;
+        let first = Commit::first().and(kinds::activity_scheduled("A"));
+        let first = first.message(items::child_start("child", "ChildOrch", "hit"));
+        bench.create_with("hit", first).await;
+        factory.corrupt_orchestrator_messages("child").await;
+        is_told_of_failure(&bench, through_fetch, "SubOrchFailed").await;
+    }
+}
+
 /// An activity that does not decode fails, so that its instance does not wait for ever.
 pub async fn an_undecodable_activity_fails<F: ProviderFactory + ?Sized>(factory: &F) {
     for through_fetch in [true, false] {

@@ -62,6 +62,10 @@ impl Memory {
         provider
     }
 
+    pub(crate) fn movable(&self) -> Arc<MovableClock> {
+        Arc::clone(&self.clock)
+    }
+
     fn last(&self) -> MemoryProvider {
         self.last
             .lock()

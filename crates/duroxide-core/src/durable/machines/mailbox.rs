@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use crate::defect::Defect;
+
 /// A letter and its place in the arrival order over all queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Letter {
@@ -44,6 +46,9 @@ impl Mailbox {
     pub(crate) fn unsubscribe(&mut self, reader: usize) -> Option<usize> {
         let place = self.readers.iter().position(|r| *r == reader)?;
         self.readers.remove(place);
+        if Defect::DroppedReaderTakes.is_on() {
+            self.unread.remove(place);
+        }
         // Every later reader moves up one letter; the last one with a letter may have had none before.
         let last_served = self.unread.len().checked_sub(1)?;
         (place <= last_served)

@@ -89,9 +89,10 @@ fn schedule(
         None => instances::incarnation(tx, instance)?,
     };
     for work in &commit.to_workers {
-        let life = match work.instance == instance {
-            true => own,
-            false => instances::incarnation(tx, &work.instance)?,
+        let life = if work.instance == instance {
+            own
+        } else {
+            instances::incarnation(tx, &work.instance)?
         };
         worker_queue::push(tx, work, life)?;
     }

@@ -64,9 +64,10 @@ pub(super) fn remember(
     if let Some(handler) = handler {
         let is_current = handler.execution_id == commit.execution_id;
         let entry = RecentInstance {
-            last_event_id: match commit.begins_instance() {
-                true => last_written,
-                false => history::last_event_id(tx, instance, handler.execution_id)?,
+            last_event_id: if commit.begins_instance() {
+                last_written
+            } else {
+                history::last_event_id(tx, instance, handler.execution_id)?
             },
             is_idle,
             is_running: is_current && commit.execution.status.as_deref() == Some("Running"),

@@ -43,6 +43,8 @@ pub(super) struct Candidate {
 pub(super) struct Chosen {
     pub(super) candidates: Vec<Candidate>,
     pub(super) strays: Vec<Orphan>,
+    /// Instances of which an earlier life is not gone yet.
+    pub(super) being_deleted: Vec<String>,
     /// Messages in a wrong lane, and the right one.
     pub(super) misplaced: Vec<(i64, String)>,
     /// When something becomes visible in the lanes the caller can claim from.
@@ -128,6 +130,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     let mut chosen = Chosen {
         candidates: Vec::new(),
         strays: Vec::new(),
+        being_deleted: Vec::new(),
         misplaced: Vec::new(),
         outlook,
         hand_out: ask.hand_out,
@@ -152,9 +155,10 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
 }
 
 fn outlook(stretch: &Stretch) -> Option<Outlook> {
-    match stretch.is_cut {
-        true => Some(Outlook::Unknown(stretch.lane.clone())),
-        false => stretch.next_due.map(Outlook::At),
+    if stretch.is_cut {
+        Some(Outlook::Unknown(stretch.lane.clone()))
+    } else {
+        stretch.next_due.map(Outlook::At)
     }
 }
 
@@ -208,12 +212,17 @@ impl Chosen {
         if let Some(Damage::Messages(_)) = tx.writer().damaged.get(instance) {
             return Ok(());
         }
-        let (candidate, pinned, right) = match examine(tx, ask, instance)? {
+        let examined = examine(tx, ask, instance);
+        let examined = super::noting_damage(tx, instance, Damage::Messages, examined)?;
+        let (candidate, pinned, right) = match examined {
             Examined::Stray(stray) => {
                 self.strays.push(stray);
                 return Ok(());
             }
-            Examined::BeingDeleted => return Ok(()),
+            Examined::BeingDeleted => {
+                self.being_deleted.push(instance.clone());
+                return Ok(());
+            }
             Examined::Candidate {
                 candidate,
                 pinned,
@@ -273,6 +282,8 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
         None => instances::handler(tx, instance)?,
     };
     if let Some(handler) = handler {
+        // Of many that came before the start, one claim takes only some.
+        let messages_await_start = orchestrator_queue::messages_await_start(tx, instance)?;
         let mut lane = handler.lane.clone();
         if lane == lane::BETWEEN
             && let Some((named, at)) = orchestrator_queue::beginning_lane(tx, instance)?
@@ -288,11 +299,12 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 execution_id: handler.execution_id,
                 handler: Some(handler),
                 has_execution: true,
-                messages_await_start: false,
+                messages_await_start,
                 last_event_id,
-                early: match is_recent {
-                    true => early_batch(tx, ask, instance)?,
-                    false => None,
+                early: if is_recent && !messages_await_start {
+                    early_batch(tx, ask, instance)?
+                } else {
+                    None
                 },
             },
         });
@@ -318,9 +330,10 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 has_execution,
                 messages_await_start,
                 last_event_id: None,
-                early: match !has_execution && !messages_await_start {
-                    true => early_batch(tx, ask, instance)?,
-                    false => None,
+                early: if !has_execution && !messages_await_start {
+                    early_batch(tx, ask, instance)?
+                } else {
+                    None
                 },
             },
         },

@@ -11,7 +11,7 @@ use crate::codec;
 use crate::tables::instances::Handler;
 
 /// The turn as the contract hands it out, and the messages that did not decode with the reason.
-pub(super) fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
+pub(crate) fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
     let mut messages = Vec::with_capacity(raw.messages.len());
     let mut message_attempts = Vec::with_capacity(raw.messages.len());
     let mut broken = Vec::new();

@@ -1,21 +1,20 @@
 //! Claims turns. In: how many, for how long, for which code. Out: instances with their visible messages, leased to the
 //! caller; or, if there are none, when to look again.
 //!
-//! The transaction chooses (`choose.rs`) and leases; decoding (`decode.rs`) happens afterwards in the caller's task. A
-//! message that does not decode is then dead-lettered under the same lease.
+//! The transaction chooses (`choose.rs`) and leases; decoding (`decode.rs`) happens afterwards in the caller's task.
 
 mod choose;
 mod decode;
+
+pub(crate) use decode::decode;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, HandOut, Incarnation, KvEntry,
-    TurnClaim,
+    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, HandOut, Incarnation, KvEntry, TurnClaim,
 };
-use tokio::time::Instant;
 
 use self::choose::{Candidate, Chosen, Outlook};
 use crate::claims::ClaimAttempt;
@@ -23,9 +22,8 @@ use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::lane::Abilities;
-use crate::ops::{abandon_turn, dead_letter, orphans};
-use crate::requests::{ClaimQueue, LeaseView};
-use crate::store::Store;
+use crate::ops::steps::STEP_ROWS;
+use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::ClaimedMessage;
 use crate::tables::{history, instance_locks, kv, orchestrator_queue};
@@ -84,47 +82,9 @@ enum RawHistory {
     Damaged(SqliteError),
 }
 
-/// Claims, decodes, dead-letters what does not decode. Waits until the deadline for something to claim.
-pub(crate) async fn run(
-    store: &Store,
-    ask: &Arc<Ask>,
-    deadline: Option<Instant>,
-) -> Result<Vec<ClaimedTurn>> {
-    loop {
-        let step = Arc::clone(ask);
-        let step = move |tx: &mut WriterTx<'_>| claim(tx, &step);
-        let undo =
-            |tx: &mut WriterTx<'_>, raw: &RawTurn| abandon_turn::run(tx, &raw.token, None, true);
-        let raw = store.claim(ClaimQueue::Turns, deadline, step, undo).await?;
-        let nothing_there = raw.is_empty();
-        let mut found = Vec::with_capacity(raw.len());
-        for raw in raw {
-            let (turn, broken) = decode::decode(raw);
-            if !broken.is_empty() && !dead_letter_broken(store, &turn, broken).await {
-                continue;
-            }
-            if !turn.item.messages.is_empty() {
-                found.push(turn);
-            }
-        }
-        // If nothing is left of a claim, the instances behind it have not been looked at.
-        if !found.is_empty() || nothing_there {
-            return Ok(found);
-        }
-    }
-}
-
-/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails
-/// here, the other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
-async fn dead_letter_broken(store: &Store, turn: &ClaimedTurn, broken: Vec<(i64, String)>) -> bool {
-    let token = turn.lock_token.clone();
-    let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable(tx, &token, &broken);
-    match store.write(LeaseView::Needed, step).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %turn.item.instance, %error, "messages that do not decode could not be dead-lettered, they are claimed again");
-            false
-        }
+impl RawTurn {
+    pub(crate) fn token(&self) -> &str {
+        &self.token
     }
 }
 
@@ -135,13 +95,15 @@ pub(crate) fn tokens(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Vec<String>> {
     Ok(claimed.found.into_iter().map(|turn| turn.token).collect())
 }
 
-fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
+/// Claims as many turns as the caller wants and there are.
+pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     if ask.abilities.are_none() {
         return Ok(ClaimAttempt::nothing());
     }
     let Chosen {
         candidates,
         strays,
+        being_deleted,
         misplaced,
         outlook,
         hand_out,
@@ -151,6 +113,8 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
     for stray in strays {
         leaves_some |= orphans::settle(tx, &stray, ask.grace)?;
     }
+    leaves_some |= !being_deleted.is_empty();
+    finish_deletions(tx, &being_deleted)?;
     for (id, lane) in misplaced {
         orchestrator_queue::move_to(tx, id, &lane)?;
     }
@@ -161,9 +125,10 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
         found.push(turn);
         leases.push(lease);
     }
-    let due = match found.is_empty() {
-        true => next_due(tx, ask, &outlook)?,
-        false => None,
+    let due = if found.is_empty() {
+        next_due(tx, ask, &outlook)?
+    } else {
+        None
     };
     if hand_out == HandOut::BeforeCommit {
         for (turn, lease) in found.iter().zip(leases) {
@@ -176,6 +141,19 @@ fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
         found,
         due,
     })
+}
+
+/// Goes on with deletions that stand in the way of new instances: whoever began them may have died.
+fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
+    let mut left = STEP_ROWS;
+    for instance in instances {
+        if left == 0 {
+            break;
+        }
+        let swept = delete::sweep(tx, instance, left);
+        left -= noting_damage(tx, instance, Damage::Messages, swept)?;
+    }
+    Ok(())
 }
 
 /// When something becomes claimable for this caller without another write.
@@ -284,9 +262,10 @@ fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHist
     let instance = &candidate.instance;
     Ok(RawHistory::Loaded {
         events: history::load(tx, instance, candidate.execution_id)?,
-        kv: match candidate.has_execution {
-            true => kv::base(tx, instance)?,
-            false => HashMap::new(),
+        kv: if candidate.has_execution {
+            kv::base(tx, instance)?
+        } else {
+            HashMap::new()
         },
     })
 }

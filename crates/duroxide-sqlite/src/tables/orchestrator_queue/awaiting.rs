@@ -1,22 +1,31 @@
 //! Messages for instances that are not started yet: hidden until the start comes, or dead-lettered.
 
+use duroxide_core::provider::CLAIM_MESSAGES_MAX;
+
 use crate::error::Result;
-use crate::tx::Tx;
+use crate::tx::{EarlyMessages, Tx};
 
 /// Stands in `lock_token` for a message whose instance is not started yet.
 pub(super) const AWAITING_START: &str = "awaiting-start";
 
-/// How many messages one step hides or brings back; the next claim goes on with the rest.
+/// How many messages one step hides; the next claim goes on with the rest.
 const STEP: usize = 1_000;
+
+/// How many messages one step brings back: more than a claim takes, so that the next claim finds the instance, and with
+/// it the rest.
+const BRING_BACK: usize = CLAIM_MESSAGES_MAX + 1;
 
 /// The instance is known now: what waited for its start can be claimed with it.
 pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
     let waiting: Vec<i64> = tx.all(
         "SELECT id FROM orchestrator_queue INDEXED BY idx_orch_awaiting
          WHERE instance_id = ?1 AND lock_token = 'awaiting-start' ORDER BY id LIMIT ?2",
-        (instance, STEP as i64),
+        (instance, BRING_BACK as i64),
         |row| row.get(0),
     )?;
+    if let Some(memory) = tx.memory() {
+        memory.set_early_messages(None);
+    }
     for id in waiting {
         tx.execute(
             "UPDATE orchestrator_queue SET visible_at = created_at, lock_token = NULL WHERE id = ?1",
@@ -26,8 +35,32 @@ pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether messages wait for the start of any instance; the writer remembers it, because every claim asks.
+fn any_await_start(tx: &Tx<'_>) -> Result<EarlyMessages> {
+    let remembered = tx.memory().and_then(|memory| memory.early_messages());
+    if let Some(known) = remembered {
+        return Ok(known);
+    }
+    let found = tx.first(
+        "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_awaiting WHERE lock_token = 'awaiting-start' LIMIT 1",
+        [],
+        |_| Ok(()),
+    )?;
+    let known = match found {
+        Some(()) => EarlyMessages::Some,
+        None => EarlyMessages::None,
+    };
+    if let Some(memory) = tx.memory() {
+        memory.set_early_messages(Some(known));
+    }
+    Ok(known)
+}
+
 /// Whether messages wait for the start of the instance.
 pub(crate) fn messages_await_start(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    if any_await_start(tx)? == EarlyMessages::None {
+        return Ok(false);
+    }
     let found = tx.first(
         "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_awaiting
          WHERE instance_id = ?1 AND lock_token = 'awaiting-start' LIMIT 1",
@@ -61,6 +94,9 @@ pub(crate) fn strays(tx: &Tx<'_>, instance: &str) -> Result<Vec<Stray>> {
 
 /// Hides a message until its instance is started, at most until a time.
 pub(crate) fn await_start(tx: &Tx<'_>, id: i64, until: i64) -> Result<()> {
+    if let Some(memory) = tx.memory() {
+        memory.set_early_messages(Some(EarlyMessages::Some));
+    }
     tx.execute(
         "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = ?3 WHERE id = ?1",
         (id, until, AWAITING_START),

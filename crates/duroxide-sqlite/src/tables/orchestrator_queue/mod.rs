@@ -9,13 +9,13 @@ mod heads;
 pub(crate) use awaiting::*;
 pub(crate) use heads::*;
 
-use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation};
+use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::lane;
 use crate::tables::instances::life;
-use crate::tx::{Tx, count, payload, payload_text};
+use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -28,8 +28,10 @@ pub(crate) struct NewMessage {
     pub(crate) begins: Option<String>,
     /// Of a result or a timer: execution and scheduling event of the operation that waits for it.
     pub(crate) answers: Option<(i64, i64)>,
-    /// Of the start of a child: its parent.
+    /// Of the start of a child: its parent, which waits for it with the operation in `answers`.
     pub(crate) starts_child_of: Option<String>,
+    /// Of a continue-as-new: whether it carries unread queue messages.
+    pub(crate) carries: bool,
 }
 
 impl NewMessage {
@@ -62,6 +64,10 @@ pub(crate) struct ClaimedMessage {
     pub(crate) attempts: u32,
     pub(crate) created_at: i64,
     visible_at: i64,
+    /// Whether it is a queue message.
+    is_queued: bool,
+    /// Whether it carries unread queue messages of the execution before.
+    carries: bool,
 }
 
 /// What one claim takes of the messages of an instance.
@@ -115,7 +121,8 @@ fn insert(
 ) -> Result<()> {
     let visible_at = match message.due {
         Due::After(delay) => tx.after(delay),
-        Due::At(at) => at,
+        // Computed with the clock that callers read.
+        Due::At(at) => at.saturating_add(tx.ahead),
     };
     let remembered = tx.memory().and_then(|memory| {
         if message.kind == "CancelInstance" {
@@ -142,12 +149,14 @@ fn insert(
         message.answers.map(|(execution_id, _)| execution_id),
         message.answers.map(|(_, operation_id)| operation_id),
         lane.or(message.begins.as_deref()),
+        message.starts_child_of.as_deref(),
+        message.carries.then_some(1),
     );
     match lane {
         Some(_) => tx.execute(
             "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-                 execution_id, operation_id, lane)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 execution_id, operation_id, lane, awaited_by, carries)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             row,
         )?,
         None => insert_into_lane(tx, row, of_instance)?,
@@ -156,7 +165,7 @@ fn insert(
     Ok(())
 }
 
-/// The columns of a new message; the last one is the lane that the message names.
+/// The columns of a new message; the ninth is the lane that the message names.
 type NewRow<'m> = (
     &'m String,
     &'static str,
@@ -167,37 +176,52 @@ type NewRow<'m> = (
     Option<i64>,
     Option<i64>,
     Option<&'m str>,
+    Option<&'m str>,
+    Option<i64>,
 );
 
 /// Finds the lane of the message: it needs one if it begins something, or if no message before it has one.
 fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<usize> {
     tx.execute(
         "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-             execution_id, operation_id, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+             execution_id, operation_id, awaited_by, carries, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11,
              CASE WHEN ?9 IS NOT NULL THEN COALESCE(
-                      NULLIF(COALESCE(?10, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
+                      NULLIF(COALESCE(?12, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
                   WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
                         WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE(?10, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+                  ELSE COALESCE(?12, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
         (
-            row.0, row.1, row.2, row.3, row.4, row.5, row.6, row.7, row.8, of_instance,
+            row.0,
+            row.1,
+            row.2,
+            row.3,
+            row.4,
+            row.5,
+            row.6,
+            row.7,
+            row.8,
+            row.9,
+            row.10,
+            of_instance,
         ),
     )
 }
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
-/// have. The message that begins the next execution and the oldest request to cancel come with them in any case.
+/// have. The message that begins the next execution and the oldest request to cancel come with them in any case. Queue
+/// messages stay behind a continue-as-new that carries some.
 pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<MessageBatch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
     let mut messages: Vec<ClaimedMessage> = Vec::new();
     let mut bytes = 0_usize;
     let mut is_cut = false;
     let mut is_all = true;
+    let mut carries = false;
     // One more than wanted, to know whether some are left.
     tx.walk(
-        "SELECT id, work_item, attempt_count + 1, created_at, visible_at FROM orchestrator_queue
-         WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at, kind = 'QueueMessage', carries
+         FROM orchestrator_queue WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
         (instance, limit.saturating_add(1)),
         |row| {
             if row.get::<_, i64>(4)? > tx.now {
@@ -208,6 +232,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
             bytes = bytes.saturating_add(message.json.len());
             is_cut = !messages.is_empty() && (messages.len() >= max || bytes > CLAIM_BYTES_MAX);
             if !is_cut {
+                carries |= message.carries;
                 messages.push(message);
             }
             Ok(!is_cut)
@@ -227,9 +252,15 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
                 && messages.iter().all(|message| message.id != special.id)
             {
                 bounds.late[place] = Some(special.id);
+                carries |= special.carries;
                 messages.push(special);
             }
         }
+    }
+    if carries {
+        let found = messages.len();
+        messages.retain(|message| !message.is_queued);
+        is_all &= messages.len() == found;
     }
     messages.sort_unstable_by_key(|message| message.id);
     Ok(MessageBatch {
@@ -242,7 +273,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
 /// The visible message that begins the next execution; one that continues the instance goes before a start.
 fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
-        "SELECT id, work_item, attempt_count + 1, created_at, visible_at
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at, 0, carries
          FROM orchestrator_queue INDEXED BY idx_orch_begin
          WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND visible_at <= ?2
          ORDER BY kind, id LIMIT 1",
@@ -251,12 +282,11 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     )
 }
 
-/// The oldest visible request to cancel. Requests are few, so the search goes through those of all instances, and not
-/// through the many messages of this one.
+/// The oldest visible request to cancel.
 fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
-        "SELECT id, work_item, attempt_count + 1, created_at, visible_at
-         FROM orchestrator_queue INDEXED BY idx_orch_cancel
+        "SELECT id, work_item, attempt_count + 1, created_at, visible_at, 0, carries
+         FROM orchestrator_queue INDEXED BY idx_orch_cancel_of
          WHERE kind = 'CancelInstance' AND instance_id = ?1 AND visible_at <= ?2
          ORDER BY created_at, id LIMIT 1",
         (instance, tx.now),
@@ -271,6 +301,8 @@ fn message(row: &Row<'_>) -> rusqlite::Result<ClaimedMessage> {
         attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
         created_at: row.get(3)?,
         visible_at: row.get(4)?,
+        is_queued: row.get(5)?,
+        carries: row.get::<_, Option<i64>>(6)?.is_some(),
     })
 }
 
@@ -367,13 +399,15 @@ pub(crate) struct Taken {
     pub(crate) visible_at: i64,
     /// Execution and scheduling event of the operation that waits for it, if the row names one.
     pub(crate) answers: Option<(i64, i64)>,
+    /// Of the start of a child: the instance that waits for it.
+    pub(crate) awaited_by: Option<String>,
 }
 
 /// Removes one message.
 pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<Taken>> {
     tx.first(
         "DELETE FROM orchestrator_queue WHERE id = ?1
-         RETURNING work_item, kind, visible_at, execution_id, operation_id",
+         RETURNING work_item, kind, visible_at, execution_id, operation_id, awaited_by",
         [id],
         |row| {
             let execution_id: Option<i64> = row.get(3)?;
@@ -382,6 +416,7 @@ pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<Taken>> {
                 kind: payload_text(row, 1)?,
                 visible_at: row.get(2)?,
                 answers: execution_id.zip(row.get(4)?),
+                awaited_by: row.get(5)?,
             })
         },
     )
@@ -470,4 +505,28 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
         },
     )?;
     Ok((count, rows))
+}
+
+/// The messages of an instance in the order of the queue, each with its text if it begins an execution.
+pub(crate) fn pending(
+    tx: &Tx<'_>,
+    instance: &str,
+    limit: u32,
+) -> Result<Vec<(PendingMessage, Option<Vec<u8>>)>> {
+    tx.all(
+        "SELECT kind, visible_at, attempt_count, kind IN ('StartOrchestration', 'ContinueAsNew'), work_item
+         FROM orchestrator_queue WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
+        (instance, limit),
+        |row| {
+            let message = PendingMessage {
+                kind: row.get(0)?,
+                visible_at_ms: shown_ms(row.get(1)?),
+                attempts: row.get(2)?,
+                begins: None,
+            };
+            let begins: bool = row.get(3)?;
+            let start = begins.then(|| payload(row, 4)).transpose()?;
+            Ok((message, start))
+        },
+    )
 }

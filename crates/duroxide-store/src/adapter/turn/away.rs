@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::adapter::dead_letters;
 use crate::adapter::error::{Result, unless_lost};
 use crate::adapter::names::TURNS;
-use crate::atomic::{Batch, Operation};
+use crate::atomic::{Batch, Guard, Operation};
 use crate::lease::{After, LeaseToken};
 use crate::message::{Claimed, later_ms};
 use crate::{EventStore, StoreError};
@@ -17,17 +17,33 @@ use crate::{EventStore, StoreError};
 #[derive(Debug)]
 pub(super) struct Away {
     pub(super) lease: LeaseToken,
+    /// What must hold; if it does not, the lease is given back and the messages come again.
+    pub(super) guard: Option<Guard>,
     pub(super) operations: Vec<Operation>,
 }
 
-/// Writes all of them in one step. A lease that was taken over costs the others nothing.
+impl Away {
+    fn batch(&self) -> Batch {
+        let batch = Batch::of(self.operations.iter().cloned());
+        match &self.guard {
+            Some(guard) => batch.guarded_by(guard.clone()),
+            None => batch,
+        }
+    }
+}
+
+/// Writes all of them in one step. A lease that was taken over, or a guard that does not hold, costs the others nothing.
 pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()> {
     if away.is_empty() {
         return Ok(());
     }
-    let all = away.iter().flat_map(|one| one.operations.iter().cloned());
-    match store.commit(Batch::of(all)).await {
-        Err(StoreError::LeaseLost(_)) if away.len() > 1 => {}
+    let mut all = Batch::default();
+    for one in away.iter().map(Away::batch) {
+        all.guards.extend(one.guards);
+        all.operations.extend(one.operations);
+    }
+    match store.commit(all).await {
+        Err(StoreError::LeaseLost(_) | StoreError::Conflict(_)) => {}
         result => {
             if result.is_err() {
                 give_back(store, away.into_iter().map(|one| one.lease).collect()).await;
@@ -36,7 +52,10 @@ pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()>
         }
     }
     for one in away {
-        unless_lost(store.commit(Batch::of(one.operations)).await)?;
+        match store.commit(one.batch()).await {
+            Err(StoreError::Conflict(_)) => give_back(store, vec![one.lease]).await,
+            result => unless_lost(result)?,
+        }
     }
     Ok(())
 }
@@ -77,6 +96,11 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
         after: After::QuietMs(rest_ms),
         forgive: true,
     };
+    // A start that arrived during this claim wants the messages: they are not put to rest behind its back.
+    let guard = match old.is_empty() {
+        true => None,
+        false => Some(Guard::Undisturbed(claimed.token.clone())),
+    };
     let ids = old.iter().map(|message| message.id).collect();
     let mut operations = vec![release, Operation::DeleteMessages { queue: TURNS, ids }];
     for message in &old {
@@ -85,6 +109,7 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
     }
     Ok(Away {
         lease: claimed.token.clone(),
+        guard,
         operations,
     })
 }

@@ -2,6 +2,7 @@
 //! by the lease and by what is known, so it fails if either is no longer true.
 
 use duroxide_core::INITIAL_EXECUTION_ID;
+use duroxide_core::defect::Defect;
 
 use super::input::{Before, Turn};
 use super::{kv, load, plan};
@@ -41,6 +42,9 @@ async fn write<S: EventStore>(
         return Err(Error::ZeroEventId);
     }
     let mut guards = vec![Guard::Lease(token.lease.clone())];
+    if Defect::UnfencedCommit.is_on() {
+        guards.clear();
+    }
     guards.extend(before.guard.take());
     let operations = plan::run(token, turn, before, store.now_ms())?;
     let batch = Batch {

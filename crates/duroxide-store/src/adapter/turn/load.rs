@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use duroxide_core::Event;
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{
     CachedHistories, CachedHistory, ClaimedTurn, KvEntry, OrchestrationItem, TurnHistory,
 };
@@ -163,7 +164,18 @@ impl Content {
     ) -> std::result::Result<(Vec<Event>, HashMap<String, KvEntry>), String> {
         let history = self.history(instance, execution);
         let history = history.map_err(|error| error.to_string())?;
-        let snapshot = snapshot(instance, &self.key_values);
+        let mut snapshot = snapshot(instance, &self.key_values);
+        if let (Ok(snapshot), true) = (&mut snapshot, Defect::SnapshotOfCurrent.is_on()) {
+            for event in &history {
+                if let duroxide_core::EventKind::KeyValueSet { key, value, .. } = &event.kind {
+                    let value = KvEntry {
+                        value: value.clone(),
+                        last_updated_at_ms: event.timestamp_ms,
+                    };
+                    snapshot.insert(key.clone(), value);
+                }
+            }
+        }
         Ok((history, snapshot.map_err(|error| error.to_string())?))
     }
 }
@@ -173,7 +185,7 @@ impl Opened {
     fn confirms(&self, held: &CachedHistory) -> bool {
         self.known.error.is_none()
             && self.known.last_event > 0
-            && held.incarnation == self.known.life
+            && (held.incarnation == self.known.life || Defect::OldFutureAfterRestart.is_on())
             && held.execution_id == self.known.execution
             && held.last_event_id == self.known.last_event
     }

@@ -1,6 +1,7 @@
 //! What a claimed group holds: decoded messages of a known instance, of one that has no row, or messages that must go.
 
 use duroxide_core::WorkItem;
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::Incarnation;
 
 use super::away::Away;
@@ -155,6 +156,7 @@ fn is_of_another_life(message: &Message, item: &WorkItem, life: Life) -> bool {
         return false;
     };
     match life {
+        _ if Defect::OtherLifeAccepted.is_on() => false,
         Life::Unborn => true,
         Life::Untold => false,
         Life::Known(life) => stamp != life,
@@ -183,6 +185,7 @@ fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
     }
     Ok(Away {
         lease: claimed.token.clone(),
+        guard: None,
         operations,
     })
 }

@@ -1,6 +1,7 @@
 //! From a turn to its writes. Pure: in goes what was stored before, out come the operations, in the order the contract
 //! asks for.
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, OutcomeStatus};
 use duroxide_core::{Event, EventKind, WorkItem};
 use semver::Version;
@@ -72,11 +73,13 @@ pub(super) fn run(
     Ok(operations)
 }
 
-/// Which life of the instance writes, and which life of its parent waits for it.
+/// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came with
+/// this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
 struct Lives {
     own: Option<Incarnation>,
     parent: Option<Incarnation>,
+    asking: Option<Incarnation>,
 }
 
 impl Lives {
@@ -87,21 +90,31 @@ impl Lives {
                 Some(row) => row.parent_life(),
                 None => token.parent_life,
             },
+            asking: token.parent_life,
         }
     }
 
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
-    /// with the life that it is for.
-    fn for_message(self, instance: &str, item: &WorkItem) -> Option<Incarnation> {
+    /// with the life that it is for, and the refusal of a start with the life that asked.
+    fn for_message(self, instance: &str, item: &WorkItem, is_own_end: bool) -> Option<Incarnation> {
         match item {
             WorkItem::StartOrchestration {
                 parent_instance: Some(parent),
                 ..
             } if parent == instance => self.own,
-            WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. } => self.parent,
-            _ => None,
+            _ if !is_notice(item) => None,
+            _ if is_own_end || Defect::RefusalToEarlierLife.is_on() => self.parent,
+            _ => self.asking.or(self.parent),
         }
     }
+}
+
+/// Whether a message tells a parent how its child ended.
+fn is_notice(item: &WorkItem) -> bool {
+    matches!(
+        item,
+        WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. }
+    )
 }
 
 /// Label and kind of an instance whose current execution has this row.
@@ -279,14 +292,27 @@ fn send(
             },
         });
     }
+    let scheduled_now = |id: u64| {
+        let mut now = turn.to_workers.iter();
+        now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
+    };
     for activity in &turn.cancelled {
+        if Defect::CancelLeavesWork.is_on()
+            || Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id)
+        {
+            continue;
+        }
         operations.push(Operation::DeleteKeyed {
             queue: WORK,
             group: activity.instance.clone(),
             key: names::activity_key(activity.execution_id, activity.activity_id),
         });
     }
+    // Of an execution that ends, the first notice is its own; refused starts come after it.
+    let mut own_end_to_come = turn.ends();
     for item in &turn.to_orchestrators {
+        let is_own_end = own_end_to_come && is_notice(item);
+        own_end_to_come &= !is_own_end;
         let visible = match item {
             WorkItem::TimerFired { fire_at_ms, .. } => Visible::At(*fire_at_ms),
             _ => Visible::Now,
@@ -294,7 +320,7 @@ fn send(
         operations.push(Operation::Enqueue {
             queue: TURNS,
             message: NewMessage {
-                stamp: stamp_of(lives.for_message(instance, item)),
+                stamp: stamp_of(lives.for_message(instance, item, is_own_end)),
                 ..names::to_instance(item, visible)?
             },
         });

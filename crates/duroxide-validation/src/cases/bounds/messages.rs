@@ -113,6 +113,77 @@ pub async fn a_continue_as_new_comes_with_a_full_claim<F: ProviderFactory + ?Siz
     assert!(messages.len() <= 3, "{messages:?}");
 }
 
+/// The message that begins the next execution comes with the claim though an older start waits too.
+pub async fn a_continue_as_new_goes_before_an_older_start<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench
+        .create_with("moving", Commit::first().continued("next"))
+        .await;
+    bench.start("moving").await;
+    for name in ["a", "b", "c", "d"] {
+        bench.send(items::signal("moving", name)).await;
+    }
+    let next = items::next_execution("moving");
+    bench.send(next.clone()).await;
+    let turn = claim_up_to(&bench, 2).await;
+    let messages = &turn.item.messages;
+    assert!(messages.contains(&next), "{messages:?}");
+    assert!(messages.len() <= 3, "{messages:?}");
+}
+
+/// Queue messages stay behind a continue-as-new that carries unread ones, so that what is carried does not grow; they come
+/// with a later turn, in order and as a first attempt.
+pub async fn queue_messages_stay_behind_carried_ones<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let carrying = items::carrying_execution("actor", &["1", "2"]);
+    let first = Commit::first().continued("next").message(carrying.clone());
+    bench.create_with("actor", first).await;
+    for data in ["3", "4"] {
+        bench.send(items::queue_message("actor", data)).await;
+    }
+    bench.send(items::signal("actor", "go")).await;
+    let turn = bench.turn_of("actor").await;
+    let expected = [carrying.clone(), items::signal("actor", "go")];
+    assert_eq!(turn.item.messages, expected);
+    let next = Commit::first_of(2).continued("next").message(carrying);
+    bench.commit(&turn, next).await;
+
+    let turn = bench.claimed("actor").await;
+    assert_eq!(items::kinds_of(&turn.item.messages), ["ContinueAsNew"]);
+    let empty = items::next_execution("actor");
+    let next = Commit::first_of(3).continued("next").message(empty);
+    bench.commit(&Turn::from(&turn), next).await;
+
+    let turn = bench.turn_of("actor").await;
+    let expected = [
+        items::queue_message("actor", "3"),
+        items::queue_message("actor", "4"),
+        items::next_execution("actor"),
+    ];
+    assert_eq!(turn.item.messages, expected);
+    assert_eq!(turn.attempt, 1, "none was tried before");
+}
+
+/// Queue messages come with a turn that begins no execution, whatever was carried before.
+pub async fn queue_messages_come_after_carried_ones<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let carrying = items::carrying_execution("actor", &["1"]);
+    let first = Commit::first().continued("next").message(carrying);
+    bench.create_with("actor", first).await;
+    for data in ["2", "3"] {
+        bench.send(items::queue_message("actor", data)).await;
+    }
+    bench.advance("actor", Commit::first_of(2)).await;
+    let turn = claim_up_to(&bench, 10).await;
+    let expected = [
+        items::queue_message("actor", "2"),
+        items::queue_message("actor", "3"),
+    ];
+    assert_eq!(turn.item.messages, expected);
+}
+
 /// A request to cancel comes with the claim though older messages fill it: the instance may be unable to take those.
 pub async fn a_request_to_cancel_comes_with_a_full_claim<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = flooded(factory, 4).await;

@@ -105,6 +105,19 @@ pub async fn a_continued_instance_may_change_its_version<F: ProviderFactory + ?S
     offered(&bench, &[(NAME, "9.0.0")], "moving").await;
 }
 
+/// Between two executions an instance goes by its continue-as-new, whatever an older start names.
+pub async fn a_continued_instance_goes_by_no_older_start<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench
+        .create_with("moving", Commit::first().continued("next"))
+        .await;
+    let start = items::start_of("moving", OTHER.0, Some(OTHER.1));
+    bench.send(start).await;
+    bench.send(continued_as("moving", Some(OWN.1))).await;
+    passed_over(&bench, &[OTHER]).await;
+    offered(&bench, &[OWN], "moving").await;
+}
+
 /// Messages of an instance that has ended need no code.
 pub async fn an_ended_instance_needs_no_handler<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

@@ -112,10 +112,7 @@ pub async fn every_message_kind_comes_back<F: ProviderFactory + ?Sized>(factory:
     for message in every_message("all") {
         bench.send(message).await;
     }
-    assert_eq!(
-        bench.turn_of("all").await.item.messages,
-        every_message("all")
-    );
+    all_come_back(&bench).await;
 }
 
 /// Every kind of message sent by a commit reaches its instance unchanged, in order.
@@ -126,10 +123,18 @@ pub async fn every_committed_message_kind_comes_back<F: ProviderFactory + ?Sized
         .into_iter()
         .fold(Commit::first(), Commit::message);
     bench.create_with("sender", first).await;
-    assert_eq!(
-        bench.turn_of("all").await.item.messages,
-        every_message("all")
-    );
+    all_come_back(&bench).await;
+}
+
+/// The queue message, sent last, may stay behind the continue-as-new that carries others.
+async fn all_come_back<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) {
+    let turn = bench.turn_of("all").await;
+    let mut messages = turn.item.messages.clone();
+    bench.commit(&turn, Commit::to(1)).await;
+    if let Some(turn) = bench.claim().await {
+        messages.extend(turn.item.messages);
+    }
+    assert_eq!(messages, every_message("all"));
 }
 
 /// Every kind of event comes back unchanged, by each way of reading.

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
+    InstanceInfo, InstanceQuery, InstanceSummary, Page, Provider, ProviderAdmin, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
 };
 
 use super::{Flaw, Mutant};
@@ -12,7 +13,7 @@ use super::{Flaw, Mutant};
 type Result<T> = std::result::Result<T, ProviderError>;
 
 impl Mutant {
-    fn reference(&self) -> &dyn ProviderAdmin {
+    pub(super) fn reference(&self) -> &dyn ProviderAdmin {
         self.inner
             .as_management_capability()
             .expect("the reference store has an administrative half")
@@ -166,5 +167,17 @@ impl ProviderAdmin for Mutant {
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {
         self.reference().delete_dead_letter(id).await
+    }
+
+    async fn query_instances(&self, query: &InstanceQuery) -> Result<Page<InstanceSummary>> {
+        self.query(query).await
+    }
+
+    async fn count_instances(
+        &self,
+        query: &InstanceQuery,
+        by: CountBy,
+    ) -> Result<Vec<InstanceCount>> {
+        self.count(query, by).await
     }
 }

@@ -80,7 +80,8 @@ impl Mutant {
     }
 
     /// What a claim hands out of an instance's messages.
-    pub(super) fn strip(&self, messages: &mut Vec<WorkItem>) {
+    pub(super) fn strip(&self, instance: &str, messages: &mut Vec<WorkItem>) {
+        self.spoil(instance, messages);
         if self.has(Flaw::UnreadableResultIsLost) {
             messages.retain(|item| !is_failure_of_reading(item));
         }

@@ -27,7 +27,8 @@ impl Flawed {
 #[async_trait]
 impl ProviderFactory for Flawed {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        Arc::new(Mutant::around(self.reference.create(), self.flaw))
+        let clock = self.reference.movable();
+        Arc::new(Mutant::around(self.reference.create(), self.flaw, clock))
     }
 
     async fn corrupt_instance_history(&self, instance: &str) {

@@ -4,11 +4,13 @@
 //! that a real store has made or could make.
 
 mod admin;
+mod causes;
 mod contract;
 mod factory;
 mod matrix;
 mod notes;
 mod provider;
+mod queries;
 mod reads;
 mod turns;
 mod work;
@@ -18,22 +20,26 @@ use std::sync::Arc;
 use duroxide_runtime::observability::Layered;
 use duroxide_store::MemoryProvider;
 
+use self::causes::Seen;
 use self::notes::Notes;
+use crate::reference::MovableClock;
 
 /// The reference store with one flaw.
 pub(crate) struct Mutant {
     inner: Arc<MemoryProvider>,
     flaw: Flaw,
     notes: Notes,
+    seen: Seen,
 }
 
 impl Mutant {
-    fn around(reference: MemoryProvider, flaw: Flaw) -> Layered<Self> {
+    fn around(reference: MemoryProvider, flaw: Flaw, clock: Arc<MovableClock>) -> Layered<Self> {
         let inner = Arc::new(reference);
         let mutant = Self {
             inner: Arc::clone(&inner),
             flaw,
             notes: Notes::default(),
+            seen: Seen::by(clock),
         };
         Layered::around(inner, mutant)
     }
@@ -163,5 +169,23 @@ flaws! {
     ForgetsDeadLetters: "messages set aside are gone";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
+    EveryPageIsTheFirst: "a query takes no notice of its cursor";
+    PagesLoseTies: "a page begins after everything that was created within the same second";
+    PagesOverlap: "a page begins with the last instance of the one before";
+    AlwaysMore: "the last page leads to another one";
+    QueriesAreUnsorted: "a query answers newest first, whatever it was asked";
+    PrefixIsAPattern: "an underscore in an id prefix stands for any character";
+    OnlyTheFirstStatus: "of several statuses only the first is admitted";
+    RootsHaveNoDescendants: "a family is taken for its root and its children";
+    RangesAreClosed: "the end of a range belongs to it";
+    NothingEndsInQueries: "a summary does not tell when an instance ended";
+    CountsThePage: "a count ends with the page";
+    CountsUnordered: "groups are counted smallest first";
     NoLeaseIsLost: "no activity lease is ever reported as lost";
+    TimersIgnoreStepBack: "after the clock is set back a timer fires if its time was once reached";
+    LeaseOutlivesStepBack: "after the clock is set back a lease lasts until the clock shows its end";
+    OldestLeadWins: "an older start takes the place of a continue-as-new";
+    CarriedQueueGrows: "queue messages come with a continue-as-new that carries unread ones";
+    EarlyMessagesStall: "early messages that one claim does not take stay behind";
+    UnreadableStartIsLost: "nobody is told of a child whose start cannot be read";
 }

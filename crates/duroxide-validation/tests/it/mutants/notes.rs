@@ -39,6 +39,12 @@ impl Notes {
         self.lock().turns.get(token).cloned()
     }
 
+    /// Whether a claim of a turn or an activity was seen whose end was not.
+    pub(super) fn holds_leases(&self) -> bool {
+        let inner = self.lock();
+        !inner.open_turns.is_empty() || !inner.works.is_empty()
+    }
+
     pub(super) fn activity_of(&self, token: &str) -> Option<WorkItem> {
         self.lock().works.get(token).cloned()
     }

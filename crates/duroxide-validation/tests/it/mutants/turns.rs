@@ -39,6 +39,16 @@ fn hull(ranges: &[SemverRange]) -> Vec<SemverRange> {
         .collect()
 }
 
+/// Whether a turn schedules an activity that it cancels.
+fn schedules(work: &[WorkItem], wanted: &ScheduledActivityIdentifier) -> bool {
+    work.iter().any(|item| {
+        matches!(item, WorkItem::ActivityExecute { instance, execution_id, id, .. }
+            if *instance == wanted.instance
+                && *execution_id == wanted.execution_id
+                && *id == wanted.activity_id)
+    })
+}
+
 fn rand_bits() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
 }
@@ -59,6 +69,9 @@ impl Mutant {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Fetched> {
         if self.has(Flaw::OrphanBlocksQueue) && self.has_orphan().await? {
+            return Ok(None);
+        }
+        if self.is_blind() {
             return Ok(None);
         }
         if self.has(Flaw::LostRaceIsNoWork) {
@@ -178,7 +191,7 @@ impl Mutant {
             notes.open_turns.insert(token.clone());
             notes.real_token = self.has(Flaw::OneTokenForAll).then(|| token.clone());
         }
-        self.strip(&mut item.messages);
+        self.strip(&item.instance, &mut item.messages);
         match self.flaw {
             Flaw::OneTokenForAll => SHARED_TOKEN.clone_into(&mut token),
             Flaw::ReversesMessages => item.messages.reverse(),
@@ -227,10 +240,13 @@ impl Mutant {
             }
             _ => {}
         }
+        if self.is_blind() {
+            return Ok(Vec::new());
+        }
         let mut turns = self.inner.claim_turns(claim).await?;
-        turns
-            .iter_mut()
-            .for_each(|turn| self.strip(&mut turn.item.messages));
+        for turn in &mut turns {
+            self.strip(&turn.item.instance, &mut turn.item.messages);
+        }
         Ok(turns)
     }
 
@@ -294,15 +310,21 @@ impl Mutant {
     /// Spoils the commit; what it returns is done after the real one.
     async fn before_commit(&self, turn: &mut Turn) -> Result<After> {
         let mut after = After::default();
+        turn.messages
+            .iter()
+            .for_each(|item| self.seen.note_sent(item));
         turn.work = turn
             .work
             .drain(..)
             .map(|item| self.as_scheduled(item))
             .collect();
         match self.flaw {
-            Flaw::CommitInTwoSteps | Flaw::CancelBeforeInsert => {
-                after.work = std::mem::take(&mut turn.work);
+            Flaw::CommitInTwoSteps => after.work = std::mem::take(&mut turn.work),
+            Flaw::CancelBeforeInsert => {
+                let work = &turn.work;
+                turn.cancelled.retain(|wanted| !schedules(work, wanted));
             }
+            Flaw::TimersIgnoreStepBack => after.take(turn, |item| self.fires_early(item)),
             Flaw::CommitLeavesHalf => {
                 for item in turn.work.drain(..) {
                     self.inner.enqueue_for_worker(item).await?;
@@ -446,6 +468,7 @@ impl Mutant {
         } else {
             delay
         };
+        self.seen.note_sent(&item);
         let instance = item.target_instance().to_owned();
         let early = !item.is_start() && self.inner.read_outcome(&instance).await?.is_none();
         let is_queued = matches!(item, WorkItem::QueueMessage { .. });

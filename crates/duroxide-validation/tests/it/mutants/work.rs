@@ -29,6 +29,9 @@ impl Mutant {
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
     ) -> Result<Fetched> {
+        if self.is_blind() {
+            return Ok(None);
+        }
         let lease = lock_timeout;
         let tags = match tags {
             TagFilter::None if self.has(Flaw::TagNoneIsAny) => &TagFilter::Any,

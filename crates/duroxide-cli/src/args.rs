@@ -1,0 +1,327 @@
+//! The command line as types. The help texts are the doc comments.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::filter::FilterArgs;
+
+/// See, ask and steer the orchestrations on a store. No server, and no runtime, needs to run.
+#[derive(Debug, Parser)]
+#[command(
+    name = "duroxide",
+    version,
+    propagate_version = false,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    /// The store: sqlite:app.db or redb:app.redb
+    #[arg(
+        long,
+        short,
+        global = true,
+        env = "DUROXIDE_STORE",
+        hide_env_values = true
+    )]
+    pub(crate) store: Option<String>,
+    /// JSON instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto)]
+    pub(crate) color: ColorChoice,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List instances, newest first
+    List(ListArgs),
+    /// Count instances
+    Count(CountArgs),
+    /// Show one instance: what it is, and a timeline
+    Show(InstanceArgs),
+    /// Print the history of an instance
+    History(HistoryArgs),
+    /// Show an instance with its children
+    Tree(InstanceArgs),
+    /// Say what an instance waits for, and what is in its way
+    #[command(visible_alias = "why")]
+    Explain(InstanceArgs),
+    /// Wait until an instance has ended
+    Wait(WaitArgs),
+    /// Start an instance
+    Start(StartArgs),
+    /// Start a new instance with the handler and input of another one
+    Restart(RestartArgs),
+    /// Send a signal to an instance
+    Signal(SignalArgs),
+    /// Put a message on a queue of an instance
+    Enqueue(EnqueueArgs),
+    /// Ask instances to cancel
+    Cancel(SteerArgs),
+    /// End instances at once; their code is not asked
+    Terminate(SteerArgs),
+    /// Show the key-values of an instance
+    Kv(KvArgs),
+    /// Look after messages that could not be delivered
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
+    /// Delete old executions of instances that continued as new
+    Prune(PruneArgs),
+    /// Delete finished instances with their children
+    Delete(DeleteArgs),
+    /// Totals: instances, queues, ready work, dead letters
+    Stats,
+    /// Check the histories of the whole store
+    Check,
+    /// Write instances as JSON Lines
+    Export(ExportArgs),
+    /// Copy an SQLite store while programs use it
+    Backup {
+        /// The file to write; it must not exist
+        to: std::path::PathBuf,
+    },
+    /// Give back the space that an SQLite store does not use
+    Vacuum(Consent),
+    /// Bring an SQLite file of the published 0.1.32 crate over into a new store
+    ImportPublished {
+        /// The file of the published crate; it is only read
+        old: std::path::PathBuf,
+        /// The new store, as in sqlite:new.db; it must not exist
+        new: String,
+    },
+    /// Print a script that completes commands in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstanceArgs {
+    /// The instance
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Sort by this time
+    #[arg(long, value_enum, default_value_t = SortBy::Created)]
+    pub(crate) sort: SortBy,
+    /// Oldest first
+    #[arg(long)]
+    pub(crate) oldest_first: bool,
+    /// How many at most; a page holds up to 1000
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: u32,
+    /// The page after this cursor, which the page before ended with
+    #[arg(long)]
+    pub(crate) after: Option<String>,
+    /// Every page, whatever the limit
+    #[arg(long, conflicts_with = "after")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortBy {
+    Created,
+    Updated,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Count each of these apart
+    #[arg(long, value_enum, default_value_t = GroupBy::Status)]
+    pub(crate) by: GroupBy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupBy {
+    Nothing,
+    Status,
+    Name,
+    Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// This execution instead of the current one
+    #[arg(long)]
+    pub(crate) execution: Option<u64>,
+    /// Go on with new events until the instance has ended
+    #[arg(long, short, conflicts_with = "execution")]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// For how long at most, as in 90s or 2h
+    #[arg(long, default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: std::time::Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// The orchestration
+    pub(crate) name: String,
+    /// The id of the new instance
+    pub(crate) id: String,
+    /// Its input; `-` reads standard input
+    #[arg(long, default_value = "")]
+    pub(crate) input: String,
+    /// Exactly this version of the orchestration
+    #[arg(long)]
+    pub(crate) version: Option<String>,
+    /// Do nothing if the instance exists
+    #[arg(long, conflicts_with = "version")]
+    pub(crate) if_absent: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// The instance whose handler, version and input are used; it stays as it is
+    pub(crate) id: String,
+    /// The id of the new instance
+    #[arg(long = "as", value_name = "ID")]
+    pub(crate) new_id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SignalArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// The signal's name
+    pub(crate) name: String,
+    /// What it carries; `-` reads standard input
+    #[arg(long, default_value = "")]
+    pub(crate) data: String,
+    /// Fail unless the instance waits for it now
+    #[arg(long)]
+    pub(crate) if_awaited: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnqueueArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// The queue
+    pub(crate) queue: String,
+    /// The message; `-` reads standard input
+    #[arg(long, default_value = "")]
+    pub(crate) data: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteerArgs {
+    /// One instance; without it, all that the filter admits
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Why; it is recorded
+    #[arg(long, default_value = "by an operator")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+/// Verbs that take something away want to be told twice.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Consent {
+    /// Do it
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Only say what would be done
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KvArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// One key; its value is printed as it is
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// List dead letters, oldest first
+    List {
+        /// How many at most
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Show one dead letter whole
+    Show {
+        /// Its number
+        id: u64,
+    },
+    /// Put dead letters back into their queues
+    Requeue {
+        /// Their numbers
+        #[arg(required = true)]
+        ids: Vec<u64>,
+    },
+    /// Forget dead letters
+    Delete {
+        /// Their numbers
+        #[arg(required = true)]
+        ids: Vec<u64>,
+        #[command(flatten)]
+        consent: Consent,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// One instance; without it, all
+    pub(crate) id: Option<String>,
+    /// Keep this many executions of each, the current one among them
+    #[arg(long, default_value_t = 1)]
+    pub(crate) keep: u32,
+    /// Only executions that ended before this: a time, or a span like 30d
+    #[arg(long)]
+    pub(crate) before: Option<String>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// One root instance; without it, all finished ones that the filter admits
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Also if it has not ended
+    #[arg(long, requires = "id")]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// One instance with its children; without it, all that the filter admits
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Write to this file instead of standard output
+    #[arg(long, short)]
+    pub(crate) output: Option<std::path::PathBuf>,
+}

@@ -1,0 +1,121 @@
+//! Messages that could not be delivered.
+
+use duroxide_core::provider::DeadLetter;
+use duroxide_runtime::client::Client;
+use serde_json::json;
+
+use crate::args::{Consent, DeadLettersCommand};
+use crate::failure::Failure;
+use crate::output::{Output, Rows, ago, shorten, time};
+
+/// How much of a reason or payload a list shows.
+const WIDTH: usize = 60;
+
+pub(crate) async fn run(
+    client: &Client,
+    output: &Output,
+    command: DeadLettersCommand,
+) -> Result<(), Failure> {
+    match command {
+        DeadLettersCommand::List { limit } => list(client, output, limit).await,
+        DeadLettersCommand::Show { id } => show(client, output, id).await,
+        DeadLettersCommand::Requeue { ids } => requeue(client, output, &ids).await,
+        DeadLettersCommand::Delete { ids, consent } => delete(client, output, &ids, consent).await,
+    }
+}
+
+async fn list(client: &Client, output: &Output, limit: u32) -> Result<(), Failure> {
+    let letters = client.list_dead_letters(limit).await?;
+    if output.json {
+        let letters: Vec<_> = letters.iter().map(as_json).collect();
+        return output.document(&letters);
+    }
+    if letters.is_empty() {
+        output.note("there are no dead letters");
+        return Ok(());
+    }
+    let mut rows = Rows::new(&["NUMBER", "QUEUE", "INSTANCE", "AGE", "REASON"]);
+    for letter in letters {
+        rows.push([
+            letter.id.to_string(),
+            letter.queue,
+            letter.instance_id.unwrap_or_default(),
+            ago(letter.set_aside_at),
+            shorten(&letter.reason, WIDTH),
+        ]);
+    }
+    output.table(rows)
+}
+
+async fn show(client: &Client, output: &Output, id: u64) -> Result<(), Failure> {
+    let letter = find(client, id).await?;
+    if output.json {
+        return output.document(&as_json(&letter));
+    }
+    let instance = letter.instance_id.as_deref().unwrap_or("not known");
+    output.line(format!("number    {}", letter.id))?;
+    output.line(format!("queue     {}", letter.queue))?;
+    output.line(format!("instance  {instance}"))?;
+    output.line(format!("since     {}", time(letter.set_aside_at)))?;
+    output.line(format!("reason    {}", letter.reason))?;
+    output.line(format!("message   {}", letter.payload))
+}
+
+async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Failure> {
+    for id in ids {
+        find(client, *id).await?;
+    }
+    let mut requeued = 0;
+    for id in ids {
+        requeued += usize::from(client.requeue_dead_letter(*id).await?);
+    }
+    match output.json {
+        true => output.document(&json!({ "requeued": requeued })),
+        false => output.line(format!("{requeued} dead letters are in their queues again")),
+    }
+}
+
+async fn delete(
+    client: &Client,
+    output: &Output,
+    ids: &[u64],
+    consent: Consent,
+) -> Result<(), Failure> {
+    for id in ids {
+        find(client, *id).await?;
+    }
+    if !consent.yes && !consent.dry_run {
+        return Err(Failure::NeedsYes(format!(
+            "{} dead letters would be deleted",
+            ids.len()
+        )));
+    }
+    let mut deleted = 0;
+    if consent.yes {
+        for id in ids {
+            deleted += usize::from(client.delete_dead_letter(*id).await?);
+        }
+    }
+    match (output.json, consent.dry_run) {
+        (true, dry_run) => output.document(&json!({ "deleted": deleted, "dry_run": dry_run })),
+        (false, true) => output.line(format!("{} dead letters would be deleted", ids.len())),
+        (false, false) => output.line(format!("{deleted} dead letters were deleted")),
+    }
+}
+
+async fn find(client: &Client, id: u64) -> Result<DeadLetter, Failure> {
+    let letters = client.list_dead_letters(u32::MAX).await?;
+    let found = letters.into_iter().find(|letter| letter.id == id);
+    found.ok_or_else(|| Failure::NotFound(format!("there is no dead letter {id}")))
+}
+
+fn as_json(letter: &DeadLetter) -> serde_json::Value {
+    json!({
+        "id": letter.id,
+        "queue": letter.queue,
+        "instance_id": letter.instance_id,
+        "reason": letter.reason,
+        "set_aside_at_ms": letter.set_aside_at,
+        "payload": letter.payload,
+    })
+}

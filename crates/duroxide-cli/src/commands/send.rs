@@ -1,0 +1,103 @@
+//! Messages for instances: starts, signals, queue messages.
+
+use std::io::Read;
+
+use duroxide_runtime::client::Client;
+use serde_json::json;
+
+use crate::args::{EnqueueArgs, RestartArgs, SignalArgs, StartArgs};
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) async fn start(
+    client: &Client,
+    output: &Output,
+    args: StartArgs,
+) -> Result<(), Failure> {
+    let input = payload(args.input)?;
+    let (id, name) = (&args.id, &args.name);
+    let is_new = match args.version {
+        _ if args.if_absent => {
+            client
+                .start_orchestration_if_absent(id, name, input)
+                .await?
+        }
+        Some(version) => {
+            let start = client.start_orchestration_versioned(id, name, version, input);
+            start.await.map(|()| true)?
+        }
+        None => client
+            .start_orchestration(id, name, input)
+            .await
+            .map(|()| true)?,
+    };
+    let text = match is_new {
+        true => format!("{id} will start as {name}"),
+        false => format!("{id} exists; nothing was sent"),
+    };
+    answer(output, &text, &json!({ "instance_id": id, "sent": is_new }))
+}
+
+pub(crate) async fn restart(
+    client: &Client,
+    output: &Output,
+    args: RestartArgs,
+) -> Result<(), Failure> {
+    client.restart_as(&args.id, &args.new_id).await?;
+    let text = format!("{} will start as {} did", args.new_id, args.id);
+    answer(
+        output,
+        &text,
+        &json!({ "instance_id": args.new_id, "sent": true }),
+    )
+}
+
+pub(crate) async fn signal(
+    client: &Client,
+    output: &Output,
+    args: SignalArgs,
+) -> Result<(), Failure> {
+    let data = payload(args.data)?;
+    let (id, name) = (&args.id, &args.name);
+    client.get_instance_info(id).await?;
+    if args.if_awaited {
+        if !client.raise_event_if_awaited(id, name, data).await? {
+            let text = format!("{id} does not wait for signal {name}; nothing was sent");
+            return Err(Failure::NotFound(text));
+        }
+    } else {
+        client.raise_event(id, name, data).await?;
+    }
+    let text = format!("signal {name} was sent to {id}");
+    answer(output, &text, &json!({ "instance_id": id, "sent": true }))
+}
+
+pub(crate) async fn enqueue(
+    client: &Client,
+    output: &Output,
+    args: EnqueueArgs,
+) -> Result<(), Failure> {
+    let data = payload(args.data)?;
+    let (id, queue) = (&args.id, &args.queue);
+    client.get_instance_info(id).await?;
+    client.enqueue_event(id, queue, data).await?;
+    let text = format!("a message was put on queue {queue} of {id}");
+    answer(output, &text, &json!({ "instance_id": id, "sent": true }))
+}
+
+/// The payload itself, or what standard input has.
+fn payload(text: String) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut read = String::new();
+    std::io::stdin().read_to_string(&mut read)?;
+    Ok(read)
+}
+
+fn answer(output: &Output, text: &str, value: &serde_json::Value) -> Result<(), Failure> {
+    match output.json {
+        true => output.document(value),
+        false => output.line(text),
+    }
+}

@@ -1,0 +1,69 @@
+//! Totals of a store.
+
+use duroxide_core::provider::{CountBy, HandlerKind, InstanceQuery};
+use duroxide_runtime::client::Client;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::{Output, Rows, ago};
+
+/// How many handlers with ready work are shown.
+const HANDLERS: u32 = 20;
+
+pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure> {
+    let all = InstanceQuery::new();
+    let by_status = client.count_instances(&all, CountBy::Status).await?;
+    let metrics = client.get_system_metrics().await?;
+    let depths = client.get_queue_depths().await?;
+    let ready = client.list_ready_work(HANDLERS).await?.unwrap_or_default();
+    let letters = client.list_dead_letters(u32::MAX).await?.len();
+    let kind = |kind: HandlerKind| match kind {
+        HandlerKind::Orchestration => "orchestration",
+        HandlerKind::Activity => "activity",
+    };
+    if output.json {
+        let ready: Vec<_> = ready
+            .iter()
+            .map(|work| {
+                json!({ "kind": kind(work.kind), "name": work.name, "version": work.version,
+                        "count": work.count, "ready_since_ms": work.ready_since_ms })
+            })
+            .collect();
+        return output.document(&json!({
+            "instances": metrics.total_instances,
+            "by_status": by_status,
+            "executions": metrics.total_executions,
+            "events": metrics.total_events,
+            "orchestrator_queue": depths.orchestrator_queue,
+            "worker_queue": depths.worker_queue,
+            "timers": depths.timer_queue,
+            "dead_letters": letters,
+            "ready": ready,
+        }));
+    }
+    output.line(format!("instances     {}", metrics.total_instances))?;
+    for one in by_status {
+        output.line(format!("  {:<11} {}", one.key.to_lowercase(), one.count))?;
+    }
+    output.line(format!("executions    {}", metrics.total_executions))?;
+    output.line(format!("events        {}", metrics.total_events))?;
+    output.line(format!("messages      {}", depths.orchestrator_queue))?;
+    output.line(format!("activities    {}", depths.worker_queue))?;
+    output.line(format!("timers        {}", depths.timer_queue))?;
+    output.line(format!("dead letters  {letters}"))?;
+    if ready.is_empty() {
+        return Ok(());
+    }
+    output.raw("\nready and not claimed\n")?;
+    let mut rows = Rows::new(&["COUNT", "KIND", "NAME", "VERSION", "OLDEST"]);
+    for work in ready {
+        rows.push([
+            work.count.to_string(),
+            kind(work.kind).to_owned(),
+            work.name,
+            work.version.unwrap_or_default(),
+            ago(work.ready_since_ms),
+        ]);
+    }
+    output.table(rows)
+}

@@ -1,0 +1,45 @@
+//! Waiting for the end, and why it does not come.
+
+use duroxide_runtime::OrchestrationStatus;
+use duroxide_runtime::client::Client;
+use serde_json::json;
+
+use crate::args::WaitArgs;
+use crate::failure::Failure;
+use crate::output::{Output, escape};
+
+pub(crate) async fn wait(client: &Client, output: &Output, args: WaitArgs) -> Result<(), Failure> {
+    let status = client
+        .wait_for_orchestration(&args.id, args.timeout)
+        .await?;
+    match status {
+        OrchestrationStatus::Completed { output: value, .. } => match output.json {
+            true => output.document(&json!({ "status": "Completed", "output": value })),
+            false => output.raw(&format!("{value}\n")),
+        },
+        OrchestrationStatus::Failed { details, .. } => {
+            let error = details.display_message();
+            if output.json {
+                output.document(&json!({ "status": "Failed", "error": error }))?;
+            }
+            Err(Failure::InstanceFailed(error))
+        }
+        OrchestrationStatus::NotFound | OrchestrationStatus::Running { .. } => {
+            Err(Failure::Timeout)
+        }
+    }
+}
+
+pub(crate) async fn explain(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+    let why = client.explain(id).await?;
+    if output.json {
+        return output.document(&why);
+    }
+    // Line by line: the line breaks are ours, everything in a line may be a user's.
+    let text: String = why
+        .to_string()
+        .lines()
+        .map(|line| format!("{}\n", escape(line)))
+        .collect();
+    output.raw(&text)
+}

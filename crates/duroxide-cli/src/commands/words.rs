@@ -1,0 +1,82 @@
+//! Events in words.
+
+use duroxide_core::{Event, EventKind};
+
+/// One event as a sentence without its subject.
+pub(crate) fn of(event: &Event) -> String {
+    let source = event.source_event_id.unwrap_or_default();
+    match &event.kind {
+        EventKind::OrchestrationStarted {
+            name,
+            version,
+            input,
+            parent_instance,
+            ..
+        } => match parent_instance {
+            Some(parent) => format!("{name} {version} began for {parent} with {input}"),
+            None => format!("{name} {version} began with {input}"),
+        },
+        EventKind::OrchestrationCompleted { output } => format!("completed with {output}"),
+        EventKind::OrchestrationFailed { details } => {
+            format!("failed: {}", details.display_message())
+        }
+        EventKind::OrchestrationContinuedAsNew { input } => {
+            format!("continued as new with {input}")
+        }
+        EventKind::OrchestrationCancelRequested { reason } => {
+            format!("was asked to cancel: {reason}")
+        }
+        EventKind::OrchestrationChained { name, instance, .. } => {
+            format!("started {instance} ({name}) and does not wait for it")
+        }
+        EventKind::ActivityScheduled { name, input, .. } => {
+            format!("scheduled activity {name} with {input}")
+        }
+        EventKind::ActivityCompleted { result } => {
+            format!("activity of event {source} gave {result}")
+        }
+        EventKind::ActivityFailed { details } => {
+            let error = details.display_message();
+            format!("activity of event {source} failed: {error}")
+        }
+        EventKind::ActivityCancelRequested { reason } => {
+            format!("no longer wants the activity of event {source}: {reason}")
+        }
+        EventKind::TimerCreated { fire_at_ms } => {
+            format!("set a timer for {}", crate::output::time(*fire_at_ms))
+        }
+        EventKind::TimerFired { .. } => format!("timer of event {source} fired"),
+        EventKind::ExternalSubscribed { name } => format!("waits for signal {name}"),
+        EventKind::ExternalEvent { name, data } => format!("got signal {name}: {data}"),
+        EventKind::ExternalSubscribedCancelled { reason } => {
+            format!("no longer waits for the signal of event {source}: {reason}")
+        }
+        EventKind::QueueSubscribed { name } => format!("waits for a message on queue {name}"),
+        EventKind::QueueEventDelivered { name, data } => {
+            format!("got a message on queue {name}: {data}")
+        }
+        EventKind::QueueSubscriptionCancelled { reason } => {
+            format!("no longer waits for the message of event {source}: {reason}")
+        }
+        EventKind::SubOrchestrationScheduled { name, instance, .. } => {
+            format!("scheduled child {instance} ({name})")
+        }
+        EventKind::SubOrchestrationCompleted { result } => {
+            format!("child of event {source} gave {result}")
+        }
+        EventKind::SubOrchestrationFailed { details } => {
+            let error = details.display_message();
+            format!("child of event {source} failed: {error}")
+        }
+        EventKind::SubOrchestrationCancelRequested { reason } => {
+            format!("no longer wants the child of event {source}: {reason}")
+        }
+        EventKind::CustomStatusUpdated { status } => match status {
+            Some(status) => format!("says: {status}"),
+            None => "says nothing any more".to_owned(),
+        },
+        EventKind::KeyValueSet { key, value, .. } => format!("set {key} to {value}"),
+        EventKind::KeyValueCleared { key } => format!("cleared {key}"),
+        EventKind::KeyValuesCleared => "cleared all keys".to_owned(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What a person or a script sees. In: rows and values. Out: text on standard output. Texts of users are escaped here.
+
+mod table;
+mod text;
+
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::args::ColorChoice;
+use crate::failure::Failure;
+
+pub(crate) use table::Rows;
+pub(crate) use text::{ago, escape, shorten, span, time};
+
+/// Where a command's answer goes.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    color: bool,
+    /// The width of the terminal; `None` if the output is no terminal.
+    width: Option<u16>,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let color = match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
+        };
+        let columns = std::env::var("COLUMNS").ok();
+        let chosen = columns.and_then(|columns| columns.parse().ok());
+        let width = match is_terminal {
+            true => chosen.or_else(table::terminal_width),
+            false => chosen,
+        };
+        Self { json, color, width }
+    }
+
+    /// One line of text, escaped.
+    pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), Failure> {
+        self.raw(&format!("{}\n", escape(text.as_ref())))
+    }
+
+    /// Text as it is.
+    pub(crate) fn raw(&self, text: &str) -> Result<(), Failure> {
+        let written = io::stdout().lock().write_all(text.as_bytes());
+        match written {
+            // Whoever reads has seen enough: `duroxide list | head`.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => Ok(other?),
+        }
+    }
+
+    /// A value as JSON for a person to read.
+    pub(crate) fn document(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value)?;
+        self.raw(&format!("{text}\n"))
+    }
+
+    /// A value as one line of JSON.
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value)?;
+        self.raw(&format!("{text}\n"))
+    }
+
+    /// Something for a person and not for a script.
+    pub(crate) fn note(&self, text: impl AsRef<str>) {
+        eprintln!("{}", escape(text.as_ref()));
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if self.json {
+            let code = failure.exit_code();
+            let told = serde_json::json!({ "error": failure.to_string(), "exit_code": code });
+            eprintln!("{told}");
+        } else {
+            self.note(format!("error: {failure}"));
+        }
+    }
+
+    pub(crate) fn table(&self, rows: Rows) -> Result<(), Failure> {
+        let text = rows.render(self.width, self.color);
+        self.raw(&text)
+    }
+
+    /// A bar on standard error; hidden if that is no terminal.
+    pub(crate) fn progress(&self, total: usize, what: &'static str) -> ProgressBar {
+        let bar = ProgressBar::new(total as u64).with_message(what);
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
+        match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A file that the published 0.1.32 wrote, with instances in every state, goes on here. `compat/published-file` made it.
+
+#[path = "../published/handlers.rs"]
+mod handlers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::{Client, OrchestrationStatus, Runtime};
+
+use crate::support::{answer, binary};
+
+fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published/0.1.32.db")
+}
+
+fn bring_over(old: &Path, new: &Path) -> crate::support::Answer {
+    let output = binary()
+        .arg("import-published")
+        .arg(old)
+        .arg(format!("sqlite:{}", new.display()))
+        .output();
+    answer(output.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_in_flight_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old.db"), folder.path().join("new.db"));
+    std::fs::copy(published(), &old).unwrap();
+    let before = std::fs::read(&old).unwrap();
+    let told = bring_over(&old, &new);
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    assert!(
+        told.out.starts_with("9 instances with 11 executions, "),
+        "{}",
+        told.out
+    );
+    assert!(
+        std::fs::read(&old).unwrap() == before,
+        "the old file is as it was"
+    );
+
+    let url = format!("sqlite:{}", new.display());
+    let store = Arc::new(SqliteProvider::new(&url, None).await.unwrap());
+    let client = Client::new(store.clone());
+    let asking = client.get_orchestration_status("asking").await.unwrap();
+    assert!(
+        matches!(&asking, OrchestrationStatus::Running { custom_status: Some(said), .. } if said == "asked"),
+        "{asking:?}"
+    );
+    let kept = client.get_kv_all_values("counting").await.unwrap();
+    assert_eq!(kept.len(), 3, "of three executions: {kept:?}");
+    let why = client.explain("holding").await.unwrap().to_string();
+    assert!(why.contains("waits for activity hold"), "{why}");
+
+    let runtime = Runtime::start_with_store(
+        store.clone(),
+        handlers::activities(false),
+        handlers::orchestrations(),
+    )
+    .await;
+    for id in ["counting", "raising::sub::2"] {
+        client.raise_event(id, "answer", "yes").await.unwrap();
+    }
+    for (id, expected) in [
+        ("completed", "hello"),
+        ("holding", "held tight"),
+        ("sleeping", "rested"),
+        ("asking", "they said yes"),
+        ("reading", "first, second"),
+        ("counting", "round-1 round-2 round-3 yes"),
+        ("raising", "child said it said yes"),
+        ("unbegun", "late"),
+    ] {
+        let minute = Duration::from_secs(60);
+        let ended = client.wait_for_orchestration(id, minute).await.unwrap();
+        assert!(
+            matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == expected),
+            "{id}: {ended:?}"
+        );
+    }
+    let failed = client.get_orchestration_status("failed").await.unwrap();
+    assert!(
+        matches!(failed, OrchestrationStatus::Failed { .. }),
+        "{failed:?}"
+    );
+    runtime.shutdown(None).await;
+    drop(client);
+    store.close().await;
+    let check = binary().args(["--store", &url, "check"]).output().unwrap();
+    let check = answer(check);
+    assert!(check.out.ends_with(" 0 problems\n"), "{check:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_published_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, new) = (folder.path().join("ours.db"), folder.path().join("new.db"));
+    let url = format!("sqlite:{}", ours.display());
+    SqliteProvider::new(&url, None).await.unwrap().close().await;
+    for old in [ours.clone(), folder.path().join("missing.db")] {
+        let refused = bring_over(&old, &new);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(!new.exists());
+    }
+    let taken = bring_over(&published(), &ours);
+    assert_eq!(taken.code, 1, "{taken:?}");
+    assert!(taken.err.contains("not overwritten"), "{taken:?}");
+}

@@ -1,0 +1,13 @@
+//! The binary on stores that the engine made.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a step that fails ends the test that took it"
+)]
+
+mod documented;
+mod importing;
+mod looking;
+mod refusing;
+mod steering;
+mod support;

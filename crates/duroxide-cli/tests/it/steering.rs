@@ -1,0 +1,138 @@
+//! Commands that change something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{OrchestrationHandlers, TurnClaim};
+use duroxide::{Client, OrchestrationStatus};
+
+use crate::support::{Kind, Store, start};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_reaches_the_instances() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let sent = store.tells(&["signal", "ask", "approved", "--data", "yes"]);
+        assert_eq!(sent, "signal approved was sent to ask\n");
+        let started = store.tells(&["start", "order", "second", "--input", "{}"]);
+        assert_eq!(started, "second will start as order\n");
+        let again = store.tells(&["start", "order", "paid", "--if-absent"]);
+        assert_eq!(again, "paid exists; nothing was sent\n");
+        let restarted = store.tells(&["restart", "refused", "--as", "third"]);
+        assert_eq!(restarted, "third will start as refused did\n");
+        let cancelled = store.tells(&["cancel", "family", "--reason", "enough"]);
+        assert_eq!(cancelled, "family was asked to cancel\n");
+        let terminated = store.tells(&["terminate", "nap", "--yes"]);
+        assert_eq!(terminated, "nap was asked to terminate\n");
+
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let minute = Duration::from_secs(60);
+        for id in ["ask", "second", "third", "family", "nap"] {
+            client.wait_for_orchestration(id, minute).await.unwrap();
+        }
+        let asked = client.get_orchestration_status("ask").await.unwrap();
+        assert!(matches!(asked, OrchestrationStatus::Completed { output, .. } if output == "yes"));
+        let nap = client.get_orchestration_status("nap").await.unwrap();
+        assert!(matches!(nap, OrchestrationStatus::Failed { .. }), "{nap:?}");
+        runtime.shutdown(None).await;
+        drop(client);
+
+        assert_eq!(store.tells(&["wait", "second"]), "charged\n");
+        let failed = store.run(&["wait", "nap"]);
+        assert_eq!(failed.code, 5, "{failed:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verbs_that_take_away_want_to_be_told_twice() {
+    let store = Store::filled(Kind::Sqlite).await;
+    for arguments in [
+        &["terminate", "nap"][..],
+        &["delete", "paid"],
+        &["prune", "--keep", "1"],
+        &["cancel", "--name", "approval"],
+    ] {
+        let refused = store.run(arguments);
+        assert_eq!(refused.code, 6, "{arguments:?}: {refused:?}");
+        assert!(refused.err.contains("nothing was changed"), "{refused:?}");
+    }
+    let dry = store.tells(&["cancel", "--name", "approval", "--dry-run"]);
+    assert!(
+        dry.ends_with("2 instances would be asked to cancel\n"),
+        "{dry}"
+    );
+    let dry = store.tells(&["delete", "--status", "completed", "--dry-run"]);
+    assert!(
+        dry.ends_with("1 instances would be deleted with their children\n"),
+        "{dry}"
+    );
+    let none = store.run(&["delete", "--yes"]);
+    assert_eq!(
+        none.code, 2,
+        "a filter that names nothing means nothing: {none:?}"
+    );
+    assert_eq!(
+        store.json(&["stats"])["instances"],
+        6,
+        "nothing was changed"
+    );
+
+    let deleted = store.tells(&["delete", "--status", "completed", "--yes"]);
+    assert_eq!(deleted, "1 instances with 4 events were deleted\n");
+    let running = store.run(&["delete", "family", "--yes"]);
+    assert_eq!(running.code, 1, "{running:?}");
+    let forced = store.tells(&["delete", "family", "--force", "--yes"]);
+    assert!(forced.starts_with("2 instances with "), "{forced}");
+    assert_eq!(store.json(&["stats"])["instances"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_goes_back_into_its_queue() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let sent = store.tells(&["signal", "ask", "approved", "--data", "yes"]);
+        assert_eq!(sent, "signal approved was sent to ask\n");
+        let provider = store.open().await;
+        let filter = TurnClaim {
+            handlers: Some(Arc::new(
+                OrchestrationHandlers::default().with("approval", "1.0.0"),
+            )),
+            ..TurnClaim::new(1, Duration::from_secs(60), Duration::ZERO)
+        };
+        let turns = provider.claim_turns(filter).await.unwrap();
+        assert_eq!(turns[0].item.instance, "ask");
+        let token = &turns[0].lock_token;
+        let aside = provider.set_aside_messages(token, &[0], "a test").await;
+        assert!(aside.unwrap());
+        provider
+            .abandon_orchestration_item(token, None, true)
+            .await
+            .unwrap();
+        drop((turns, provider));
+
+        let listed = store.shows(&["dead-letters", "list"]);
+        assert_eq!(
+            listed,
+            "NUMBER QUEUE INSTANCE AGE REASON\n     1 orchestrator ask T a test\n"
+        );
+        let why = store.tells(&["why", "ask"]);
+        assert!(why.contains("(dead letter 1): a test"), "{why}");
+        let found = store.json(&["list", "--with-dead-letters"]);
+        assert_eq!(found["items"][0]["instance_id"], "ask");
+        let unasked = store.run(&["dead-letters", "delete", "1"]);
+        assert_eq!(unasked.code, 6, "{unasked:?}");
+        let back = store.tells(&["dead-letters", "requeue", "1"]);
+        assert_eq!(back, "1 dead letters are in their queues again\n");
+        assert_eq!(store.json(&["stats"])["dead_letters"], 0);
+
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let minute = Duration::from_secs(60);
+        let ended = client.wait_for_orchestration("ask", minute).await.unwrap();
+        assert!(matches!(ended, OrchestrationStatus::Completed { output, .. } if output == "yes"));
+        runtime.shutdown(None).await;
+    }
+}

@@ -1,0 +1,167 @@
+//! What a query answers with.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::PageCursor;
+
+/// Status of the current execution of an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum InstanceStatus {
+    /// It has not ended.
+    Running,
+    /// It ended in continue-as-new, and the next execution has not begun.
+    ContinuedAsNew,
+    /// It ended with a value.
+    Completed,
+    /// It ended without a value.
+    Failed,
+    /// A status that this build does not know.
+    Unknown,
+}
+
+impl InstanceStatus {
+    /// Every status that an instance can have.
+    pub const ALL: [Self; 5] = [
+        Self::Running,
+        Self::ContinuedAsNew,
+        Self::Completed,
+        Self::Failed,
+        Self::Unknown,
+    ];
+
+    /// The status with this stored text.
+    #[must_use]
+    pub fn of_stored(text: &str) -> Self {
+        match text {
+            "Running" => Self::Running,
+            "ContinuedAsNew" => Self::ContinuedAsNew,
+            "Completed" => Self::Completed,
+            "Failed" => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The stored text.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::ContinuedAsNew => "ContinuedAsNew",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Whether the instance completed or failed.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+impl fmt::Display for InstanceStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for InstanceStatus {
+    type Err = String;
+
+    /// Reads a status as a person types it; upper and lower case do not matter.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_meant = |status: &Self| status.as_str().eq_ignore_ascii_case(text);
+        Self::ALL.into_iter().find(is_meant).ok_or_else(|| {
+            format!("`{text}` is no status; one of running, continuedasnew, completed, failed")
+        })
+    }
+}
+
+/// Everything that a list shows of one instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct InstanceSummary {
+    /// Its id.
+    pub instance_id: String,
+    /// Handler name.
+    pub name: String,
+    /// Handler version.
+    pub version: String,
+    /// Status of the current execution.
+    pub status: InstanceStatus,
+    /// Custom status, if its code set one.
+    pub custom_status: Option<String>,
+    /// Current execution.
+    pub execution_id: u64,
+    /// When it was created, in milliseconds since the Unix epoch.
+    pub created_at_ms: u64,
+    /// When its last turn was committed, in milliseconds since the Unix epoch.
+    pub updated_at_ms: u64,
+    /// When its current execution completed or failed, in milliseconds since the Unix epoch.
+    pub ended_at_ms: Option<u64>,
+    /// Its parent, if it is a child.
+    pub parent: Option<String>,
+    /// Events in the history of the current execution.
+    pub event_count: u64,
+}
+
+impl InstanceSummary {
+    /// A running instance without a parent and without events; stores fill in the rest.
+    #[must_use]
+    pub fn new(
+        instance_id: impl Into<String>,
+        name: impl Into<String>,
+        version: impl Into<String>,
+    ) -> Self {
+        Self {
+            instance_id: instance_id.into(),
+            name: name.into(),
+            version: version.into(),
+            status: InstanceStatus::Running,
+            custom_status: None,
+            execution_id: 1,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            ended_at_ms: None,
+            parent: None,
+            event_count: 0,
+        }
+    }
+}
+
+/// One page of answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The answers, in the order of the query.
+    pub items: Vec<T>,
+    /// Where the next page begins; `None` if there is none.
+    pub next: Option<PageCursor>,
+}
+
+/// How many instances have something in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceCount {
+    /// The status, name or version; empty if all were counted together.
+    pub key: String,
+    /// How many.
+    pub count: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_reads_back_from_its_text() {
+        for status in InstanceStatus::ALL {
+            assert_eq!(InstanceStatus::of_stored(status.as_str()), status);
+            assert_eq!(status.as_str().to_lowercase().parse(), Ok(status));
+        }
+        assert_eq!(InstanceStatus::of_stored("?"), InstanceStatus::Unknown);
+        assert!("?".parse::<InstanceStatus>().is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data and in
+//! words. Nothing is replayed and no code of an author runs.
+
+mod open;
+mod types;
+mod words;
+
+use std::collections::HashSet;
+
+use duroxide_core::Event;
+use duroxide_core::clock::{Clock, SystemClock};
+use duroxide_core::provider::{
+    DeadLetter, HandlerKind, PendingActivity, PendingWork, ReadyWork, ScheduledActivityIdentifier,
+};
+
+pub use types::{ActivityPlace, Explanation, Finding, Standing, Wait};
+
+use super::{Client, ClientError};
+
+/// How deep children are followed.
+const DEPTH_MAX: usize = 8;
+/// How many children are followed over all.
+const CHILDREN_MAX: usize = 100;
+/// How many handlers and dead letters are looked through.
+const LOOKED_THROUGH: u32 = 10_000;
+
+/// What is asked of the store once, and not once per instance.
+struct Surroundings {
+    ready: Vec<ReadyWork>,
+    letters: Vec<DeadLetter>,
+    seen: HashSet<String>,
+}
+
+impl Client {
+    /// Why an instance stands where it stands: what it waits for, since when, and what is in its way.
+    ///
+    /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code no
+    /// longer waits for (the loser of a select) is told as long as it is not due: histories do not record that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::Client;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// client.start_orchestration("order-7", "order", "{}").await?;
+    /// let why = client.explain("order-7").await?;
+    /// println!("{why}");
+    /// assert!(why.to_string().contains("no node has run its first turn"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InstanceNotFound` if the store knows nothing of it; `ManagementNotAvailable`, or what the store says.
+    pub async fn explain(&self, instance: &str) -> Result<Explanation, ClientError> {
+        let admin = self.admin()?;
+        let ready = admin.list_ready_work(LOOKED_THROUGH).await?;
+        let mut around = Surroundings {
+            ready: ready.unwrap_or_default(),
+            letters: admin.list_dead_letters(LOOKED_THROUGH).await?,
+            seen: HashSet::new(),
+        };
+        let told = self.explain_one(instance, &mut around, 0).await?;
+        told.ok_or_else(|| ClientError::InstanceNotFound {
+            instance_id: instance.to_owned(),
+        })
+    }
+
+    async fn explain_one(
+        &self,
+        instance: &str,
+        around: &mut Surroundings,
+        depth: usize,
+    ) -> Result<Option<Explanation>, ClientError> {
+        around.seen.insert(instance.to_owned());
+        let history = self.store.read(instance).await?;
+        let pending = self.admin()?.pending_work(instance).await?;
+        let now_ms = match &pending {
+            Some(pending) => pending.now_ms,
+            None => SystemClock.now_ms(),
+        };
+        let mut findings = letters_of(instance, around);
+        let Some(standing) = open::standing(&history) else {
+            return Ok(not_begun(
+                instance,
+                pending.as_ref(),
+                now_ms,
+                findings,
+                around,
+            ));
+        };
+        findings.extend(open::cancel_requests(&history));
+        let mut waits = match standing {
+            Standing::Running => open::waits(&history),
+            _ => Vec::new(),
+        };
+        for wait in &mut waits {
+            self.complete(instance, &history, wait, pending.as_ref(), around, depth)
+                .await?;
+        }
+        if matches!(standing, Standing::Running | Standing::BetweenExecutions) {
+            findings.extend(turn_findings(&history, pending.as_ref(), now_ms));
+            findings.extend(missing_code(&history, &waits, pending.as_ref(), around));
+        }
+        let (name, version) = history.iter().find_map(Event::started_handler).unzip();
+        Ok(Some(Explanation {
+            instance_id: instance.to_owned(),
+            name: name.unwrap_or_default(),
+            version: version.unwrap_or_default(),
+            execution_id: history.last().map_or(1, |event| event.execution_id),
+            standing,
+            now_ms,
+            last_event_ms: history.last().map(|event| event.timestamp_ms),
+            waits,
+            findings,
+        }))
+    }
+
+    /// Adds to a wait what its history does not say.
+    async fn complete(
+        &self,
+        instance: &str,
+        history: &[Event],
+        wait: &mut Wait,
+        pending: Option<&PendingWork>,
+        around: &mut Surroundings,
+        depth: usize,
+    ) -> Result<(), ClientError> {
+        match wait {
+            Wait::Activity {
+                event_id, place, ..
+            } => {
+                let activity = ScheduledActivityIdentifier {
+                    instance: instance.to_owned(),
+                    execution_id: history.last().map_or(1, |event| event.execution_id),
+                    activity_id: *event_id,
+                };
+                *place = self.place_of(&activity, pending).await?;
+            }
+            Wait::Child {
+                instance_id, why, ..
+            } => {
+                let is_new = !around.seen.contains(instance_id.as_str());
+                if is_new && depth < DEPTH_MAX && around.seen.len() <= CHILDREN_MAX {
+                    let told = Box::pin(self.explain_one(instance_id, around, depth + 1));
+                    *why = told.await?.map(Box::new);
+                }
+            }
+            Wait::Timer { .. } | Wait::Signal { .. } | Wait::Queue { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn place_of(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+        pending: Option<&PendingWork>,
+    ) -> Result<ActivityPlace, ClientError> {
+        let Some(pending) = pending else {
+            let claimed = self.store.activity_claimed(activity).await?;
+            return Ok(match claimed {
+                Some(true) => ActivityPlace::Claimed,
+                Some(false) => ActivityPlace::Queued {
+                    visible_at_ms: 0,
+                    attempts: 0,
+                },
+                None => ActivityPlace::Unknown,
+            });
+        };
+        let is_it = |queued: &&PendingActivity| {
+            queued.activity_id == activity.activity_id
+                && queued.execution_id == activity.execution_id
+        };
+        let place = pending.activities.iter().find(is_it).map(|queued| {
+            let attempts = queued.attempts;
+            match queued.leased_until_ms {
+                Some(until_ms) if until_ms > pending.now_ms => {
+                    ActivityPlace::Held { until_ms, attempts }
+                }
+                _ => ActivityPlace::Queued {
+                    visible_at_ms: queued.visible_at_ms,
+                    attempts,
+                },
+            }
+        });
+        Ok(place.unwrap_or(ActivityPlace::NotQueued))
+    }
+}
+
+fn letters_of(instance: &str, around: &Surroundings) -> Vec<Finding> {
+    let of_it = around
+        .letters
+        .iter()
+        .filter(|letter| letter.instance_id.as_deref() == Some(instance));
+    let tell = |letter: &DeadLetter| Finding::DeadLetter {
+        id: letter.id,
+        reason: letter.reason.clone(),
+        at_ms: letter.set_aside_at,
+    };
+    of_it.map(tell).collect()
+}
+
+/// An instance without a history: its start waits, or the store knows nothing of it.
+fn not_begun(
+    instance: &str,
+    pending: Option<&PendingWork>,
+    now_ms: u64,
+    mut findings: Vec<Finding>,
+    around: &Surroundings,
+) -> Option<Explanation> {
+    let start = pending.and_then(|pending| pending.messages.iter().find_map(|m| m.begins.clone()));
+    if start.is_none() && pending.is_none_or(|p| p.messages.is_empty()) && findings.is_empty() {
+        return None;
+    }
+    let (name, version) = start.unzip();
+    let version = version.flatten();
+    if let Some(name) = &name {
+        let waits = ready_for(around, HandlerKind::Orchestration, name, version.as_deref());
+        findings.extend(waits);
+    }
+    findings.extend(turn_findings(&[], pending, now_ms));
+    Some(Explanation {
+        instance_id: instance.to_owned(),
+        name: name.unwrap_or_default(),
+        version: version.unwrap_or_default(),
+        execution_id: 1,
+        standing: Standing::NotBegun,
+        now_ms,
+        last_event_ms: None,
+        waits: Vec::new(),
+        findings,
+    })
+}
+
+/// What the orchestrator queue says: a turn that runs, messages that wait for one.
+fn turn_findings(history: &[Event], pending: Option<&PendingWork>, now_ms: u64) -> Vec<Finding> {
+    let Some(pending) = pending else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    if let Some(until_ms) = pending.turn_leased_until_ms.filter(|until| *until > now_ms) {
+        findings.push(Finding::TurnRuns { until_ms });
+        return findings;
+    }
+    let ready = || {
+        pending
+            .messages
+            .iter()
+            .filter(|m| m.visible_at_ms <= now_ms)
+    };
+    let count = ready().count() as u64;
+    if count > 0 && !history.is_empty() {
+        findings.push(Finding::MessagesWait {
+            count,
+            since_ms: ready().map(|m| m.visible_at_ms).min().unwrap_or(now_ms),
+            attempts: ready().map(|m| m.attempts).max().unwrap_or(0),
+        });
+    }
+    findings
+}
+
+/// Ready work of the handlers that this instance needs: nobody claims it, so nobody may have the code.
+fn missing_code(
+    history: &[Event],
+    waits: &[Wait],
+    pending: Option<&PendingWork>,
+    around: &Surroundings,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let has_messages =
+        pending.is_some_and(|p| p.messages.iter().any(|m| m.visible_at_ms <= p.now_ms));
+    if has_messages && let Some((name, version)) = history.iter().find_map(Event::started_handler) {
+        let kind = HandlerKind::Orchestration;
+        findings.extend(ready_for(around, kind, &name, Some(&version)));
+    }
+    let mut told = HashSet::new();
+    for wait in waits {
+        if let Wait::Activity { name, place, .. } = wait
+            && matches!(place, ActivityPlace::Queued { .. })
+            && told.insert(name)
+        {
+            findings.extend(ready_for(around, HandlerKind::Activity, name, None));
+        }
+    }
+    findings
+}
+
+fn ready_for(
+    around: &Surroundings,
+    kind: HandlerKind,
+    name: &str,
+    version: Option<&str>,
+) -> Option<Finding> {
+    let ready = around.ready.iter().find(|work| {
+        work.kind == kind && work.name == name && work.version.as_deref() == version
+    })?;
+    Some(Finding::NotClaimed {
+        kind,
+        name: ready.name.clone(),
+        version: ready.version.clone(),
+        count: ready.count,
+        since_ms: ready.ready_since_ms,
+    })
+}

@@ -1,0 +1,195 @@
+//! What an explanation consists of. Plain data: a command line prints it, a dashboard draws it.
+
+use duroxide_core::provider::HandlerKind;
+use serde::{Serialize, Serializer};
+
+/// Why an instance stands where it stands. `Display` tells it in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The instance.
+    pub instance_id: String,
+    /// Handler name; empty if it is not known yet.
+    pub name: String,
+    /// Handler version; empty if it is not known yet.
+    pub version: String,
+    /// Current execution.
+    pub execution_id: u64,
+    /// Where it stands.
+    pub standing: Standing,
+    /// When this was found out, in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+    /// When the last event of its history was made, in milliseconds since the Unix epoch.
+    pub last_event_ms: Option<u64>,
+    /// What it waits for, in the order in which its code asked.
+    pub waits: Vec<Wait>,
+    /// What else an operator should know.
+    pub findings: Vec<Finding>,
+}
+
+/// Where an instance stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Standing {
+    /// Its start is in the queue.
+    NotBegun,
+    /// It runs.
+    Running,
+    /// It continued as new, and the next execution has not begun.
+    BetweenExecutions,
+    /// It ended with a value.
+    Completed {
+        /// The value.
+        output: String,
+    },
+    /// It ended without a value.
+    Failed {
+        /// The cause, in words.
+        error: String,
+    },
+}
+
+/// Something that an instance waits for. Times are in milliseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Wait {
+    /// The result of an activity.
+    Activity {
+        /// The event that scheduled it.
+        event_id: u64,
+        /// Its name.
+        name: String,
+        /// The tag that a worker must take.
+        tag: Option<String>,
+        /// The session it is bound to.
+        session: Option<String>,
+        /// When it was scheduled.
+        since_ms: u64,
+        /// Where it is.
+        place: ActivityPlace,
+    },
+    /// A timer.
+    Timer {
+        /// The event that set it.
+        event_id: u64,
+        /// When it is due.
+        due_ms: u64,
+        /// When it was set.
+        since_ms: u64,
+    },
+    /// A signal.
+    Signal {
+        /// The event that began the wait.
+        event_id: u64,
+        /// Its name.
+        name: String,
+        /// When the wait began.
+        since_ms: u64,
+    },
+    /// A message of a queue.
+    Queue {
+        /// The event that began the wait.
+        event_id: u64,
+        /// The queue's name.
+        name: String,
+        /// When the wait began.
+        since_ms: u64,
+    },
+    /// The result of a child.
+    Child {
+        /// The event that scheduled it.
+        event_id: u64,
+        /// Its handler.
+        name: String,
+        /// The child.
+        instance_id: String,
+        /// When it was scheduled.
+        since_ms: u64,
+        /// Why the child stands where it stands; `None` if nothing is known of it, or it was told above.
+        why: Option<Box<Explanation>>,
+    },
+}
+
+/// Where an activity is that has no result yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum ActivityPlace {
+    /// The store cannot tell.
+    Unknown,
+    /// In the queue.
+    Queued {
+        /// When it can be claimed; 0 if it always could.
+        visible_at_ms: u64,
+        /// How often a worker has tried.
+        attempts: u32,
+    },
+    /// A worker holds it.
+    Held {
+        /// Until when, unless the worker renews its lease.
+        until_ms: u64,
+        /// Which attempt this is.
+        attempts: u32,
+    },
+    /// A worker has claimed it at least once; the store cannot tell more.
+    Claimed,
+    /// It is not in the queue: its result is on the way, or it became a dead letter.
+    NotQueued,
+}
+
+/// Something an operator should know. Times are in milliseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Finding {
+    /// Somebody asked for its cancellation.
+    CancelRequested {
+        /// What they said.
+        reason: String,
+        /// When.
+        at_ms: u64,
+    },
+    /// A message that concerns it was dead-lettered.
+    DeadLetter {
+        /// The letter's number.
+        id: u64,
+        /// Why.
+        reason: String,
+        /// When.
+        at_ms: u64,
+    },
+    /// Work of a handler that it needs is ready and no node claims it: none may have the code.
+    NotClaimed {
+        /// The kind of handler.
+        #[serde(serialize_with = "kind_in_words")]
+        kind: HandlerKind,
+        /// The handler.
+        name: String,
+        /// The version that is needed.
+        version: Option<String>,
+        /// How many instances or activities wait for it.
+        count: u64,
+        /// Since when the oldest does.
+        since_ms: u64,
+    },
+    /// A node runs a turn of it.
+    TurnRuns {
+        /// Until when it holds the instance, unless it renews its lease.
+        until_ms: u64,
+    },
+    /// Messages are ready and no node has taken them in.
+    MessagesWait {
+        /// How many.
+        count: u64,
+        /// Since when the first does.
+        since_ms: u64,
+        /// How often one of them was tried.
+        attempts: u32,
+    },
+}
+
+fn kind_in_words<S: Serializer>(kind: &HandlerKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match kind {
+        HandlerKind::Orchestration => "orchestration",
+        HandlerKind::Activity => "activity",
+    })
+}

@@ -1,0 +1,261 @@
+//! An explanation in words, one line per fact, children indented.
+
+use std::fmt::{self, Display, Formatter};
+
+use duroxide_core::provider::HandlerKind;
+
+use super::types::{ActivityPlace, Explanation, Finding, Standing, Wait};
+
+impl Display for Explanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.tell(f, 0)
+    }
+}
+
+impl Explanation {
+    /// The facts as lines: how deep each is indented, and its text.
+    fn tell(&self, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
+        line(f, depth, &self.headline())?;
+        for wait in &self.waits {
+            line(f, depth + 1, &wait.in_words(self.now_ms))?;
+            if let Wait::Child { why: Some(why), .. } = wait {
+                why.tell(f, depth + 2)?;
+            }
+        }
+        for finding in &self.findings {
+            line(f, depth + 1, &finding.in_words(self.now_ms))?;
+        }
+        if depth == 0 && self.waits.is_empty() && self.is_idle() {
+            line(f, 1, "waits for nothing that its history names")?;
+        }
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.standing == Standing::Running && self.findings.is_empty()
+    }
+
+    fn headline(&self) -> String {
+        let who = match (self.name.as_str(), self.version.as_str()) {
+            ("", _) => self.instance_id.clone(),
+            (name, "") => format!("{} ({name})", self.instance_id),
+            (name, version) => format!("{} ({name} {version})", self.instance_id),
+        };
+        match &self.standing {
+            Standing::NotBegun => format!("{who} has not begun: no node has run its first turn"),
+            Standing::Running => match self.last_event_ms {
+                Some(at) => format!("{who} runs; its last event was {}", ago(at, self.now_ms)),
+                None => format!("{who} runs"),
+            },
+            Standing::BetweenExecutions => {
+                let next = self.execution_id + 1;
+                format!("{who} continued as new; execution {next} has not begun")
+            }
+            Standing::Completed { .. } => format!("{who} completed"),
+            Standing::Failed { error } => format!("{who} failed: {error}"),
+        }
+    }
+}
+
+fn line(f: &mut Formatter<'_>, depth: usize, text: &str) -> fmt::Result {
+    let indent = "  ".repeat(depth);
+    // Names and errors are the user's: a line break among them would look like another fact.
+    let text = text.replace(['\n', '\r'], " ");
+    writeln!(f, "{indent}{text}")
+}
+
+impl Wait {
+    /// The wait as a sentence, told at a time.
+    #[must_use]
+    pub fn in_words(&self, now_ms: u64) -> String {
+        match self {
+            Self::Activity {
+                event_id,
+                name,
+                tag,
+                session,
+                since_ms,
+                place,
+            } => {
+                let since = ago(*since_ms, now_ms);
+                let tag = tag.as_ref().map_or(String::new(), |t| format!(", tag {t}"));
+                let session = session.as_ref();
+                let session = session.map_or(String::new(), |s| format!(", session {s}"));
+                let place = place.in_words(now_ms);
+                format!(
+                    "waits for activity {name} (event {event_id}{tag}{session}), scheduled {since}: {place}"
+                )
+            }
+            Self::Timer {
+                event_id, due_ms, ..
+            } => {
+                let due = due(*due_ms, now_ms);
+                format!("waits for a timer (event {event_id}), due {due}")
+            }
+            Self::Signal {
+                event_id,
+                name,
+                since_ms,
+            } => {
+                let since = ago(*since_ms, now_ms);
+                format!("waits for signal {name} (event {event_id}), since {since}")
+            }
+            Self::Queue {
+                event_id,
+                name,
+                since_ms,
+            } => {
+                let since = ago(*since_ms, now_ms);
+                format!("waits for a message on queue {name} (event {event_id}), since {since}")
+            }
+            Self::Child {
+                event_id,
+                name,
+                instance_id,
+                since_ms,
+                ..
+            } => {
+                let since = ago(*since_ms, now_ms);
+                format!(
+                    "waits for child {instance_id} ({name}, event {event_id}), scheduled {since}"
+                )
+            }
+        }
+    }
+}
+
+impl ActivityPlace {
+    fn in_words(&self, now_ms: u64) -> String {
+        match self {
+            Self::Unknown => "this store cannot tell where it is".to_owned(),
+            Self::Queued {
+                attempts: 0,
+                visible_at_ms,
+            } if *visible_at_ms <= now_ms => "in the queue, no worker has claimed it".to_owned(),
+            Self::Queued {
+                visible_at_ms,
+                attempts,
+            } if *visible_at_ms <= now_ms => {
+                format!("in the queue again after {}", times(*attempts))
+            }
+            Self::Queued {
+                visible_at_ms,
+                attempts,
+            } => {
+                let due = due(*visible_at_ms, now_ms);
+                format!("in the queue, after {}, next try {due}", times(*attempts))
+            }
+            Self::Held { until_ms, attempts } => {
+                let due = due(*until_ms, now_ms);
+                format!("a worker holds it, attempt {attempts}, its lease ends {due}")
+            }
+            Self::Claimed => "a worker has claimed it".to_owned(),
+            Self::NotQueued => {
+                "not in the queue: its result is on the way, or it was dead-lettered".to_owned()
+            }
+        }
+    }
+}
+
+impl Finding {
+    /// The finding as a sentence, told at a time.
+    #[must_use]
+    pub fn in_words(&self, now_ms: u64) -> String {
+        match self {
+            Self::CancelRequested { reason, at_ms } => {
+                let since = ago(*at_ms, now_ms);
+                format!("cancellation was requested {since}: {reason}")
+            }
+            Self::DeadLetter { id, reason, at_ms } => {
+                let since = ago(*at_ms, now_ms);
+                format!("a message was dead-lettered {since} (dead letter {id}): {reason}")
+            }
+            Self::NotClaimed {
+                kind,
+                name,
+                version,
+                count,
+                since_ms,
+            } => {
+                let kind = match kind {
+                    HandlerKind::Orchestration => "orchestration",
+                    HandlerKind::Activity => "activity",
+                };
+                let version = version.as_ref().map_or(String::new(), |v| format!(" {v}"));
+                let since = ago(*since_ms, now_ms);
+                format!(
+                    "no node claims {kind} {name}{version}: {count} ready, the oldest since {since}; is a node running that has its code?"
+                )
+            }
+            Self::TurnRuns { until_ms } => {
+                let due = due(*until_ms, now_ms);
+                format!("a node runs a turn of it, its lease ends {due}")
+            }
+            Self::MessagesWait {
+                count,
+                since_ms,
+                attempts,
+            } => {
+                let since = ago(*since_ms, now_ms);
+                let tried = match attempts {
+                    0 => "not tried".to_owned(),
+                    n => format!("tried {}", times(*n)),
+                };
+                format!(
+                    "{count} messages are ready since {since}, {tried}; no node has taken them in"
+                )
+            }
+        }
+    }
+}
+
+fn times(attempts: u32) -> String {
+    match attempts {
+        1 => "1 attempt".to_owned(),
+        n => format!("{n} attempts"),
+    }
+}
+
+fn ago(at_ms: u64, now_ms: u64) -> String {
+    match now_ms.saturating_sub(at_ms) {
+        0..1_000 => "just now".to_owned(),
+        ms => format!("{} ago", span(ms)),
+    }
+}
+
+fn due(at_ms: u64, now_ms: u64) -> String {
+    match at_ms.checked_sub(now_ms) {
+        Some(0..1_000) => "now".to_owned(),
+        Some(ms) => format!("in {}", span(ms)),
+        None => match now_ms - at_ms {
+            0..1_000 => "now".to_owned(),
+            ms => format!("{} ago", span(ms)),
+        },
+    }
+}
+
+/// The two largest units of a span of time.
+fn span(ms: u64) -> String {
+    let s = ms / 1_000;
+    match s {
+        0..60 => format!("{s}s"),
+        60..3_600 => format!("{}m {}s", s / 60, s % 60),
+        3_600..86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
+        _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_show_their_two_largest_units() {
+        assert_eq!(span(59_999), "59s");
+        assert_eq!(span(61_000), "1m 1s");
+        assert_eq!(span(3_600_000 * 25), "1d 1h");
+        assert_eq!(due(500, 0), "now");
+        assert_eq!(due(0, 5_000), "5s ago");
+        assert_eq!(ago(5_000, 0), "just now", "a clock that was set back");
+    }
+}

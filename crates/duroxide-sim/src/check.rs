@@ -1,0 +1,131 @@
+//! The end of a run is looked at. In: the store, what clients were told, what activities did, what programs should do. Out:
+//! violations. Nothing is repaired here.
+
+mod cancelled;
+mod effects;
+mod history;
+mod letters;
+mod outcome;
+
+use std::collections::BTreeMap;
+
+use duroxide_core::Event;
+use duroxide_core::provider::ProviderAdmin;
+
+use crate::world::World;
+
+/// Everything the store holds of one instance: its executions that are left, oldest first.
+pub(crate) type Histories = BTreeMap<u64, Vec<Event>>;
+
+/// Looks at everything.
+pub async fn check(world: &World, is_done: bool) {
+    if !is_done {
+        stuck(world).await;
+    }
+    let mut instances = BTreeMap::new();
+    for id in world.store.list_instances().await.unwrap_or_default() {
+        instances.insert(id.clone(), read(world, &id).await);
+    }
+    for (id, histories) in &instances {
+        history::check(world, id, histories);
+    }
+    if is_done {
+        outcome::check(world, &instances).await;
+        effects::check(world);
+        letters::check(world);
+        cancelled::check(world, &instances);
+        leftovers(world, &instances).await;
+    }
+}
+
+async fn read(world: &World, id: &str) -> Histories {
+    let mut histories = BTreeMap::new();
+    for execution in world.store.list_executions(id).await.unwrap_or_default() {
+        let history = world
+            .store
+            .read_history_with_execution_id(id, execution)
+            .await;
+        match history {
+            Ok(history) => drop(histories.insert(execution, history)),
+            Err(error) => world.sim.violation(format!("{id} cannot be read: {error}")),
+        }
+    }
+    histories
+}
+
+/// Somebody waits though nothing has gone wrong for long: says for what.
+async fn stuck(world: &World) {
+    for client in &world.clients {
+        let lives = client
+            .lives
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone();
+        let is_over = lives.len() == client.plan.lives.len()
+            && lives
+                .last()
+                .is_some_and(|life| life.outcome.is_some() || life.is_deleted);
+        if is_over {
+            continue;
+        }
+        let id = &client.plan.id;
+        let histories = read(world, id).await;
+        let last: Vec<_> = histories
+            .values()
+            .next_back()
+            .map(|history| {
+                history
+                    .iter()
+                    .rev()
+                    .take(3)
+                    .map(|e| e.kind.wire_name())
+                    .collect()
+            })
+            .unwrap_or_default();
+        world.sim.violation(format!(
+            "{id} is stuck in life {}, last events {last:?}",
+            lives.len()
+        ));
+    }
+}
+
+/// What must not be left when everything has ended.
+async fn leftovers(world: &World, instances: &BTreeMap<String, Histories>) {
+    let sim = &world.sim;
+    for (id, histories) in instances {
+        let Some(last) = histories.values().next_back() else {
+            continue;
+        };
+        if !last.last().is_some_and(Event::is_terminal) {
+            let names: Vec<_> = last
+                .iter()
+                .rev()
+                .take(3)
+                .map(|e| e.kind.wire_name())
+                .collect();
+            sim.violation(format!("{id} never ends, last events {names:?}"));
+        }
+    }
+    match world.store.get_queue_depths().await {
+        Ok(depths) if depths.orchestrator_queue + depths.worker_queue == 0 => {}
+        Ok(depths) => sim.violation(format!("queues are not empty in the end: {depths:?}")),
+        Err(error) => sim.violation(format!("queues cannot be read: {error}")),
+    }
+    for letter in world.store.list_dead_letters(100).await.unwrap_or_default() {
+        let excused = world.clients.iter().any(|client| {
+            let deleted = client.plan.lives.len() > 1
+                || matches!(
+                    client.plan.lives[0].end,
+                    crate::plan::LifeEnd::Delete { .. }
+                );
+            deleted
+                && letter
+                    .instance_id
+                    .as_deref()
+                    .is_some_and(|id| id.starts_with(&client.plan.id))
+        });
+        if !excused {
+            sim.violation(format!("a dead letter: {letter:?}"));
+        }
+    }
+}

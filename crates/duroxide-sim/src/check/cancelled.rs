@@ -1,0 +1,79 @@
+//! What was cancelled: an activity does not begin after that, a child hears of it.
+
+use std::collections::BTreeMap;
+
+use duroxide_core::{Event, EventKind, build_child_instance_id};
+
+use super::Histories;
+use crate::sim::EPOCH_MS;
+use crate::world::World;
+
+/// How long a node may take to hear that a lease is gone.
+const NEWS_MS: u64 = 3_000;
+/// A turn that was claimed before the request is committed within this time.
+const TURN_MS: u64 = 30_000;
+
+pub(super) fn check(world: &World, instances: &BTreeMap<String, Histories>) {
+    for (id, histories) in instances {
+        for history in histories.values() {
+            for event in history {
+                let schedule = event
+                    .source_event_id
+                    .and_then(|source| history.get(source as usize - 1));
+                let Some(schedule) = schedule else { continue };
+                match (&event.kind, &schedule.kind) {
+                    (EventKind::ActivityCancelRequested { .. }, _) => activity(world, id, event),
+                    (
+                        EventKind::SubOrchestrationCancelRequested { .. },
+                        EventKind::SubOrchestrationScheduled { instance, .. },
+                    ) => {
+                        let child = build_child_instance_id(id, instance);
+                        if let Some(histories) = instances.get(&child) {
+                            heard(world, &child, event.timestamp_ms, histories);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn activity(world: &World, id: &str, cancel: &Event) {
+    let cancelled_ms = cancel.timestamp_ms.saturating_sub(EPOCH_MS);
+    for run in world.sim.effects.all() {
+        let is_it = run.instance == id
+            && run.execution == cancel.execution_id
+            && Some(run.activity) == cancel.source_event_id;
+        let is_late = run.began_ms > cancelled_ms + NEWS_MS;
+        if is_it
+            && is_late
+            && !world
+                .sim
+                .was_disturbed(run.node, cancelled_ms, run.began_ms)
+        {
+            world.sim.violation(format!(
+                "activity {} was cancelled at {cancelled_ms} and began on {} at {}",
+                run.label, run.life, run.began_ms
+            ));
+        }
+    }
+}
+
+fn heard(world: &World, child: &str, cancelled_ms: u64, histories: &Histories) {
+    let mut later = histories
+        .values()
+        .flatten()
+        .filter(|event| event.timestamp_ms > cancelled_ms + TURN_MS);
+    let was_told = histories
+        .values()
+        .flatten()
+        .any(|event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. }));
+    if let (Some(event), false) = (later.next(), was_told) {
+        let text = format!(
+            "{child} was cancelled and went on to event {}",
+            event.event_id
+        );
+        world.sim.violation(text);
+    }
+}

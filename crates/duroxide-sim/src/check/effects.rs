@@ -1,0 +1,165 @@
+//! Effects: every activity that had to run did, none ran that nobody asked for, none was repeated without need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use duroxide_core::{AppErrorKind, ErrorDetails};
+use duroxide_runtime::OrchestrationStatus;
+
+use crate::client::{LifeLog, RootClient};
+use crate::effects::Effect;
+use crate::model::Expected;
+use crate::plan::LifeEnd;
+use crate::program::Step;
+use crate::world::World;
+
+pub(super) fn check(world: &World) {
+    let runs = world.sim.effects.all();
+    let mut by_label: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
+    for run in &runs {
+        by_label.entry(&run.label).or_default().push(run);
+    }
+    let mut known = BTreeSet::new();
+    for client in &world.clients {
+        let lives = client
+            .lives
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for (number, life) in lives.iter().enumerate() {
+            let expected = client.expected(number);
+            let is_excused = world.sim.has_collided(&client.plan.id) && lives.len() > 1;
+            let must =
+                matches!(life.outcome, Some(OrchestrationStatus::Completed { .. })) && !is_excused;
+            put_right(world, client, number, life, &by_label);
+            all_ran(world, &expected, must, &by_label, &mut known);
+        }
+    }
+    sessions(world, &runs);
+    for (label, runs) in &by_label {
+        if !known.contains(*label) {
+            world
+                .sim
+                .violation(format!("activity {label} ran and nobody asked for it"));
+        }
+        repeats(world, label, runs);
+    }
+}
+
+/// Code that winds down when it is asked to is let finish that, however often it is asked.
+fn put_right(
+    world: &World,
+    client: &RootClient,
+    number: usize,
+    life: &LifeLog,
+    runs: &BTreeMap<&str, Vec<&Effect>>,
+) {
+    let plan = &client.plan.lives[number];
+    // A request that comes with the turn that continues as new ends the instance there.
+    let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
+        && plan.program.cooperative
+        && !plan.program.steps.contains(&Step::Continue);
+    let is_cancelled = matches!(
+        &life.outcome,
+        Some(OrchestrationStatus::Failed {
+            details: ErrorDetails::Application {
+                kind: AppErrorKind::Cancelled { .. },
+                ..
+            },
+            ..
+        })
+    );
+    let label = format!("{}.put-right", client.path(number));
+    let mut put_right = runs.get(label.as_str()).into_iter().flatten();
+    if was_asked && is_cancelled && !put_right.any(|run| run.is_finished) {
+        // A request that comes with the start ends it before any code has run.
+        let has_run = runs
+            .keys()
+            .any(|label| label.starts_with(&client.path(number)));
+        if has_run {
+            let text = format!(
+                "{} life {number} could not put things right",
+                client.plan.id
+            );
+            world.sim.violation(text);
+        }
+    }
+}
+
+/// A session that belongs to one slot runs one activity at a time.
+fn sessions(world: &World, runs: &[Effect]) {
+    for (place, first) in runs.iter().enumerate() {
+        let stable = world.plan.nodes[first.node].stable_id;
+        let Some(session) = first.session.as_ref().filter(|_| !stable) else {
+            continue;
+        };
+        let end = first.ended_ms.unwrap_or(u64::MAX);
+        let overlaps = |run: &&Effect| {
+            run.life == first.life && run.session.as_ref() == Some(session) && run.began_ms < end
+        };
+        if let Some(other) = runs[place + 1..].iter().find(overlaps) {
+            let text = format!(
+                "{} and {} of {session} run at once",
+                first.label, other.label
+            );
+            world.sim.violation(text);
+        }
+    }
+}
+
+fn all_ran(
+    world: &World,
+    expected: &Expected,
+    must: bool,
+    runs: &BTreeMap<&str, Vec<&Effect>>,
+    known: &mut BTreeSet<String>,
+) {
+    for (label, attempts) in &expected.must_run {
+        known.insert(label.clone());
+        let finished = runs.get(label.as_str()).into_iter().flatten();
+        let ids: BTreeSet<_> = finished
+            .filter(|run| run.is_finished)
+            .map(|run| (&run.instance, run.execution, run.activity))
+            .collect();
+        if must && ids.len() != *attempts as usize {
+            let text = format!(
+                "activity {label} was tried {} times, not {attempts}",
+                ids.len()
+            );
+            world.sim.violation(text);
+        }
+    }
+    known.extend(expected.may_run.iter().cloned());
+    for detached in expected.detached.values() {
+        all_ran(world, detached, must, runs, known);
+    }
+}
+
+/// A run that finished on a node that was well all the time is not done again.
+fn repeats(world: &World, label: &str, runs: &[&Effect]) {
+    for (place, first) in runs.iter().enumerate() {
+        let Some(again) = runs[place + 1..].iter().find(|run| {
+            (run.activity, run.execution, &run.instance)
+                == (first.activity, first.execution, &first.instance)
+        }) else {
+            continue;
+        };
+        // Either may have been told late of what it was granted.
+        let is_disturbed = |node| {
+            world
+                .sim
+                .was_disturbed(node, first.began_ms, again.began_ms)
+        };
+        let was_away = is_disturbed(first.node) || is_disturbed(again.node);
+        let is_needless = first.is_finished && !was_away;
+        if is_needless {
+            world.sim.violation(format!(
+                "activity {label} ended on {} at {} and began again on {} at {}",
+                first.life,
+                first.ended_ms.unwrap_or_default(),
+                again.life,
+                again.began_ms
+            ));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Histories: their shape, and that the code still decides what they say, from every prefix.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use duroxide_core::provider::KvEntry;
+use duroxide_core::replay::Execution;
+use duroxide_core::{
+    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler,
+};
+
+use super::Histories;
+use crate::program::{self, VERSIONS};
+use crate::world::World;
+
+/// Longer histories are replayed at some of their prefixes only.
+const ALL_PREFIXES: usize = 24;
+
+pub(super) fn check(world: &World, id: &str, histories: &Histories) {
+    // A node whose clock is off knows the store's time as exactly as the store answers.
+    let is_skewed = world.plan.nodes.iter().any(|node| node.skew_ms != 0);
+    let tolerance_ms = if is_skewed { 2_500 } else { 0 };
+    let mut kv = HashMap::new();
+    let is_whole = histories.keys().copied().eq(1..=histories.len() as u64);
+    let last = histories.keys().next_back().copied();
+    for (execution, history) in histories {
+        let complaints = shape(history, Some(*execution) == last, tolerance_ms);
+        for complaint in complaints {
+            let text = format!("history of {id} execution {execution}: {complaint}");
+            world.sim.violation(text);
+        }
+        if is_whole {
+            replays(world, id, history, &kv);
+        }
+        fold(&mut kv, history);
+    }
+    if is_whole {
+        chain(world, id, histories);
+    }
+}
+
+/// The rules every committed history obeys.
+fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let (mut answered, mut cancelled) = (BTreeSet::new(), BTreeSet::new());
+    for (place, event) in history.iter().enumerate() {
+        if event.event_id != place as u64 + 1 {
+            complaints.push(format!("event {} at place {}", event.event_id, place + 1));
+            return complaints;
+        }
+        let is_start = matches!(event.kind, EventKind::OrchestrationStarted { .. });
+        if is_start != (place == 0) {
+            complaints.push(format!(
+                "a start at place {}, or none at the first",
+                place + 1
+            ));
+        }
+        if event.is_terminal() && place + 1 != history.len() {
+            complaints.push(format!(
+                "event {} ends it and is not the last",
+                event.event_id
+            ));
+        }
+        if place > 0 && history[place - 1].timestamp_ms > event.timestamp_ms {
+            complaints.push(format!(
+                "recorded time goes back at event {}",
+                event.event_id
+            ));
+        }
+        let Some(wanted) = schedule_of(&event.kind) else {
+            continue;
+        };
+        let schedule = event
+            .source_event_id
+            .filter(|source| *source < event.event_id)
+            .and_then(|source| history.get(source as usize - 1));
+        let Some(schedule) = schedule.filter(|s| s.kind.wire_name() == wanted) else {
+            complaints.push(format!("event {} answers nothing", event.event_id));
+            continue;
+        };
+        let source = schedule.event_id;
+        let fresh = match is_cancel(&event.kind) {
+            true => !answered.contains(&source) && cancelled.insert(source),
+            false => answered.insert(source),
+        };
+        if !fresh {
+            complaints.push(format!("event {source} is answered or cancelled twice"));
+        }
+        if let (EventKind::TimerCreated { fire_at_ms: due }, EventKind::TimerFired { .. }) =
+            (&schedule.kind, &event.kind)
+            && event.timestamp_ms + tolerance_ms < *due
+        {
+            complaints.push(format!(
+                "timer {source} fired {} ms early",
+                due - event.timestamp_ms
+            ));
+        }
+    }
+    if !is_last && !history.last().is_some_and(Event::is_terminal) {
+        complaints.push("an execution that is not the last has not ended".to_owned());
+    }
+    complaints
+}
+
+/// Each execution begins with what the one before handed on.
+fn chain(world: &World, id: &str, histories: &Histories) {
+    let all: Vec<&Vec<Event>> = histories.values().collect();
+    for pair in all.windows(2) {
+        let handed = pair[0].last().map(|event| &event.kind);
+        let begun = pair[1].first().map(|event| &event.kind);
+        let fits = match (handed, begun) {
+            (
+                Some(EventKind::OrchestrationContinuedAsNew { input: handed }),
+                Some(EventKind::OrchestrationStarted { input, .. }),
+            ) => handed == input,
+            _ => false,
+        };
+        if !fits {
+            let text = format!("an execution of {id} does not begin where the one before ended");
+            world.sim.violation(text);
+        }
+    }
+}
+
+fn handler(history: &[Event]) -> Option<Arc<dyn OrchestrationHandler>> {
+    let EventKind::OrchestrationStarted { version, .. } = &history.first()?.kind else {
+        return None;
+    };
+    let version = VERSIONS.iter().position(|known| known == version)?;
+    let run = move |ctx: OrchestrationContext, input: String| program::run(ctx, input, version);
+    Some(Arc::new(FnOrchestration(run)))
+}
+
+fn replays(world: &World, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
+    let Some(handler) = handler(history) else {
+        world
+            .sim
+            .violation(format!("{id} was begun by a version that nobody has"));
+        return;
+    };
+    let stride = 1 + history.len() / ALL_PREFIXES;
+    let ends = (1..history.len()).step_by(stride).chain([history.len()]);
+    for end in ends {
+        let loaded = Execution::load(&history[..end], Arc::clone(&handler), kv.clone());
+        if let Err(divergence) = loaded {
+            let text = format!("{id} does not replay from its first {end} events: {divergence}");
+            world.sim.violation(text);
+            return;
+        }
+    }
+}
+
+fn fold(kv: &mut HashMap<String, KvEntry>, history: &[Event]) {
+    for event in history {
+        match &event.kind {
+            EventKind::KeyValueSet {
+                key,
+                value,
+                last_updated_at_ms,
+            } => {
+                let entry = KvEntry {
+                    value: value.clone(),
+                    last_updated_at_ms: *last_updated_at_ms,
+                };
+                kv.insert(key.clone(), entry);
+            }
+            EventKind::KeyValueCleared { key } => drop(kv.remove(key)),
+            EventKind::KeyValuesCleared => kv.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// The key-values of an instance, from all of its events.
+pub(super) fn key_values(histories: &Histories) -> BTreeMap<String, String> {
+    let mut kv = HashMap::new();
+    for history in histories.values() {
+        fold(&mut kv, history);
+    }
+    kv.into_iter()
+        .map(|(key, entry)| (key, entry.value))
+        .collect()
+}
+
+/// The kind of schedule that an event belongs to.
+fn schedule_of(kind: &EventKind) -> Option<&'static str> {
+    match kind {
+        EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::ActivityCancelRequested { .. } => Some("ActivityScheduled"),
+        EventKind::TimerFired { .. } => Some("TimerCreated"),
+        EventKind::ExternalSubscribedCancelled { .. } => Some("ExternalSubscribed"),
+        EventKind::QueueSubscriptionCancelled { .. } => Some("ExternalSubscribedPersistent"),
+        EventKind::SubOrchestrationCompleted { .. }
+        | EventKind::SubOrchestrationFailed { .. }
+        | EventKind::SubOrchestrationCancelRequested { .. } => Some("SubOrchestrationScheduled"),
+        _ => None,
+    }
+}
+
+fn is_cancel(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityCancelRequested { .. }
+            | EventKind::ExternalSubscribedCancelled { .. }
+            | EventKind::QueueSubscriptionCancelled { .. }
+            | EventKind::SubOrchestrationCancelRequested { .. }
+    )
+}

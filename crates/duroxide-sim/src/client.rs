@@ -1,0 +1,293 @@
+//! Clients: one per instance id. In: a plan of lives. Out: calls to the store, and a log of what was acknowledged.
+//!
+//! A call that fails may have taken effect; then it is done again, and the log says that the outcome of the first is not
+//! known.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use duroxide_core::EventKind;
+use duroxide_core::provider::{Provider, PruneOptions};
+use duroxide_runtime::{Client, ClientError, OrchestrationStatus};
+
+use crate::model::{Expected, expect};
+use crate::node::SharedStore;
+use crate::plan::{LifeEnd, LifePlan, RootPlan};
+use crate::program::Step;
+use crate::program::{ORCHESTRATION, QUEUE, Run, VERSIONS};
+use crate::sim::Sim;
+
+/// What a client knows of one life.
+#[derive(Debug, Clone, Default)]
+pub struct LifeLog {
+    pub started_ms: Option<u64>,
+    /// Queue messages in the order they were sent, with whether they were acknowledged.
+    pub letters: Vec<(String, bool)>,
+    /// What the client saw at the end.
+    pub outcome: Option<OrchestrationStatus>,
+    pub ended_ms: Option<u64>,
+    pub is_deleted: bool,
+    pub is_cancelled: bool,
+    pub is_pruned: bool,
+}
+
+/// The client of one instance id.
+#[derive(Debug)]
+pub struct RootClient {
+    pub sim: Arc<Sim>,
+    pub client: Client,
+    /// The store itself, for looks that disturb nothing.
+    pub store: SharedStore,
+    pub plan: RootPlan,
+    pub lives: Mutex<Vec<LifeLog>>,
+}
+
+/// Pause before a call is done again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+impl RootClient {
+    /// The path of a life's program.
+    #[must_use]
+    pub fn path(&self, life: usize) -> String {
+        format!("{}#{life}", self.plan.id)
+    }
+
+    /// What a life must do.
+    #[must_use]
+    pub fn expected(&self, life: usize) -> Expected {
+        expect(
+            life as u32,
+            &self.path(life),
+            &self.plan.lives[life].program,
+        )
+    }
+
+    fn begin_log(&self) {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.push(LifeLog::default());
+    }
+
+    fn log(&self, change: impl FnOnce(&mut LifeLog)) {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = lives.last_mut() {
+            change(last);
+        }
+    }
+
+    /// Lives all lives of the id.
+    pub async fn live(self: Arc<Self>) {
+        for (number, life) in self.plan.lives.iter().enumerate() {
+            tokio::time::sleep(life.start_after).await;
+            self.begin_log();
+            self.one_life(number, life).await;
+            let is_last = number + 1 == self.plan.lives.len();
+            if !is_last {
+                self.delete(false).await;
+            }
+        }
+    }
+
+    async fn one_life(&self, number: usize, life: &LifePlan) {
+        let id = &self.plan.id;
+        let run = Run::new(number as u32, self.path(number), life.program.clone());
+        let (input, version) = (run.encode(), VERSIONS[life.program.version]);
+        let start = || {
+            self.client
+                .start_orchestration_versioned(id, ORCHESTRATION, version, input.clone())
+        };
+        self.until_acknowledged("start", start).await;
+        self.log(|log| log.started_ms = Some(self.sim.now_ms()));
+        let expected = self.expected(number);
+        let doings = async {
+            futures_util::join!(
+                self.letters(number, life, &expected),
+                self.signals(&expected),
+                self.ends(life),
+                self.looks(life),
+            );
+            std::future::pending::<()>().await;
+        };
+        let deleted = async {
+            match life.end {
+                LifeEnd::Delete { after } => {
+                    tokio::time::sleep(after).await;
+                    self.delete(true).await;
+                }
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = deleted => self.log(|log| log.is_deleted = true),
+            outcome = self.outcome() => self.log(|log| {
+                log.outcome = Some(outcome);
+                log.ended_ms = Some(self.sim.now_ms());
+            }),
+            () = doings => {}
+        }
+    }
+
+    /// Waits for the end, however long that takes.
+    async fn outcome(&self) -> OrchestrationStatus {
+        let id = &self.plan.id;
+        loop {
+            let wait = Duration::from_secs(60);
+            match self.client.wait_for_orchestration(id, wait).await {
+                Ok(status) => {
+                    self.sim.note(format_args!("{id} ended: {status:?}"));
+                    return status;
+                }
+                Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN).await,
+                Err(error) => {
+                    self.sim
+                        .violation(format!("waiting for {id} is refused: {error}"));
+                    std::future::pending().await
+                }
+            }
+        }
+    }
+
+    /// Sends what the program reads, one message after the other.
+    async fn letters(&self, number: usize, life: &LifePlan, expected: &Expected) {
+        let steps = life.program.steps.iter();
+        let perhaps = steps.filter(|step| matches!(step, Step::LetterOrTimer(_)));
+        let count = expected.letters + perhaps.count();
+        for seq in 0..count {
+            tokio::time::sleep(life.letter_pause).await;
+            for again in 0.. {
+                let letter = format!("{number}-{seq}.{again}");
+                // It may be taken before its sender hears that it was stored.
+                self.log(|log| log.letters.push((letter.clone(), false)));
+                let sent = self
+                    .client
+                    .enqueue_event(&self.plan.id, QUEUE, letter)
+                    .await;
+                let is_sent = self.is_acknowledged("enqueue", sent);
+                if is_sent {
+                    self.log(|log| log.letters.last_mut().expect("just pushed").1 = true);
+                    break;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    /// Raises each signal once its wait is recorded.
+    async fn signals(&self, expected: &Expected) {
+        let mut left: Vec<&String> = expected.signals.iter().collect();
+        while !left.is_empty() {
+            let waited_for = self.open_waits().await;
+            for name in &left {
+                if !waited_for.contains(*name) {
+                    continue;
+                }
+                let raise = || {
+                    self.client
+                        .raise_event(&self.plan.id, *name, format!("go {name}"))
+                };
+                self.until_acknowledged("signal", raise).await;
+            }
+            left.retain(|name| !waited_for.contains(*name));
+            tokio::time::sleep(Duration::from_millis(700)).await;
+        }
+    }
+
+    async fn open_waits(&self) -> Vec<String> {
+        let history = self.store.read(&self.plan.id).await.unwrap_or_default();
+        let answered: Vec<u64> = history.iter().filter_map(|e| e.source_event_id).collect();
+        let open = history.iter().filter_map(|event| match &event.kind {
+            EventKind::ExternalSubscribed { name } if !answered.contains(&event.event_id) => {
+                Some(name.clone())
+            }
+            _ => None,
+        });
+        open.collect()
+    }
+
+    async fn ends(&self, life: &LifePlan) {
+        let id = &self.plan.id;
+        match life.end {
+            LifeEnd::Cancel { after, times } => {
+                tokio::time::sleep(after).await;
+                self.log(|log| log.is_cancelled = true);
+                for _ in 0..times {
+                    let cancel = || self.client.cancel_instance(id, "enough");
+                    self.until_acknowledged("cancel", cancel).await;
+                }
+            }
+            LifeEnd::Terminate { after } => {
+                tokio::time::sleep(after).await;
+                self.log(|log| log.is_cancelled = true);
+                let end = || self.client.terminate_instance(id, "enough");
+                self.until_acknowledged("terminate", end).await;
+            }
+            LifeEnd::Alone | LifeEnd::Delete { .. } => {}
+        }
+    }
+
+    /// Reads and prunes meanwhile. What is read is checked at the end; here nothing may break.
+    async fn looks(&self, life: &LifePlan) {
+        let id = &self.plan.id;
+        while life.reads || life.prunes {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            if life.reads {
+                let _status = self.client.get_orchestration_status(id).await;
+                let _values = self.client.get_kv_all_values(id).await;
+                let _history = self.client.read_execution_history(id, 1).await;
+            }
+            if life.prunes {
+                let options = PruneOptions {
+                    keep_last: Some(1),
+                    completed_before: None,
+                };
+                self.log(|log| log.is_pruned = true);
+                let _pruned = self.client.prune_executions(id, options).await;
+            }
+        }
+    }
+
+    /// Deletes the id until it is gone.
+    async fn delete(&self, force: bool) {
+        let id = &self.plan.id;
+        for tries in 0.. {
+            // Without force a tree with children that still run is refused for a while.
+            let force = force || tries > 20;
+            let deleted = self.client.delete_instance(id, force).await;
+            self.sim.note(format_args!(
+                "delete {id}, force {force}: {}",
+                deleted.is_ok()
+            ));
+            match deleted {
+                Ok(_) => return,
+                Err(ClientError::InstanceNotFound { .. }) if !force => return,
+                Err(_) => tokio::time::sleep(AGAIN * 5).await,
+            }
+        }
+    }
+
+    fn is_acknowledged(&self, what: &str, result: Result<(), ClientError>) -> bool {
+        let id = &self.plan.id;
+        match result {
+            Ok(()) => {
+                self.sim.note(format_args!("{what} {id} acknowledged"));
+                true
+            }
+            Err(error) => {
+                if !error.is_retryable() {
+                    self.sim
+                        .violation(format!("{what} of {id} is refused: {error}"));
+                }
+                false
+            }
+        }
+    }
+
+    async fn until_acknowledged<F>(&self, what: &str, call: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), ClientError>>,
+    {
+        while !self.is_acknowledged(what, call().await) {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What a run consists of, drawn from its seed before it begins. In: a seed. Out: nodes, faults, programs, clients, as plain
+//! data that a shrinker can make smaller.
+
+use std::time::Duration;
+
+use crate::generate::{self, Features};
+use crate::program::{Ending, Program};
+use crate::rng::Rng;
+
+/// A whole run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Determines every order and every fault of the run.
+    pub seed: u64,
+    pub nodes: Vec<NodePlan>,
+    pub roots: Vec<RootPlan>,
+    pub rates: Rates,
+    pub nemesis: Vec<Strike>,
+    /// When faults stop.
+    pub heal_at: Duration,
+}
+
+/// One node.
+#[derive(Debug, Clone)]
+pub struct NodePlan {
+    /// What it has code for, life after life; the last entry stays.
+    pub code: Vec<Code>,
+    /// How far its clock is off, in milliseconds.
+    pub skew_ms: i64,
+    pub slots: usize,
+    pub sticky: usize,
+    pub sessions_max: usize,
+    /// Serves the tag.
+    pub serves_tag: bool,
+    pub stable_id: bool,
+    pub lock_timeout: Duration,
+    pub worker_lock_timeout: Duration,
+}
+
+/// What one life of a node has handlers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    pub versions: [bool; 2],
+    pub rare_work: bool,
+}
+
+impl Code {
+    /// Everything.
+    pub const ALL: Self = Self {
+        versions: [true, true],
+        rare_work: true,
+    };
+}
+
+/// An instance id that a client uses, life after life.
+#[derive(Debug, Clone)]
+pub struct RootPlan {
+    pub id: String,
+    pub lives: Vec<LifePlan>,
+}
+
+/// One life of an instance id, as its client sees it.
+#[derive(Debug, Clone)]
+pub struct LifePlan {
+    pub program: Program,
+    /// The client starts it this long after the run, or the life before, began.
+    pub start_after: Duration,
+    /// Pauses between the queue messages it sends.
+    pub letter_pause: Duration,
+    pub end: LifeEnd,
+    pub prunes: bool,
+    pub reads: bool,
+}
+
+/// How a client lets a life end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LifeEnd {
+    /// By itself.
+    Alone,
+    /// A request to cancel, this long after the start, sent this many times.
+    Cancel { after: Duration, times: u8 },
+    /// A request to terminate.
+    Terminate { after: Duration },
+    /// Deleted in the middle, with force.
+    Delete { after: Duration },
+}
+
+/// How often calls of a node to the store go wrong, in thousandths.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rates {
+    /// Takes some milliseconds.
+    pub slow: u32,
+    /// Takes up to a minute, before or after it took effect.
+    pub late: u32,
+    pub fails_before: u32,
+    pub fails_after: u32,
+    /// Took effect, and the answer never comes.
+    pub never: u32,
+    /// Steps inside one call to the store are interleaved with others.
+    pub jitter: u32,
+    /// A waiting claim misses what happens meanwhile.
+    pub deaf: u32,
+    /// A completion is delivered twice.
+    pub double: u32,
+    /// Operations that go wrong; empty for all.
+    pub only: Option<&'static str>,
+}
+
+/// Something that happens to a node or to the store.
+#[derive(Debug, Clone, Copy)]
+pub struct Strike {
+    pub at: Duration,
+    pub what: Nemesis,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nemesis {
+    /// The node dies where it stands and comes back.
+    Crash { node: usize, down: Duration },
+    /// The node is shut down with this grace and comes back, with the code of its next life.
+    Deploy {
+        node: usize,
+        grace: Duration,
+        down: Duration,
+    },
+    /// The node stands still and goes on.
+    Pause { node: usize, length: Duration },
+    /// The node does not reach the store.
+    Partition { node: usize, length: Duration },
+    /// Nobody reaches the store.
+    Outage { length: Duration },
+}
+
+impl Plan {
+    /// The run of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5eed_5eed_5eed_5eed);
+        let nodes = 1 + rng.below(4);
+        let heal_at = Duration::from_millis(rng.between(20_000, 90_000));
+        let nodes: Vec<NodePlan> = (0..nodes).map(|at| node(&mut rng, at)).collect();
+        let features = Features::draw(&mut rng);
+        let roots = 1 + rng.below(5);
+        let roots = (0..roots).map(|at| root(&mut rng, &features, at)).collect();
+        Self {
+            seed,
+            rates: rates(&mut rng),
+            nemesis: nemesis(&mut rng, nodes.len(), heal_at),
+            nodes,
+            roots,
+            heal_at,
+        }
+    }
+}
+
+fn node(rng: &mut Rng, at: usize) -> NodePlan {
+    // Some node always has everything, so that nothing waits for code that never comes.
+    let code = |rng: &mut Rng| match at == 0 || rng.chance(600) {
+        true => Code::ALL,
+        false => Code {
+            versions: *rng.pick(&[[true, false], [false, true], [false, false], [true, true]]),
+            rare_work: rng.chance(500),
+        },
+    };
+    let lease = |rng: &mut Rng| Duration::from_millis(*rng.pick(&[1_500, 3_000, 5_000, 10_000]));
+    NodePlan {
+        code: (0..3).map(|_| code(rng)).collect(),
+        skew_ms: match rng.chance(250) {
+            true => *rng.pick(&[-3_600_000, -30_000, 2_000, 3_600_000]),
+            false => 0,
+        },
+        slots: *rng.pick(&[1, 2, 4, 64]),
+        sticky: *rng.pick(&[0, 1, 1024, 1024]),
+        sessions_max: *rng.pick(&[1, 2, 10]),
+        serves_tag: at == 0 || rng.chance(500),
+        stable_id: rng.chance(300),
+        lock_timeout: lease(rng),
+        worker_lock_timeout: lease(rng) * 2,
+    }
+}
+
+fn root(rng: &mut Rng, features: &Features, at: usize) -> RootPlan {
+    let lives = match rng.chance(350) {
+        true => 2 + rng.below(2),
+        false => 1,
+    };
+    RootPlan {
+        id: format!("i{at}"),
+        lives: (0..lives).map(|_| life(rng, features)).collect(),
+    }
+}
+
+fn life(rng: &mut Rng, features: &Features) -> LifePlan {
+    let mut program = generate::root(rng, features, 8);
+    let after = rng.millis(0, 40_000);
+    let end = match rng.below(12) {
+        0 => LifeEnd::Cancel { after, times: 1 },
+        1 => LifeEnd::Cancel { after, times: 3 },
+        2 => LifeEnd::Terminate { after },
+        3 | 4 => LifeEnd::Delete { after },
+        _ => LifeEnd::Alone,
+    };
+    if end != LifeEnd::Alone && rng.chance(500) {
+        program.ending = Ending::Waits;
+    }
+    LifePlan {
+        program,
+        start_after: rng.millis(0, 20_000),
+        letter_pause: rng.millis(0, 5_000),
+        end,
+        prunes: rng.chance(200),
+        reads: rng.chance(300),
+    }
+}
+
+fn rates(rng: &mut Rng) -> Rates {
+    let mut rate = |often: u32, most: u64| match rng.chance(often) {
+        true => rng.between(1, most) as u32,
+        false => 0,
+    };
+    Rates {
+        slow: rate(700, 300),
+        late: rate(350, 20),
+        fails_before: rate(500, 60),
+        fails_after: rate(500, 60),
+        never: rate(150, 10),
+        jitter: rate(600, 500),
+        deaf: rate(250, 300),
+        double: rate(300, 200),
+        only: match rng.chance(200) {
+            true => Some(*rng.pick(&[
+                "claim_turns",
+                "claim_work",
+                "ack_orchestration_item",
+                "ack_work_item",
+                "renew_work_item_lock",
+                "renew_orchestration_item_lock",
+            ])),
+            false => None,
+        },
+    }
+}
+
+fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
+    let count = rng.below(26);
+    let span = heal_at.as_millis() as u64;
+    let kinds: Vec<usize> = (0..6).filter(|_| rng.chance(700)).collect();
+    let mut strikes: Vec<Strike> = (0..count)
+        .filter_map(|_| {
+            let kind = *kinds.get(rng.below(kinds.len()))?;
+            let node = rng.below(nodes);
+            let down = rng.millis(10, 10_000);
+            let what = match kind {
+                0..=2 => Nemesis::Crash { node, down },
+                3 => Nemesis::Deploy {
+                    node,
+                    grace: rng.millis(0, 25_000),
+                    down,
+                },
+                4 => match rng.chance(500) {
+                    true => Nemesis::Pause {
+                        node,
+                        length: rng.millis(100, 40_000),
+                    },
+                    false => Nemesis::Partition {
+                        node,
+                        length: rng.millis(10, 40_000),
+                    },
+                },
+                _ => Nemesis::Outage {
+                    length: rng.millis(5, 60_000),
+                },
+            };
+            let at = Duration::from_millis(rng.between(0, span));
+            Some(Strike { at, what })
+        })
+        .collect();
+    strikes.sort_by_key(|strike| strike.at);
+    strikes
+}

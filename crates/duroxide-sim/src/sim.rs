@@ -1,0 +1,342 @@
+//! What all parts of one run share: who polls, chance, the timeline, the faults that are on, and what went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use duroxide_core::clock::Clock;
+use duroxide_store::TokioClock;
+use tokio_util::sync::CancellationToken;
+
+use crate::effects::Effects;
+use crate::leases::LeaseBook;
+use crate::plan::Rates;
+use crate::rng::Rng;
+use crate::sched::{Group, Scheduler};
+
+/// When simulated time begins, in milliseconds since the Unix epoch.
+pub const EPOCH_MS: u64 = 1_800_000_000_000;
+
+/// What all parts of one run share.
+#[derive(Debug)]
+pub struct Sim {
+    pub scheduler: Arc<Scheduler>,
+    pub clock: TokioClock,
+    chance: Mutex<Rng>,
+    timeline: Mutex<Timeline>,
+    weather: Mutex<Weather>,
+    names: Mutex<BTreeMap<Group, String>>,
+    pub effects: Effects,
+    pub leases: LeaseBook,
+    /// Fires when faults stop.
+    pub healed: CancellationToken,
+}
+
+/// The faults that are on.
+#[derive(Debug, Default)]
+struct Weather {
+    rates: Rates,
+    partitioned: BTreeSet<usize>,
+    outage: bool,
+    faults: u64,
+    healed_ms: Option<u64>,
+    collided: BTreeSet<String>,
+    sessions_max: BTreeMap<String, usize>,
+    /// Nodes to which something happened that may cost them a lease, with when.
+    disturbed: Vec<(usize, u64, u64)>,
+    /// Renewals of a node that failed in a row.
+    failed_renewals: BTreeMap<usize, u32>,
+    /// Nodes whose last call went wrong at this time.
+    last_fault_ms: BTreeMap<usize, u64>,
+}
+
+/// What happened, in order.
+#[derive(Debug)]
+struct Timeline {
+    hash: Hasher,
+    lines: Option<Vec<String>>,
+    violations: Vec<String>,
+}
+
+/// FNV-1a over everything that is written to it.
+#[derive(Debug)]
+struct Hasher(u64);
+
+impl fmt::Write for Hasher {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}
+
+/// What happens to one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    Slow(Duration, Duration),
+    FailsBefore(Duration),
+    FailsAfter(Duration),
+    Never,
+    /// The store is out of reach; told after a while.
+    Away(Duration),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sim {
+    /// A run with these sources of chance; with a timeline to read, or only its hash.
+    #[must_use]
+    pub fn new(mut rng: Rng, rates: Rates, traced: bool) -> Arc<Self> {
+        Arc::new(Self {
+            scheduler: Scheduler::new(rng.fork()),
+            clock: TokioClock::starting_at(EPOCH_MS),
+            chance: Mutex::new(rng),
+            timeline: Mutex::new(Timeline {
+                hash: Hasher(0xcbf2_9ce4_8422_2325),
+                lines: traced.then(Vec::new),
+                violations: Vec::new(),
+            }),
+            weather: Mutex::new(Weather {
+                rates,
+                ..Weather::default()
+            }),
+            names: Mutex::default(),
+            effects: Effects::default(),
+            leases: LeaseBook::default(),
+            healed: CancellationToken::new(),
+        })
+    }
+
+    /// Milliseconds since the run began.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms().saturating_sub(EPOCH_MS)
+    }
+
+    /// Draws something.
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut lock(&self.chance))
+    }
+
+    /// A group with a name for the timeline.
+    pub fn group(&self, name: impl Into<String>) -> Group {
+        let group = self.scheduler.group();
+        lock(&self.names).insert(group, name.into());
+        group
+    }
+
+    /// Who is being polled.
+    #[must_use]
+    pub fn who(&self) -> String {
+        let current = self.scheduler.current();
+        let names = lock(&self.names);
+        let name = current.and_then(|group| names.get(&group).cloned());
+        name.unwrap_or_else(|| "world".to_owned())
+    }
+
+    /// Writes a line into the timeline.
+    pub fn note(&self, what: fmt::Arguments<'_>) {
+        let (now, who) = (self.now_ms(), self.who());
+        let mut timeline = lock(&self.timeline);
+        let _infallible = write!(timeline.hash, "{now} {who} {what}\n");
+        if let Some(lines) = &mut timeline.lines {
+            lines.push(format!(
+                "{:>4}.{:03} {who:<9} {what}",
+                now / 1_000,
+                now % 1_000
+            ));
+        }
+    }
+
+    /// Writes down that something must not be.
+    pub fn violation(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.note(format_args!("VIOLATION {what}"));
+        lock(&self.timeline).violations.push(what);
+    }
+
+    /// What must not be, so far.
+    #[must_use]
+    pub fn violations(&self) -> Vec<String> {
+        lock(&self.timeline).violations.clone()
+    }
+
+    /// The hash of the timeline, and its lines if they were kept.
+    #[must_use]
+    pub fn timeline(&self) -> (u64, Vec<String>) {
+        let timeline = lock(&self.timeline);
+        (timeline.hash.0, timeline.lines.clone().unwrap_or_default())
+    }
+
+    /// How many calls went wrong.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        lock(&self.weather).faults
+    }
+
+    /// When a call of this node last went wrong.
+    #[must_use]
+    pub fn last_fault_ms(&self, node: usize) -> Option<u64> {
+        lock(&self.weather).last_fault_ms.get(&node).copied()
+    }
+
+    /// Whether something happened in this span that may cost a node life a lease: it stood still, could not reach the
+    /// store, or a call of it took very long.
+    #[must_use]
+    pub fn was_disturbed(&self, node: usize, from_ms: u64, to_ms: u64) -> bool {
+        let weather = lock(&self.weather);
+        let overlaps = |(of, begin, end): &(usize, u64, u64)| {
+            *of == node && *begin <= to_ms && from_ms <= *end
+        };
+        weather.disturbed.iter().any(overlaps)
+    }
+
+    /// Something happens to a node from now on, for this long, that may cost it a lease.
+    pub fn disturb(&self, node: usize, length: Duration) {
+        let now = self.now_ms();
+        let end = now + length.as_millis() as u64;
+        lock(&self.weather).disturbed.push((node, now, end));
+    }
+
+    pub fn set_partitioned(&self, node: usize, cut: bool) {
+        let mut weather = lock(&self.weather);
+        match cut {
+            true => drop(weather.partitioned.insert(node)),
+            false => drop(weather.partitioned.remove(&node)),
+        }
+    }
+
+    pub fn set_outage(&self, outage: bool) {
+        lock(&self.weather).outage = outage;
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn heal(&self) {
+        let mut weather = lock(&self.weather);
+        weather.rates = Rates {
+            jitter: weather.rates.jitter,
+            ..Rates::default()
+        };
+        weather.partitioned.clear();
+        weather.outage = false;
+        weather.healed_ms = Some(self.now_ms());
+        drop(weather);
+        self.healed.cancel();
+    }
+
+    /// Waits, but not longer than faults last.
+    pub async fn wait(&self, time: Duration) {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(time) => {}
+            () = self.healed.cancelled() => {}
+        }
+    }
+
+    /// How many sessions a node life may serve.
+    pub fn set_sessions_max(&self, life: &str, most: usize) {
+        lock(&self.weather)
+            .sessions_max
+            .insert(life.to_owned(), most);
+    }
+
+    /// How many sessions a node life may serve.
+    #[must_use]
+    pub fn sessions_max(&self, life: &str) -> usize {
+        let weather = lock(&self.weather);
+        weather
+            .sessions_max
+            .get(life)
+            .copied()
+            .unwrap_or(usize::MAX)
+    }
+
+    /// Whether a completion is delivered twice.
+    pub fn duplicates(&self) -> bool {
+        let double = lock(&self.weather).rates.double;
+        self.draw(|rng| rng.chance(double))
+    }
+
+    /// A child of this instance could not have the id it was to have.
+    pub fn collided(&self, instance: &str) {
+        lock(&self.weather).collided.insert(instance.to_owned());
+    }
+
+    /// Whether a child of this instance, or of a child of it, could not have the id it was to have.
+    #[must_use]
+    pub fn has_collided(&self, root: &str) -> bool {
+        let weather = lock(&self.weather);
+        weather.collided.iter().any(|id| id.starts_with(root))
+    }
+
+    /// Since when nothing goes wrong, leases of those that died included.
+    #[must_use]
+    pub fn well_since_ms(&self) -> Option<u64> {
+        let healed = lock(&self.weather).healed_ms?;
+        Some(healed + 15_000)
+    }
+
+    /// Whether steps within one call are interleaved here.
+    pub fn jitters(&self) -> bool {
+        let jitter = lock(&self.weather).rates.jitter;
+        self.draw(|rng| rng.chance(jitter))
+    }
+
+    /// Whether a waiting claim misses what happens meanwhile.
+    pub fn is_deaf(&self) -> bool {
+        let deaf = lock(&self.weather).rates.deaf;
+        self.draw(|rng| rng.chance(deaf))
+    }
+
+    /// What happens to a call of a node.
+    pub fn fault(&self, node: usize, operation: &'static str) -> Fault {
+        let mut weather = lock(&self.weather);
+        let mut rng = lock(&self.chance);
+        if weather.outage || weather.partitioned.contains(&node) {
+            weather.faults += 1;
+            let now = self.now_ms();
+            weather.last_fault_ms.insert(node, now);
+            return Fault::Away(rng.millis(1, 1_000));
+        }
+        let rates = weather.rates;
+        if operation.starts_with("renew_") {
+            weather.failed_renewals.entry(node).or_default();
+        }
+        if rates.only.is_some_and(|only| only != operation) {
+            return Fault::None;
+        }
+        let fault = if rng.chance(rates.fails_before) {
+            Fault::FailsBefore(rng.millis(0, 200))
+        } else if rng.chance(rates.fails_after) {
+            Fault::FailsAfter(rng.millis(0, 500))
+        } else if rng.chance(rates.never) {
+            Fault::Never
+        } else if rng.chance(rates.late) {
+            match rng.chance(500) {
+                true => Fault::Slow(rng.millis(100, 60_000), Duration::ZERO),
+                false => Fault::Slow(Duration::ZERO, rng.millis(100, 60_000)),
+            }
+        } else if rng.chance(rates.slow) {
+            Fault::Slow(rng.millis(0, 30), rng.millis(0, 30))
+        } else {
+            return Fault::None;
+        };
+        weather.faults += 1;
+        let now = self.now_ms();
+        weather.last_fault_ms.insert(node, now);
+        if operation.starts_with("renew_") {
+            let is_failure = matches!(fault, Fault::FailsBefore(_) | Fault::FailsAfter(_));
+            let failed = weather.failed_renewals.entry(node).or_default();
+            *failed = if is_failure { *failed + 1 } else { 0 };
+            if *failed >= 2 {
+                weather.disturbed.push((node, now, now + 60_000));
+            }
+        }
+        fault
+    }
+}

@@ -1,0 +1,335 @@
+//! A run: nodes, clients, faults, and the end. In: a plan. Out: a report.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use duroxide_core::provider::{Provider, ProviderAdmin};
+use duroxide_runtime::Client;
+use duroxide_runtime::observability::Layered;
+use duroxide_store::{MessageQueue, StoreProvider};
+use tokio::time::Instant;
+
+use crate::check;
+use crate::client::RootClient;
+use crate::faults::Way;
+use crate::node::{self, Life, SharedStore};
+use crate::plan::{Nemesis, Plan};
+use crate::rng::Rng;
+use crate::sim::Sim;
+use crate::store::SimStore;
+
+/// How long everything may take once nothing goes wrong any more.
+const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long what clients do not wait for may take after that.
+const SETTLING: Duration = Duration::from_secs(10 * 60);
+/// How long after that renewals are made up for.
+const SLACK: Duration = Duration::from_secs(3);
+/// More polls than any run needs.
+const POLLS_MAX: u64 = 3_000_000;
+
+/// What came of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    pub seed: u64,
+    pub violations: Vec<String>,
+    pub hash: u64,
+    pub timeline: Vec<String>,
+    pub crashes: u64,
+    pub faults: u64,
+    pub polls: u64,
+    /// Virtual time, in milliseconds.
+    pub length_ms: u64,
+}
+
+/// Runs a plan. With a timeline to read, or without.
+#[must_use]
+pub fn run(plan: &Plan, traced: bool) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without threads can always be built");
+    let mut report = Report::default();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(simulate(plan, traced))
+    }));
+    match outcome {
+        Ok(done) => report = done,
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            report
+                .violations
+                .push(format!("panicked: {}", text.unwrap_or_default()));
+        }
+    }
+    report.seed = plan.seed;
+    report
+}
+
+async fn simulate(plan: &Plan, traced: bool) -> Report {
+    let sim = Sim::new(Rng::new(plan.seed), plan.rates, traced);
+    let store: SharedStore = Arc::new(StoreProvider::over("sim", SimStore::new(Arc::clone(&sim))));
+    let world = Arc::new(World {
+        store: Arc::clone(&store),
+        clients: clients(&sim, &store, plan),
+        plan: plan.clone(),
+        nodes: Mutex::default(),
+        crashes: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+        sim,
+    });
+    let group = world.sim.group("world");
+    let sim = Arc::clone(&world.sim);
+    sim.scheduler
+        .spawn(group, Box::pin(Arc::clone(&world).direct()));
+    let (over, scheduler) = (Arc::clone(&world), Arc::clone(&sim.scheduler));
+    let done = move || over.is_over.load(Ordering::Relaxed) || scheduler.polls() > POLLS_MAX;
+    sim.scheduler.run(done).await;
+    if sim.scheduler.polls() > POLLS_MAX {
+        sim.violation(format!("does not come to rest after {POLLS_MAX} polls"));
+    }
+    sim.scheduler.clear();
+    let (hash, timeline) = sim.timeline();
+    Report {
+        seed: plan.seed,
+        violations: sim.violations(),
+        hash,
+        timeline,
+        crashes: world.crashes.load(Ordering::Relaxed),
+        faults: sim.faults(),
+        polls: sim.scheduler.polls(),
+        length_ms: sim.now_ms(),
+    }
+}
+
+fn clients(sim: &Arc<Sim>, store: &SharedStore, plan: &Plan) -> Vec<Arc<RootClient>> {
+    let clients = plan.roots.iter().map(|root| {
+        let way = Way {
+            sim: Arc::clone(sim),
+            node: plan.nodes.len(),
+        };
+        let inner: Arc<dyn Provider> = Arc::clone(store) as _;
+        Arc::new(RootClient {
+            sim: Arc::clone(sim),
+            client: Client::new(Arc::new(Layered::around(inner, way))),
+            store: Arc::clone(store),
+            plan: root.clone(),
+            lives: Mutex::default(),
+        })
+    });
+    clients.collect()
+}
+
+/// Everything of one run.
+#[derive(Debug)]
+pub struct World {
+    pub sim: Arc<Sim>,
+    pub store: SharedStore,
+    pub clients: Vec<Arc<RootClient>>,
+    pub plan: Plan,
+    /// Nodes that are up, and how many lives each had.
+    nodes: Mutex<BTreeMap<usize, (Option<Life>, usize)>>,
+    crashes: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl World {
+    async fn direct(self: Arc<Self>) {
+        for number in 0..self.plan.nodes.len() {
+            self.start(number).await;
+        }
+        let finished = Arc::new(AtomicU64::new(0));
+        for client in &self.clients {
+            let group = self.sim.group(format!("client {}", client.plan.id));
+            let (client, finished) = (Arc::clone(client), Arc::clone(&finished));
+            let live = async move {
+                client.live().await;
+                finished.fetch_add(1, Ordering::Relaxed);
+            };
+            self.sim.scheduler.spawn(group, Box::pin(live));
+        }
+        self.strike().await;
+        let all = self.clients.len() as u64;
+        let is_done = self
+            .within(PATIENCE, || finished.load(Ordering::Relaxed) == all)
+            .await;
+        if is_done {
+            self.settle().await;
+        }
+        check::check(&self, is_done).await;
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for something; whether it came in time.
+    async fn within(&self, limit: Duration, is_there: impl Fn() -> bool) -> bool {
+        let until = Instant::now() + limit;
+        while !is_there() {
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        true
+    }
+
+    /// Waits until nothing runs and nothing is queued.
+    async fn settle(&self) {
+        let until = Instant::now() + SETTLING;
+        while Instant::now() < until {
+            let depths = self.store.get_queue_depths().await.unwrap_or_default();
+            let running = self.store.count_running_instances().await.unwrap_or(1);
+            let is_idle = self
+                .sim
+                .leases
+                .is_empty(duroxide_core::clock::Clock::now_ms(&self.sim.clock));
+            let is_empty = depths.orchestrator_queue == 0 && depths.worker_queue == 0;
+            if is_empty && running == 0 && is_idle {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+    }
+
+    fn nodes(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (Option<Life>, usize)>> {
+        self.nodes
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn start(&self, number: usize) {
+        let life = self.nodes().get(&number).map_or(0, |(_, lives)| *lives);
+        let node = &self.plan.nodes[number];
+        let started = node::start(&self.sim, &self.store, number, life, node).await;
+        self.nodes().insert(number, (Some(started), life + 1));
+    }
+
+    fn take(&self, number: usize) -> Option<Life> {
+        self.nodes().get_mut(&number)?.0.take()
+    }
+
+    /// Does what the plan says, then lets everything be well.
+    async fn strike(self: &Arc<Self>) {
+        let began = Instant::now();
+        let group = self.sim.group("nemesis");
+        for strike in &self.plan.nemesis {
+            tokio::time::sleep_until(began + strike.at).await;
+            self.sim.note(format_args!("{:?}", strike.what));
+            let world = Arc::clone(self);
+            let what = strike.what;
+            let struck = async move { world.suffer(what).await };
+            self.sim.scheduler.spawn(group, Box::pin(struck));
+        }
+        tokio::time::sleep_until(began + self.plan.heal_at).await;
+        self.sim.heal();
+        self.sim.note(format_args!("faults stop"));
+        let groups: Vec<_> = self
+            .nodes()
+            .values()
+            .filter_map(|(life, _)| life.as_ref().map(|l| l.group))
+            .collect();
+        for group in groups {
+            self.sim.scheduler.resume(group);
+        }
+    }
+
+    async fn suffer(&self, what: Nemesis) {
+        match what {
+            Nemesis::Crash { node, down } => {
+                let Some(life) = self.take(node) else { return };
+                self.crashes.fetch_add(1, Ordering::Relaxed);
+                self.sim.scheduler.kill(life.group);
+                self.sim.disturb(node, down);
+                drop(life);
+                self.rest(down).await;
+                self.start(node).await;
+            }
+            Nemesis::Deploy { node, grace, down } => {
+                let Some(life) = self.take(node) else { return };
+                self.shut_down(node, life, grace).await;
+                self.rest(down).await;
+                self.start(node).await;
+            }
+            Nemesis::Pause { node, length } => {
+                let group = match self.nodes().get(&node) {
+                    Some((Some(life), _)) => life.group,
+                    _ => return,
+                };
+                self.sim.scheduler.pause(group);
+                self.sim.disturb(node, length);
+                self.rest(length).await;
+                self.sim.scheduler.resume(group);
+            }
+            Nemesis::Partition { node, length } => {
+                self.sim.set_partitioned(node, true);
+                if length > self.harmless(node) {
+                    self.sim.disturb(node, length + SLACK);
+                }
+                self.rest(length).await;
+                self.sim.set_partitioned(node, false);
+            }
+            Nemesis::Outage { length } => {
+                self.sim.set_outage(true);
+                for node in 0..self.plan.nodes.len() {
+                    if length > self.harmless(node) {
+                        self.sim.disturb(node, length + SLACK);
+                    }
+                }
+                self.rest(length).await;
+                self.sim.set_outage(false);
+            }
+        }
+    }
+
+    /// A store that is out of reach for no longer costs a node no lease of an activity.
+    fn harmless(&self, node: usize) -> Duration {
+        self.plan.nodes[node].worker_lock_timeout / 4
+    }
+
+    /// Waits, but not longer than faults may last.
+    async fn rest(&self, length: Duration) {
+        tokio::select! {
+            biased;
+            () = self.sim.healed.cancelled() => {}
+            () = tokio::time::sleep(length) => {}
+        }
+    }
+
+    /// Shuts a node down as an operator would, and looks at what it still holds.
+    async fn shut_down(&self, node: usize, life: Life, grace: Duration) {
+        let began_ms = self.sim.now_ms();
+        // A node that stands still cannot be asked to shut down.
+        self.sim.scheduler.resume(life.group);
+        let grace_ms = grace.as_millis() as u64;
+        life.runtime.shutdown(Some(grace_ms)).await;
+        let took = self.sim.now_ms() - began_ms;
+        self.sim.note(format_args!("{} is shut down", life.name));
+        if took > grace_ms + 2_500 {
+            self.sim.violation(format!(
+                "{} took {took} ms to shut down, grace {grace_ms}",
+                life.name
+            ));
+        }
+        let was_well = self
+            .sim
+            .last_fault_ms(node)
+            .is_none_or(|last| last + 5_500 < began_ms);
+        let now_ms = duroxide_core::clock::Clock::now_ms(&self.sim.clock);
+        for (token, lease) in self.sim.leases.held_by(&life.name, now_ms) {
+            let stored = self.store.store().inner().lease(&token).await;
+            let is_valid = stored.is_ok_and(|lease| lease.is_some_and(|lease| lease.valid));
+            if was_well && is_valid {
+                self.sim.violation(format!(
+                    "{} is shut down and still holds {}",
+                    life.name, lease.subject
+                ));
+            }
+        }
+        self.sim.scheduler.kill(life.group);
+    }
+}

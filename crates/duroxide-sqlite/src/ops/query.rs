@@ -1,0 +1,156 @@
+//! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This file
+//! chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
+
+use duroxide_core::provider::{
+    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PageCursor,
+    PagePosition, SortKey, SortOrder, TimeRange,
+};
+
+use crate::error::Result;
+use crate::tables::instance_pages::{self, Criteria, Group, PageOrder, Source, status_bit};
+use crate::tx::{Tx, stored_ms};
+
+/// So many rows are sorted rather than walking an index from its end in search of them.
+const FEW: u32 = 4_000;
+
+/// One page. The caller has checked that the position belongs to the query.
+pub(crate) fn page(
+    tx: &Tx<'_>,
+    query: &InstanceQuery,
+    position: Option<&PagePosition>,
+) -> Result<Page<InstanceSummary>> {
+    let criteria = criteria(query);
+    let order = match (query.sort.by, query.sort.order) {
+        (SortKey::Created, SortOrder::NewestFirst) => PageOrder::CreatedDown,
+        (SortKey::Created, SortOrder::OldestFirst) => PageOrder::CreatedUp,
+        (SortKey::Updated, SortOrder::NewestFirst) => PageOrder::UpdatedDown,
+        (SortKey::Updated, SortOrder::OldestFirst) => PageOrder::UpdatedUp,
+    };
+    let beyond = match (position, query.sort.order) {
+        (Some(position), _) => (stored_ms(position.at_ms), position.instance_id.as_str()),
+        (None, SortOrder::NewestFirst) => (i64::MAX, ""),
+        (None, SortOrder::OldestFirst) => (i64::MIN, ""),
+    };
+    let size = query.page_size();
+    let source = source(tx, &criteria)?;
+    // One more than asked for tells whether there is another page.
+    let mut items = instance_pages::page(tx, source, &criteria, order, beyond, size + 1)?;
+    let has_more = items.len() > size as usize;
+    items.truncate(size as usize);
+    let next = items.last().filter(|_| has_more).map(|last| {
+        PageCursor::at(&PagePosition {
+            sort: query.sort,
+            at_ms: match query.sort.by {
+                SortKey::Created => last.created_at_ms,
+                SortKey::Updated => last.updated_at_ms,
+            },
+            instance_id: last.instance_id.clone(),
+        })
+    });
+    Ok(Page { items, next })
+}
+
+pub(crate) fn counts(
+    tx: &Tx<'_>,
+    query: &InstanceQuery,
+    by: CountBy,
+) -> Result<Vec<InstanceCount>> {
+    let criteria = criteria(query);
+    let group = match by {
+        CountBy::Nothing => Group::Nothing,
+        CountBy::Status => Group::Status,
+        CountBy::Name => Group::Name,
+        CountBy::Version => Group::Version,
+    };
+    let source = source(tx, &criteria)?;
+    let counted = instance_pages::counts(tx, source, &criteria, group)?;
+    let count = |(key, count)| InstanceCount { key, count };
+    let mut counts: Vec<_> = counted.into_iter().map(count).collect();
+    if by == CountBy::Nothing && counts.is_empty() {
+        counts.push(count((String::new(), 0)));
+    }
+    Ok(counts)
+}
+
+/// The narrowest rows to begin with.
+fn source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
+    if criteria.root.is_some() {
+        return Ok(Source::Root);
+    }
+    if criteria.parent.is_some() {
+        return Ok(Source::Parent);
+    }
+    if criteria.has_dead_letters {
+        return Ok(Source::DeadLetters);
+    }
+    let has_prefix = !criteria.prefix.is_empty();
+    if has_prefix && instance_pages::few_of_prefix(tx, criteria, FEW)? {
+        return Ok(Source::Prefix);
+    }
+    let closed = status_bit(InstanceStatus::Completed) | status_bit(InstanceStatus::Unknown);
+    let is_open = criteria.status_bits & closed == 0;
+    if is_open && instance_pages::few_open(tx, criteria.status_bits, FEW)? {
+        return Ok(Source::Open);
+    }
+    Ok(match criteria.name {
+        Some(_) => Source::Name,
+        None => Source::Created,
+    })
+}
+
+fn criteria(query: &InstanceQuery) -> Criteria {
+    let wanted = match query.statuses.is_empty() {
+        true => &InstanceStatus::ALL[..],
+        false => &query.statuses,
+    };
+    let bits = wanted.iter().fold(0, |bits, one| bits | status_bit(*one));
+    let prefix = query.id_prefix.clone().unwrap_or_default();
+    Criteria {
+        status_bits: bits,
+        name: query.name.clone(),
+        version: query.version.clone(),
+        prefix_end: beyond_prefix(&prefix),
+        prefix,
+        parent: query.parent.clone(),
+        roots_only: query.roots_only,
+        created: bounds(query.created),
+        updated: bounds(query.updated),
+        ended: query.ended.is_bounded().then(|| bounds(query.ended)),
+        root: query.root.clone(),
+        has_dead_letters: query.has_dead_letters,
+    }
+}
+
+fn bounds(range: TimeRange) -> (i64, i64) {
+    let from = range.from_ms.map_or(i64::MIN, stored_ms);
+    let until = range.until_ms.map_or(i64::MAX, stored_ms);
+    (from, until)
+}
+
+/// The first text that does not begin with the prefix and comes after all that do. SQLite compares texts by their bytes, which
+/// is the order of their characters.
+fn beyond_prefix(prefix: &str) -> Option<String> {
+    let mut text: Vec<char> = prefix.chars().collect();
+    while let Some(last) = text.pop() {
+        let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+        if let Some(next) = next {
+            text.push(next);
+            return Some(text.into_iter().collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_next_text() {
+        assert_eq!(beyond_prefix("ab").as_deref(), Some("ac"));
+        assert_eq!(beyond_prefix("a\u{d7ff}").as_deref(), Some("a\u{e000}"));
+        assert_eq!(beyond_prefix("a\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(beyond_prefix("\u{10ffff}"), None);
+        assert_eq!(beyond_prefix(""), None);
+    }
+}

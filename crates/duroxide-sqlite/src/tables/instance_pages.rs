@@ -1,0 +1,277 @@
+//! Pages and counts of instances. In: a [`Criteria`], and which rows to begin with. Out: summaries. Reads `instances` together
+//! with the current execution; every statement names the index it walks, so that no page reads the whole table by accident.
+
+use duroxide_core::provider::{InstanceStatus, InstanceSummary};
+use rusqlite::{Row, ToSql, params_from_iter};
+
+use crate::error::Result;
+use crate::tx::{Tx, count, shown_ms, unsigned};
+
+/// The rows that a statement begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// All instances, in the order of their creation.
+    Created,
+    /// Those of one handler, in the order of their creation.
+    Name,
+    /// Those whose id begins as asked; sorted afterwards, so there should be few.
+    Prefix,
+    /// Those whose execution has one of the asked statuses, none of which is `Completed`; sorted afterwards.
+    Open,
+    /// The children of one instance; sorted afterwards.
+    Parent,
+    /// One instance and its descendants; sorted afterwards.
+    Root,
+    /// Those that a dead letter names; sorted afterwards.
+    DeadLetters,
+}
+
+/// The order of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageOrder {
+    CreatedDown,
+    CreatedUp,
+    UpdatedDown,
+    UpdatedUp,
+}
+
+/// What instances are grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    Nothing = 0,
+    Status = 1,
+    Name = 2,
+    Version = 3,
+}
+
+/// A query in the terms of the tables. Bounds of ranges are always there.
+#[derive(Debug, Clone)]
+pub(crate) struct Criteria {
+    /// One bit per status, in the order of [`STATUS_BIT`].
+    pub(crate) status_bits: i64,
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) prefix: String,
+    /// The first id beyond the prefix; `None` if there is none.
+    pub(crate) prefix_end: Option<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) roots_only: bool,
+    pub(crate) created: (i64, i64),
+    pub(crate) updated: (i64, i64),
+    pub(crate) ended: Option<(i64, i64)>,
+    pub(crate) root: Option<String>,
+    pub(crate) has_dead_letters: bool,
+}
+
+/// The bit of a status in [`Criteria::status_bits`]; the statements below say the same.
+pub(crate) fn status_bit(status: InstanceStatus) -> i64 {
+    match status {
+        InstanceStatus::Running => 1,
+        InstanceStatus::ContinuedAsNew => 2,
+        InstanceStatus::Completed => 4,
+        InstanceStatus::Failed => 8,
+        InstanceStatus::Unknown => 16,
+    }
+}
+
+macro_rules! joined {
+    ($source:literal) => {
+        concat!(
+            $source,
+            " LEFT JOIN executions AS e ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id"
+        )
+    };
+}
+
+macro_rules! admitted {
+    () => {
+        " WHERE (?1 & CASE e.status WHEN 'Running' THEN 1 WHEN 'ContinuedAsNew' THEN 2 WHEN 'Completed' THEN 4
+                 WHEN 'Failed' THEN 8 ELSE 16 END) <> 0
+           AND (?2 IS NULL OR i.orchestration_name = ?2)
+           AND (?3 IS NULL OR COALESCE(i.orchestration_version, 'unknown') = ?3)
+           AND i.instance_id >= ?4 AND (?5 IS NULL OR i.instance_id < ?5)
+           AND (?6 IS NULL OR (i.parent_instance_id = ?6 AND NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = ?6 AND p.incarnation <> i.parent_incarnation)))
+           AND (?7 = 0 OR i.parent_instance_id IS NULL)
+           AND i.created_at >= ?8 AND i.created_at < ?9
+           AND i.updated_at >= ?10 AND i.updated_at < ?11
+           AND (?12 IS NULL OR (e.status IN ('Completed', 'Failed') AND e.completed_at >= ?12 AND e.completed_at < ?13))
+           AND (?14 IS NULL OR i.instance_id IN (
+                 WITH RECURSIVE family (id) AS (
+                     SELECT ?14
+                     UNION
+                     SELECT c.instance_id FROM family JOIN instances AS c ON c.parent_instance_id = family.id
+                     LEFT JOIN instances AS p ON p.instance_id = c.parent_instance_id
+                     WHERE c.parent_incarnation IS NULL OR p.incarnation IS NULL
+                        OR c.parent_incarnation = p.incarnation)
+                 SELECT id FROM family))
+           AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))"
+    };
+}
+
+/// The page in an inner query, so that events are counted for its rows only.
+macro_rules! page {
+    ($source:literal, $key:literal, $way:literal, $beyond:literal) => {
+        concat!(
+            "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
+                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution)
+             FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
+                 COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
+                 i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
+                 i.updated_at AS updated_at, e.completed_at AS completed_at, i.parent_instance_id AS parent
+             FROM ", joined!($source), admitted!(),
+            " AND (i.", $key, ", i.instance_id) ", $beyond, " (?16, ?17)
+             ORDER BY i.", $key, " ", $way, ", i.instance_id ", $way, " LIMIT ?18)"
+        )
+    };
+}
+
+macro_rules! pages {
+    ($order:expr, $source:literal) => {
+        match $order {
+            PageOrder::CreatedDown => page!($source, "created_at", "DESC", "<"),
+            PageOrder::CreatedUp => page!($source, "created_at", "ASC", ">"),
+            PageOrder::UpdatedDown => page!($source, "updated_at", "DESC", "<"),
+            PageOrder::UpdatedUp => page!($source, "updated_at", "ASC", ">"),
+        }
+    };
+}
+
+macro_rules! counts {
+    ($source:literal) => {
+        concat!(
+            "SELECT CASE ?16 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
+                 ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END
+                 WHEN 2 THEN i.orchestration_name ELSE COALESCE(i.orchestration_version, 'unknown') END AS key,
+                 COUNT(*) AS n
+             FROM ", joined!($source), admitted!(), " GROUP BY 1 ORDER BY n DESC, key"
+        )
+    };
+}
+
+/// Picks one of the statements of a macro by its source.
+macro_rules! by_source {
+    ($source:expr, $make:ident $(, $order:expr)?) => {
+        match $source {
+            Source::Created => $make!($($order,)? "instances AS i INDEXED BY idx_instances_created"),
+            Source::Name => $make!($($order,)? "instances AS i INDEXED BY idx_instances_name"),
+            Source::Prefix => $make!($($order,)? "instances AS i INDEXED BY sqlite_autoindex_instances_1"),
+            Source::Open => $make!($($order,)? "executions AS s INDEXED BY idx_executions_open CROSS JOIN instances AS i
+                 ON i.instance_id = s.instance_id AND i.current_execution_id = s.execution_id
+                    AND s.status <> 'Completed' AND s.status IN
+                     (SELECT 'Running' WHERE ?1 & 1 UNION ALL SELECT 'ContinuedAsNew' WHERE ?1 & 2
+                      UNION ALL SELECT 'Failed' WHERE ?1 & 8)"),
+            Source::Parent => $make!($($order,)? "(SELECT * FROM instances INDEXED BY idx_instances_parent
+                 WHERE parent_instance_id = ?6) AS i"),
+            Source::Root => $make!($($order,)? "instances AS i INDEXED BY sqlite_autoindex_instances_1"),
+            Source::DeadLetters => $make!($($order,)? "(SELECT DISTINCT instance_id AS id FROM dead_letters
+                 WHERE instance_id IS NOT NULL) AS l CROSS JOIN instances AS i ON i.instance_id = l.id"),
+        }
+    };
+}
+
+/// Where a page begins: beyond this time and id.
+pub(crate) type Beyond<'a> = (i64, &'a str);
+
+/// At most `limit` instances in this order.
+pub(crate) fn page(
+    tx: &Tx<'_>,
+    source: Source,
+    criteria: &Criteria,
+    order: PageOrder,
+    beyond: Beyond<'_>,
+    limit: u32,
+) -> Result<Vec<InstanceSummary>> {
+    let sql = by_source!(source, pages, order);
+    let mut values = criteria.values();
+    let (at, id) = beyond;
+    values.extend([&at as &dyn ToSql, &id, &limit]);
+    tx.all(sql, params_from_iter(values), summary)
+}
+
+/// How many instances there are in each group, the largest first.
+pub(crate) fn counts(
+    tx: &Tx<'_>,
+    source: Source,
+    criteria: &Criteria,
+    group: Group,
+) -> Result<Vec<(String, u64)>> {
+    let sql = by_source!(source, counts);
+    let mut values = criteria.values();
+    let group = group as i64;
+    values.push(&group);
+    tx.all(sql, params_from_iter(values), |row| {
+        Ok((row.get(0)?, unsigned(row, 1)?))
+    })
+}
+
+/// Whether at most `few` executions have one of the asked statuses, none of which is `Completed`.
+pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> {
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM executions INDEXED BY idx_executions_open
+             WHERE status <> 'Completed' AND status IN
+                 (SELECT 'Running' WHERE ?1 & 1 UNION ALL SELECT 'ContinuedAsNew' WHERE ?1 & 2
+                  UNION ALL SELECT 'Failed' WHERE ?1 & 8) LIMIT ?2 + 1)",
+        (status_bits, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
+/// Whether at most `few` ids lie in the range of the prefix.
+pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM instances
+             WHERE instance_id >= ?1 AND (?2 IS NULL OR instance_id < ?2) LIMIT ?3 + 1)",
+        (&criteria.prefix, &criteria.prefix_end, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
+impl Criteria {
+    /// The first fifteen parameters.
+    fn values(&self) -> Vec<&dyn ToSql> {
+        let (ended_from, ended_until) = match &self.ended {
+            Some((from, until)) => (from as &dyn ToSql, until as &dyn ToSql),
+            None => (
+                &rusqlite::types::Null as &dyn ToSql,
+                &rusqlite::types::Null as &dyn ToSql,
+            ),
+        };
+        vec![
+            &self.status_bits,
+            &self.name,
+            &self.version,
+            &self.prefix,
+            &self.prefix_end,
+            &self.parent,
+            &self.roots_only,
+            &self.created.0,
+            &self.created.1,
+            &self.updated.0,
+            &self.updated.1,
+            ended_from,
+            ended_until,
+            &self.root,
+            &self.has_dead_letters,
+        ]
+    }
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
+    let (id, name, version): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let mut summary = InstanceSummary::new(id, name, version);
+    summary.status = InstanceStatus::of_stored(&row.get::<_, String>(3)?);
+    summary.custom_status = row.get(4)?;
+    summary.execution_id = unsigned(row, 5)?;
+    summary.created_at_ms = shown_ms(row.get(6)?);
+    summary.updated_at_ms = shown_ms(row.get(7)?);
+    let completed_at: Option<i64> = row.get(8)?;
+    summary.ended_at_ms = completed_at
+        .filter(|_| summary.status.is_ended())
+        .map(shown_ms);
+    summary.parent = row.get(9)?;
+    summary.event_count = unsigned(row, 10)?;
+    Ok(summary)
+}

@@ -1,0 +1,120 @@
+//! Order and pages.
+
+use duroxide_core::provider::{InstanceQuery, PageCursor, SortKey, SortOrder};
+
+use super::{ids, ids_on, page};
+use crate::ProviderFactory;
+use crate::fixture::{Bench, Commit, items};
+
+/// Every page of a query, in order.
+async fn all_pages<F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    mut query: InstanceQuery,
+) -> Vec<Vec<String>> {
+    let mut pages = Vec::new();
+    loop {
+        let found = page(bench, &query).await;
+        pages.push(ids_on(&found));
+        assert!(pages.len() < 100, "the pages do not end: {pages:?}");
+        match found.next {
+            Some(next) => query = query.after(next),
+            None => return pages,
+        }
+    }
+}
+
+/// Instances that were created at the same moment are neither lost between two pages nor shown twice, a page is as large as asked,
+/// and the last one says so.
+pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let mut expected = Vec::new();
+    for n in 0..7 {
+        let id = format!("paged-{n}");
+        bench.create(&id).await;
+        expected.push(id);
+    }
+    for order in [SortOrder::NewestFirst, SortOrder::OldestFirst] {
+        for by in [SortKey::Created, SortKey::Updated] {
+            let query = InstanceQuery::new().sorted(by, order).with_page_size(3);
+            let pages = all_pages(&bench, query).await;
+            let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
+            assert_eq!(sizes, [3, 3, 1], "{by:?} {order:?}");
+            let mut met = pages.concat();
+            met.sort();
+            assert_eq!(met, expected, "{by:?} {order:?}");
+        }
+    }
+    let whole = InstanceQuery::new().with_page_size(7);
+    assert_eq!(page(&bench, &whole).await.next, None, "there is no more");
+}
+
+/// What exists throughout is met exactly once, although others are created, moved and deleted between two pages; also if the
+/// instance that a page ended with is gone.
+pub async fn pages_stay_whole_while_instances_come_and_go<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    for n in 0..6 {
+        let id = format!("kept-{n}");
+        bench
+            .create_with(&id, Commit::first().completed("ok"))
+            .await;
+        bench.pass(bench.brief()).await;
+    }
+    let query = InstanceQuery::new().with_page_size(2);
+    let first = page(&bench, &query).await;
+    assert_eq!(ids_on(&first), ["kept-5", "kept-4"]);
+    bench.create("newcomer").await;
+    let gone = bench.admin().delete_instance("kept-4", false).await;
+    gone.expect("a finished instance can be deleted");
+    let next = first.next.expect("there is more");
+    let rest = all_pages(&bench, query.after(next)).await.concat();
+    assert_eq!(rest, ["kept-3", "kept-2", "kept-1", "kept-0"]);
+}
+
+/// By creation or by the last turn, from either end.
+pub async fn a_page_follows_the_order_asked_for<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for id in ["first", "second", "third"] {
+        bench.create(id).await;
+        bench.pass(bench.brief()).await;
+    }
+    bench.send(items::signal("first", "go")).await;
+    bench
+        .advance(
+            "first",
+            Commit::to(1).event(2, crate::fixture::kinds::activity_scheduled("a")),
+        )
+        .await;
+    let sorted = |by, order| InstanceQuery::new().sorted(by, order);
+    let newest = sorted(SortKey::Created, SortOrder::NewestFirst);
+    assert_eq!(ids(&bench, &newest).await, ["third", "second", "first"]);
+    let oldest = sorted(SortKey::Created, SortOrder::OldestFirst);
+    assert_eq!(ids(&bench, &oldest).await, ["first", "second", "third"]);
+    let moved_last = sorted(SortKey::Updated, SortOrder::NewestFirst);
+    assert_eq!(ids(&bench, &moved_last).await, ["first", "third", "second"]);
+    let moved_first = sorted(SortKey::Updated, SortOrder::OldestFirst);
+    assert_eq!(
+        ids(&bench, &moved_first).await,
+        ["second", "third", "first"]
+    );
+}
+
+/// A cursor that no store made, or one of another order, is a permanent error and not some page.
+pub async fn a_cursor_of_another_order_is_refused<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for id in ["a", "b"] {
+        bench.create(id).await;
+    }
+    let newest = InstanceQuery::new().with_page_size(1);
+    let cursor = page(&bench, &newest).await.next.expect("there is more");
+    let other = InstanceQuery::new().sorted(SortKey::Created, SortOrder::OldestFirst);
+    for query in [
+        other.after(cursor),
+        InstanceQuery::new().after(PageCursor::from_text("made up")),
+    ] {
+        let refused = bench.admin().query_instances(&query).await;
+        let error = refused.expect_err("the cursor is refused");
+        assert!(!error.is_retryable(), "{error}");
+    }
+}
