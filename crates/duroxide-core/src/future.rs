@@ -218,6 +218,10 @@ impl<T> Drop for DurableFuture<T> {
             }
             if shared.presence.is_here() {
                 cell.operations.drop_future(*slot);
+                let work = cell.in_place.remove(slot);
+                // The lock goes first: what the author's closure holds may ask for it.
+                drop(cell);
+                drop(work);
             } else {
                 drop(cell);
                 shared.presence.report(DROPPED);

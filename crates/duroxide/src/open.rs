@@ -50,6 +50,7 @@ impl Duroxide {
     /// |---|---|---|
     /// | `sqlite:shop.db`, with the options of [`SqliteProvider`](crate::providers::sqlite::SqliteProvider::new) | one SQLite file | `sqlite` |
     /// | `redb:shop.redb` | one redb file | `redb` |
+    /// | `postgres://user@host/shop` | PostgreSQL, for many machines | `postgres` |
     /// | `memory:` | this process alone | |
     pub fn open(url: impl Into<String>) -> AppBuilder {
         let url = url.into();
@@ -78,6 +79,9 @@ impl fmt::Display for UnknownStore {
         if cfg!(feature = "redb") {
             known.push("redb:FILE");
         }
+        if cfg!(feature = "postgres") {
+            known.push("postgres://…");
+        }
         let (url, known) = (&self.url, known.join(", "));
         write!(
             f,
@@ -95,6 +99,11 @@ async fn open(url: &str) -> Result<Arc<dyn Provider>, Box<dyn std::error::Error 
     #[cfg(feature = "sqlite")]
     if url.starts_with("sqlite:") {
         let store = crate::providers::sqlite::SqliteProvider::new(url, None).await?;
+        return Ok(Arc::new(store));
+    }
+    #[cfg(feature = "postgres")]
+    if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+        let store = crate::providers::postgres::PostgresProvider::new(url).await?;
         return Ok(Arc::new(store));
     }
     #[cfg(feature = "redb")]

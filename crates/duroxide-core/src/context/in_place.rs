@@ -97,7 +97,9 @@ impl OrchestrationContext {
         };
         let ctx = self.clone();
         DurableFuture::waiting(self.shared.clone(), slot, kind, move |resolution| {
-            ctx.shared.cell().in_place.remove(&slot);
+            // Dropped after the lock: what the author's closure holds may ask for it.
+            let work = ctx.shared.cell().in_place.remove(&slot);
+            drop(work);
             resolution.into_details()
         })
     }

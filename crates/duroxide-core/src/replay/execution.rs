@@ -429,8 +429,13 @@ impl Drop for Execution {
         // The code's locals are dropped with it; that is not the code's decision.
         let presence = Arc::clone(&self.shared.presence);
         let _driving = presence.enter();
-        self.shared.cell().closed = true;
+        let mut cell = self.shared.cell();
+        cell.closed = true;
+        // Closures of the author may hold the context, which holds the cell: the circle is broken here.
+        let in_place = std::mem::take(&mut cell.in_place);
+        drop(cell);
         self.handler.discard();
+        drop(in_place);
     }
 }
 

@@ -69,7 +69,7 @@ async fn in_place(ctx: OrchestrationContext, input: String) -> Outcome {
 }
 
 async fn child(ctx: OrchestrationContext, input: String) -> Outcome {
-    ctx.sleep(SECOND).await;
+    ctx.sleep(SECOND * 3 / 4).await;
     Ok(input)
 }
 
