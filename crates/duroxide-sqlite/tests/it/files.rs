@@ -18,7 +18,7 @@ async fn a_backup_holds_what_was_acknowledged_before_it_while_commits_go_on() {
         let (store, created) = (store.clone(), created.clone());
         async move {
             for n in 0..400 {
-                create(&store, &format!("i-{n}")).await;
+                create(&*store, &format!("i-{n}")).await;
                 created.fetch_add(1, Ordering::SeqCst);
             }
         }
