@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use crate::run::{cargo, cargo_with};
+use crate::postgres::{self, Server};
+use crate::run::{self, cargo, cargo_with};
 use crate::{builds, cycles, deny, dependencies, package, prose, setup};
 
 /// Everything, with every feature. What the benchmarks measure against is a workspace of its own and never built here.
@@ -138,7 +139,22 @@ pub(crate) fn some(names: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+/// Gates whose tests need a PostgreSQL server.
+const WITH_SERVER: &[&str] = &["test"];
+
+/// Starts the server, once, before the first gate that needs it; it ends with the run, whatever becomes of it.
+fn server_for(gate: &Gate, server: &mut Option<Server>) -> Result<(), String> {
+    let is_named = std::env::var_os(postgres::URL).is_some();
+    if server.is_none() && !is_named && WITH_SERVER.contains(&gate.name) {
+        let started = server.insert(Server::start()?);
+        println!("   a PostgreSQL server of our own: {}", started.url());
+        run::with_server(started.url());
+    }
+    Ok(())
+}
+
 fn run(gates: &[&Gate]) -> Result<(), String> {
+    let mut server = None;
     for (place, gate) in gates.iter().enumerate() {
         println!();
         println!(
@@ -149,6 +165,7 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
             gate.about
         );
         let begun = Instant::now();
+        server_for(gate, &mut server)?;
         (gate.check)().map_err(|why| format!("\ngate failed: {}: {why}", gate.name))?;
         println!(
             "== {} passed after {} s",

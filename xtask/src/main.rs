@@ -9,6 +9,7 @@ mod gates;
 mod license;
 mod manifest;
 mod package;
+mod postgres;
 mod prose;
 mod run;
 mod setup;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ["wrap"] => prose::wrap(),
         ["test"] => gates::all(),
         ["test", names @ ..] => gates::some(names),
+        ["postgres"] => postgres::serve(),
         ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
         ["sim", rest @ ..] => sim::run(rest),
         ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
@@ -49,6 +51,7 @@ fn help() {
         "cargo xtask test            run every gate, in this order; stops at the first that fails"
     );
     println!("cargo xtask test GATE ...   run only these");
+    println!("cargo xtask postgres        start a private PostgreSQL server and print its url");
     println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
     println!("cargo xtask sim --seeds N   simulate N deployments; --seed N --trace shows one");
     println!(

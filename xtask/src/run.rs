@@ -1,6 +1,18 @@
 //! Running cargo, aloud.
 
 use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::postgres;
+
+/// The server that every cargo command of this run is told about.
+static SERVER: OnceLock<String> = OnceLock::new();
+
+/// Tells every later cargo command where the PostgreSQL server is.
+pub(crate) fn with_server(url: String) {
+    // There is one server per run.
+    let _ = SERVER.set(url);
+}
 
 /// The cargo that runs this program, or the one on the path.
 fn command() -> Command {
@@ -19,6 +31,7 @@ pub(crate) fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> Result<(), Stri
     let status = command()
         .args(args)
         .envs(env.iter().copied())
+        .envs(SERVER.get().map(|url| (postgres::URL, url)))
         .status()
         .map_err(|e| format!("`{said}` does not start: {e}"))?;
     if status.success() {

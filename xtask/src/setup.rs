@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::postgres;
 use crate::run::{cargo, cargo_knows, program};
 
 /// What to run when something is missing.
@@ -43,6 +44,17 @@ const TOOLS: &[Tool] = &[
         needed: true,
         is_there: || cargo_knows("nextest"),
         install: || cargo(&["install", "cargo-nextest", "--locked"]),
+    },
+    Tool {
+        name: "postgresql",
+        why: "the tests of the PostgreSQL provider run against a real server, which the gate starts and stops",
+        how: "apt-get install postgresql (as root; or your system's own way), or name a server with DUROXIDE_TEST_POSTGRES_URL",
+        needed: true,
+        is_there: postgres::is_there,
+        install: || {
+            program("apt-get", &["update", "-qq"])?;
+            program("apt-get", &["install", "-y", "-qq", "postgresql"])
+        },
     },
     #[cfg(target_os = "linux")]
     Tool {
@@ -128,7 +140,7 @@ fn list(tools: &[&Tool]) -> String {
     names.join(", ")
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let asked = Command::new("id").arg("-u").output();
     asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }

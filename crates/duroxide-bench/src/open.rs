@@ -6,6 +6,7 @@ use std::sync::Arc;
 use duroxide::RuntimeOptions;
 use duroxide::providers::Provider;
 use duroxide::providers::memory::MemoryProvider;
+use duroxide::providers::postgres::PostgresProvider;
 use duroxide::providers::redb::{Durability as RedbDurability, RedbOptions, RedbProvider};
 use duroxide::providers::sqlite::{Durability, SqliteOptions, SqliteProvider};
 use duroxide_store::StoreProvider;
@@ -41,6 +42,7 @@ async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
         Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed).await,
         Subject::Memory => Arc::new(MemoryProvider::new()),
         Subject::DirectMemory => Arc::new(direct::waking()),
+        Subject::Postgres => postgres(folder).await,
         Subject::RedbFull => redb(folder, RedbDurability::Full),
         Subject::RedbRelaxed => redb(folder, RedbDurability::Relaxed),
         Subject::MemoryStore | Subject::Published | Subject::PublishedDefault => {
@@ -57,6 +59,17 @@ async fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Provider> {
     let url = format!("sqlite:{}", folder.join(FILE).display());
     let store = SqliteProvider::new(&url, Some(options)).await;
     Arc::new(store.expect("open sqlite"))
+}
+
+/// A schema of its own for each folder.
+async fn postgres(folder: &Path) -> Arc<dyn Provider> {
+    let url = std::env::var("DUROXIDE_TEST_POSTGRES_URL")
+        .expect("DUROXIDE_TEST_POSTGRES_URL names no server; `cargo xtask postgres` starts one");
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let schema = format!("bench_{name}");
+    let store = PostgresProvider::new_with_schema(&url, Some(&schema)).await;
+    Arc::new(store.expect("open postgres"))
 }
 
 fn redb(folder: &Path, durability: RedbDurability) -> Arc<dyn Provider> {

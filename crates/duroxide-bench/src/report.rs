@@ -109,6 +109,7 @@ pub(crate) fn svg(rows: &[Row]) -> String {
             Subject::DirectMemory => "#38a169",
             Subject::RedbFull => "#d69e2e",
             Subject::RedbRelaxed => "#ecc94b",
+            Subject::Postgres => "#805ad5",
             Subject::Published | Subject::PublishedDefault => "#a0aec0",
         };
         writeln!(

@@ -44,6 +44,8 @@ pub(crate) enum Subject {
     RedbFull,
     /// Ours on redb, synced every 50 ms.
     RedbRelaxed,
+    /// Ours on PostgreSQL, stock durability; the server named by `DUROXIDE_TEST_POSTGRES_URL`.
+    Postgres,
     /// The published 0.1.32 crate on its SQLite store (which runs at `synchronous=NORMAL`), best settings.
     Published,
     /// The published crate with its default settings.
@@ -60,6 +62,7 @@ impl Subject {
             Self::DirectMemory => "direct-memory",
             Self::RedbFull => "redb-full",
             Self::RedbRelaxed => "redb-relaxed",
+            Self::Postgres => "postgres",
             Self::Published => "published",
             Self::PublishedDefault => "published-default",
         }

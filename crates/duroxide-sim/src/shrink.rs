@@ -71,7 +71,9 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
         }
     }
     for at in 0..strikes {
-        push(&|p| drop(p.nemesis.remove(at)));
+        push(&|p| {
+            p.nemesis.remove(at);
+        });
     }
     for (root, lives) in plan.roots.iter().map(|root| &root.lives).enumerate() {
         for (life, plan) in lives.iter().enumerate() {

@@ -75,6 +75,10 @@ pub mod providers {
         pub use duroxide_store::{ManualClock, MemoryProvider, TokioClock};
     }
 
+    /// A store in a PostgreSQL database, for many machines.
+    #[cfg(feature = "postgres")]
+    pub use duroxide_pg as postgres;
+
     /// A store in one file, in pure Rust.
     #[cfg(feature = "redb")]
     pub use duroxide_store::redb;

@@ -193,13 +193,13 @@ mod tests {
 
     #[test]
     fn a_message_that_came_first_is_not_waited_for() {
-        assert_eq!(open_ids(vec![letter(), dequeue()]), []);
+        assert_eq!(open_ids(vec![letter(), dequeue()]), Vec::<u64>::new());
         assert_eq!(open_ids(vec![letter(), dequeue(), dequeue()]), [3]);
-        assert_eq!(open_ids(vec![dequeue(), letter()]), []);
+        assert_eq!(open_ids(vec![dequeue(), letter()]), Vec::<u64>::new());
         let dropped = EventKind::QueueSubscriptionCancelled {
             reason: "dropped_future".into(),
         };
-        assert_eq!(open_ids(vec![dequeue(), (Some(1), dropped)]), []);
+        assert_eq!(open_ids(vec![dequeue(), (Some(1), dropped)]), Vec::<u64>::new());
     }
 
     #[test]

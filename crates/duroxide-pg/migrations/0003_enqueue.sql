@@ -1,0 +1,89 @@
+-- Messages and activities come in.
+--
+-- Lock order of everything in this schema, which is why nothing here waits in a circle: inboxes by instance id, then rows of the
+-- worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
+
+-- The first step of every transaction that writes: locks the inboxes of turns that are committed, renewed or given back, and opens
+-- those of instances that are sent something.
+CREATE FUNCTION open_inboxes(p_expected bigint, p_held text[], p_instance text[], p_due bigint[], p_delay bigint[],
+    p_begins text[], p_cancels boolean[]) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+DECLARE
+    v_now bigint;
+BEGIN
+    IF cardinality(p_held) > 0 THEN
+        PERFORM 1 FROM inboxes WHERE instance_id = ANY (p_held || p_instance) ORDER BY instance_id FOR UPDATE;
+    END IF;
+    IF cardinality(p_instance) = 0 THEN
+        RETURN;
+    END IF;
+    v_now := enqueued_ms(p_expected);
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at, cancel_at)
+    SELECT m.instance_id, coalesce(nullif(i.lane, 'between'), m.begins, i.lane, ''), m.ready_at, m.cancel_at
+    FROM (SELECT n.instance_id, min(coalesce(n.due, v_now + n.delay)) AS ready_at, min(n.begins) AS begins,
+                 min(CASE WHEN n.cancels THEN v_now END) AS cancel_at
+          FROM unnest(p_instance, p_due, p_delay, p_begins, p_cancels) AS n (instance_id, due, delay, begins, cancels)
+          GROUP BY n.instance_id) AS m
+    LEFT JOIN instances AS i ON i.instance_id = m.instance_id
+    ORDER BY m.instance_id COLLATE "C"
+    ON CONFLICT (instance_id) DO UPDATE SET
+        ready_at = least(b.ready_at, excluded.ready_at),
+        cancel_at = least(b.cancel_at, excluded.cancel_at),
+        lane = CASE WHEN b.lane IN ('', 'between') THEN excluded.lane ELSE b.lane END;
+    -- A turn may have been committed while the insert waited for its inbox. From here on the inbox is ours, and so is the lane.
+    UPDATE inboxes AS b SET lane = i.lane FROM instances AS i
+    WHERE b.instance_id = ANY (p_instance) AND i.instance_id = b.instance_id AND i.lane <> 'between' AND b.lane <> i.lane;
+END $$;
+
+-- Messages whose inboxes are open. Tells the places of those that begin an instance that does not exist yet.
+CREATE FUNCTION enqueue_messages(p_expected bigint, p_instance text[], p_kind text[], p_item text[], p_due bigint[],
+    p_delay bigint[], p_begins text[], p_execution bigint[], p_operation bigint[], p_sender bigint[])
+RETURNS TABLE (place integer)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+DECLARE
+    v_now bigint := enqueued_ms(p_expected);
+BEGIN
+    INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, begins, execution_id, operation_id,
+        sender_incarnation)
+    SELECT m.instance_id, coalesce(m.due, v_now + m.delay), m.kind, m.item, v_now, m.begins, m.execution_id, m.operation_id,
+        m.sender
+    FROM unnest(p_instance, p_kind, p_item, p_due, p_delay, p_begins, p_execution, p_operation, p_sender) WITH ORDINALITY
+        AS m (instance_id, kind, item, due, delay, begins, execution_id, operation_id, sender, n)
+    ORDER BY m.n;
+    RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
+        WHERE m.kind = 'StartOrchestration'
+          AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id);
+END $$;
+
+CREATE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],
+    p_item text[], p_session text[], p_tag text[], p_lane text[]) RETURNS void
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+DECLARE
+    v_now bigint := enqueued_ms(p_expected);
+BEGIN
+    INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at,
+        created_at, incarnation)
+    SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.item, w.session_id, w.tag, w.lane, v_now, v_now, i.incarnation
+    FROM unnest(p_instance, p_execution, p_activity, p_name, p_item, p_session, p_tag, p_lane) WITH ORDINALITY
+        AS w (instance_id, execution_id, activity_id, name, item, session_id, tag, lane, n)
+    LEFT JOIN instances AS i ON i.instance_id = w.instance_id
+    ORDER BY w.n;
+END $$;
+
+-- Events without a lease; messages that waited for the instance to become known can be claimed then.
+CREATE FUNCTION append_events(p_expected bigint, p_instance text, p_execution bigint, p_id bigint[], p_type text[],
+    p_data text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint;
+BEGIN
+    PERFORM 1 FROM inboxes WHERE instance_id = p_instance FOR UPDATE;
+    v_now := enqueued_ms(p_expected);
+    INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
+    SELECT p_instance, p_execution, e.id, e.type, e.data, v_now FROM unnest(p_id, p_type, p_data) AS e (id, type, data);
+    UPDATE inboxes SET ready_at = least(ready_at, coalesce(
+        (SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = p_instance), ready_at))
+    WHERE instance_id = p_instance;
+END $$;

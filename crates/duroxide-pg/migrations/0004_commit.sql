@@ -1,0 +1,199 @@
+-- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
+-- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
+
+CREATE FUNCTION commit_turns(
+    p_expected bigint,
+    -- One element for each turn. `c_custom`: 0 no custom status, 1 one that clears it, 2 one that sets it. `c_loud`: the turn says
+    -- something about its execution beyond that it runs.
+    c_instance text[], c_token uuid[], c_execution bigint[], c_name text[], c_version text[], c_parent text[], c_lane text[],
+    c_life bigint[], c_status text[], c_output text[], c_pinned text[], c_custom integer[], c_custom_status text[],
+    c_loud boolean[], c_ends boolean[],
+    e_instance text[], e_execution bigint[], e_id bigint[], e_type text[], e_data text[],
+    w_instance text[], w_execution bigint[], w_activity bigint[], w_name text[], w_item text[], w_session text[], w_tag text[],
+    w_lane text[],
+    -- `m_turn` is the place of the turn that sends the message, `m_parent` whose child it starts.
+    m_turn integer[], m_instance text[], m_kind text[], m_item text[], m_due bigint[], m_begins text[], m_execution bigint[],
+    m_operation bigint[], m_parent text[], m_notice boolean[],
+    -- `k_op`: 0 set, 1 clear, 2 clear all.
+    k_instance text[], k_op integer[], k_key text[], k_value text[], k_at bigint[],
+    x_instance text[], x_execution bigint[], x_activity bigint[])
+RETURNS TABLE (turn integer, problem text, custom_status text, custom_status_version bigint)
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := now_ms(p_expected);
+    v_child text[];
+    v_parent_life bigint[];
+    v_ended text[];
+    v_senders bigint[];
+    v_dead integer[];
+    v_rows bigint;
+    k record;
+BEGIN
+    RETURN QUERY SELECT c.n::integer, CASE WHEN b.lock_token = c.token THEN 'expired' ELSE 'unknown' END, NULL::text, NULL::bigint
+        FROM unnest(c_instance, c_token) WITH ORDINALITY AS c (instance_id, token, n)
+        LEFT JOIN inboxes AS b ON b.instance_id = c.instance_id
+        WHERE (b.lock_token = c.token AND b.locked_until > v_now) IS NOT TRUE;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+
+    -- The messages of the claims go; those that started a child tell which life of the parent sent them.
+    WITH gone AS (
+        DELETE FROM orchestrator_queue AS q USING inboxes AS b
+        WHERE b.instance_id = ANY (c_instance) AND q.instance_id = b.instance_id AND q.visible_at <= b.visible_by
+          AND q.id = ANY (b.message_ids)
+        RETURNING q.instance_id, q.id, q.sender_incarnation)
+    SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.sender_incarnation ORDER BY g.id) INTO v_child, v_parent_life
+    FROM gone AS g WHERE g.sender_incarnation IS NOT NULL;
+
+    IF cardinality(e_id) > 0 THEN
+        INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
+        SELECT e.instance_id, e.execution_id, e.id, e.type, e.data, v_now
+        FROM unnest(e_instance, e_execution, e_id, e_type, e_data) AS e (instance_id, execution_id, id, type, data);
+    END IF;
+
+    INSERT INTO instances AS i (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
+        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane)
+    SELECT c.instance_id, c.name, c.version, c.execution_id, c.parent, c.custom_status, (c.custom > 0)::integer, v_now, v_now,
+        c.life, (SELECT s.life FROM unnest(v_child, v_parent_life) WITH ORDINALITY AS s (instance_id, life, n)
+                 WHERE s.instance_id = c.instance_id AND c.parent IS NOT NULL ORDER BY s.n LIMIT 1), coalesce(c.lane, '')
+    FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_life, c_lane)
+        AS c (instance_id, name, version, execution_id, parent, custom_status, custom, life, lane)
+    WHERE c.name IS NOT NULL
+    ON CONFLICT (instance_id) DO UPDATE SET
+        orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
+        current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id),
+        custom_status = CASE WHEN excluded.custom_status_version > 0 THEN excluded.custom_status ELSE i.custom_status END,
+        custom_status_version = i.custom_status_version + excluded.custom_status_version,
+        updated_at = excluded.updated_at, lane = excluded.lane;
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    IF v_rows < cardinality(c_instance) THEN
+        UPDATE instances AS i SET
+            current_execution_id = greatest(i.current_execution_id, c.execution_id), updated_at = v_now,
+            custom_status = CASE WHEN c.custom > 0 THEN c.custom_status ELSE i.custom_status END,
+            custom_status_version = i.custom_status_version + (c.custom > 0)::integer,
+            lane = CASE WHEN c.lane IS NOT NULL THEN c.lane
+                        WHEN c.pinned IS NULL THEN i.lane
+                        ELSE json_build_array(i.orchestration_name, i.orchestration_version, c.pinned)::text END
+        FROM unnest(c_instance, c_name, c_execution, c_custom, c_custom_status, c_lane, c_pinned)
+            AS c (instance_id, name, execution_id, custom, custom_status, lane, pinned)
+        WHERE c.name IS NULL AND i.instance_id = c.instance_id;
+    END IF;
+
+    IF true = ANY (c_loud) THEN
+        INSERT INTO executions AS e (instance_id, execution_id, status, output, started_at, completed_at, pinned)
+        SELECT c.instance_id, c.execution_id, coalesce(c.status, 'Running'), c.output, v_now,
+            CASE WHEN c.status <> 'Running' THEN v_now END, c.pinned
+        FROM unnest(c_instance, c_execution, c_status, c_output, c_pinned, c_loud)
+            AS c (instance_id, execution_id, status, output, pinned, loud)
+        WHERE c.loud
+        ON CONFLICT (instance_id, execution_id) DO UPDATE SET
+            status = excluded.status, output = excluded.output, completed_at = excluded.completed_at,
+            pinned = coalesce(excluded.pinned, e.pinned);
+    END IF;
+    IF false = ANY (c_loud) THEN
+        INSERT INTO executions (instance_id, execution_id, status, started_at, pinned)
+        SELECT c.instance_id, c.execution_id, 'Running', v_now, c.pinned
+        FROM unnest(c_instance, c_execution, c_pinned, c_loud) AS c (instance_id, execution_id, pinned, loud)
+        WHERE NOT c.loud
+        ON CONFLICT (instance_id, execution_id) DO NOTHING;
+        UPDATE executions AS e SET pinned = coalesce(c.pinned, e.pinned), status = coalesce(c.status, e.status),
+            output = CASE WHEN c.status IS NULL THEN e.output END,
+            completed_at = CASE WHEN c.status IS NULL THEN e.completed_at END
+        FROM unnest(c_instance, c_execution, c_status, c_pinned, c_loud) AS c (instance_id, execution_id, status, pinned, loud)
+        WHERE NOT c.loud AND e.instance_id = c.instance_id AND e.execution_id = c.execution_id
+          AND (c.pinned <> e.pinned OR (c.pinned IS NOT NULL AND e.pinned IS NULL) OR c.status <> e.status);
+    END IF;
+
+    FOR k IN SELECT c.* FROM unnest(k_instance, k_op, k_key, k_value, k_at) WITH ORDINALITY AS c (instance_id, op, key, value, at, n)
+             ORDER BY c.n LOOP
+        IF k.op = 2 THEN
+            UPDATE kv_delta AS d SET value = NULL, last_updated_at_ms = v_now WHERE d.instance_id = k.instance_id;
+            INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms)
+            SELECT s.instance_id, s.key, NULL, v_now FROM kv_store AS s WHERE s.instance_id = k.instance_id
+            ON CONFLICT (instance_id, key) DO NOTHING;
+        ELSE
+            INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms)
+            VALUES (k.instance_id, k.key, k.value, coalesce(k.at, v_now))
+            ON CONFLICT (instance_id, key) DO UPDATE
+            SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+        END IF;
+    END LOOP;
+
+    SELECT array_agg(c.instance_id) INTO v_ended FROM unnest(c_instance, c_ends) AS c (instance_id, ends) WHERE c.ends;
+    IF v_ended IS NOT NULL THEN
+        IF EXISTS (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = ANY (v_ended)) THEN
+            INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
+            SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
+            WHERE d.instance_id = ANY (v_ended) AND d.value IS NOT NULL
+            ON CONFLICT (instance_id, key) DO UPDATE
+            SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+            DELETE FROM kv_store AS s USING kv_delta AS d
+            WHERE d.instance_id = ANY (v_ended) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
+            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_ended);
+        END IF;
+        -- The execution has ended: its timers would fire for nobody.
+        DELETE FROM orchestrator_queue AS q
+        WHERE q.instance_id = ANY (v_ended) AND q.visible_at > v_now AND q.kind = 'TimerFired';
+    END IF;
+
+    IF cardinality(w_instance) > 0 THEN
+        PERFORM enqueue_work(p_expected, w_instance, w_execution, w_activity, w_name, w_item, w_session, w_tag, w_lane);
+    END IF;
+    -- After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
+    IF cardinality(x_instance) > 0 THEN
+        DELETE FROM worker_queue AS w
+        USING unnest(x_instance, x_execution, x_activity) AS x (instance_id, execution_id, activity_id)
+        WHERE w.instance_id = x.instance_id AND w.execution_id = x.execution_id AND w.activity_id = x.activity_id;
+    END IF;
+
+    IF cardinality(m_instance) > 0 THEN
+        -- How a child ended reaches only the life of the parent that started it.
+        IF true = ANY (m_notice) THEN
+            SELECT array_agg(m.n::integer) INTO v_dead
+            FROM unnest(m_turn, m_instance, m_notice) WITH ORDINALITY AS m (turn, instance_id, notice, n)
+            CROSS JOIN LATERAL (
+                SELECT array_agg(l.life) AS lives FROM (
+                    SELECT s.life FROM unnest(v_child, v_parent_life) AS s (instance_id, life)
+                    WHERE s.instance_id = c_instance[m.turn]
+                    UNION ALL
+                    SELECT i.parent_incarnation FROM instances AS i
+                    WHERE i.instance_id = c_instance[m.turn] AND i.parent_incarnation IS NOT NULL) AS l) AS p
+            WHERE m.notice AND p.lives IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id AND i.incarnation = ANY (p.lives));
+            INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
+            SELECT 'orchestrator', m_instance[d], m_item[d], 'the instance that started the child was deleted', v_now
+            FROM unnest(v_dead) AS d;
+        END IF;
+        -- The start of a child is stamped with the life of the instance that starts it.
+        SELECT array_agg(CASE WHEN m.parent = c_instance[m.turn] THEN i.incarnation END ORDER BY m.n) INTO v_senders
+        FROM unnest(m_turn, m_parent) WITH ORDINALITY AS m (turn, parent, n)
+        LEFT JOIN instances AS i ON i.instance_id = m.parent;
+        INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, begins, execution_id, operation_id,
+            sender_incarnation)
+        SELECT m.instance_id, coalesce(m.due, enqueued_ms(p_expected)), m.kind, m.item, v_now, m.begins, m.execution_id,
+            m.operation_id, m.sender
+        FROM unnest(m_instance, m_kind, m_item, m_due, m_begins, m_execution, m_operation, v_senders) WITH ORDINALITY
+            AS m (instance_id, kind, item, due, begins, execution_id, operation_id, sender, n)
+        WHERE v_dead IS NULL OR m.n <> ALL (v_dead)
+        ORDER BY m.n;
+    END IF;
+
+    -- The leases end. An inbox stays as long as there are messages.
+    DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance)
+        AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    IF v_rows < cardinality(c_instance) THEN
+        PERFORM settle_inboxes(c_instance);
+        -- Something is left, perhaps for now.
+        RETURN QUERY SELECT 0, NULL::text, NULL::text, NULL::bigint;
+    END IF;
+
+    IF v_ended IS NOT NULL THEN
+        RETURN QUERY SELECT c.n::integer, NULL::text, i.custom_status, i.custom_status_version
+            FROM unnest(c_instance, c_ends) WITH ORDINALITY AS c (instance_id, ends, n)
+            JOIN instances AS i ON i.instance_id = c.instance_id WHERE c.ends;
+    END IF;
+END $$;

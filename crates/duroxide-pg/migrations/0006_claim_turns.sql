@@ -1,0 +1,268 @@
+-- Instances are claimed: with their lease, all their visible messages and, if wanted, their history, in one statement.
+--
+-- A claim goes lane by lane, and knows two lists of lanes: those its node has code for and those it has none for. A lane on
+-- neither list is told, and the node decides.
+
+-- Whether an instance without a row and without a visible start can be claimed: it has a history. A lane tells its engine version.
+CREATE FUNCTION has_history_only(p_instance text, p_lane text) RETURNS boolean LANGUAGE plpgsql
+    SET enable_seqscan = off AS $$
+DECLARE
+    v_execution bigint;
+    v_pinned text;
+BEGIN
+    SELECT e.execution_id, e.pinned INTO v_execution, v_pinned FROM executions AS e WHERE e.instance_id = p_instance
+    ORDER BY e.execution_id DESC LIMIT 1;
+    RETURN EXISTS (SELECT 1 FROM history AS h WHERE h.instance_id = p_instance AND h.execution_id = coalesce(v_execution, 1))
+        AND (v_pinned IS NULL OR p_lane = json_build_array(NULL, NULL, v_pinned)::text);
+END $$;
+
+-- An inbox that was ready and cannot be claimed: nothing is visible, or nobody has started the instance yet. A message for such an
+-- instance may have overtaken its start; it becomes a dead letter once it has waited for the grace period.
+CREATE FUNCTION settle_stray(p_instance text, p_now bigint, p_grace bigint) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off AS $$
+DECLARE
+    v_next bigint;
+    v_pinned text;
+    v_is_known boolean;
+BEGIN
+    SELECT min(q.visible_at) INTO v_next FROM orchestrator_queue AS q WHERE q.instance_id = p_instance;
+    IF v_next IS NULL THEN
+        DELETE FROM inboxes AS b WHERE b.instance_id = p_instance;
+        RETURN;
+    END IF;
+    IF v_next > p_now THEN
+        UPDATE inboxes AS b SET ready_at = v_next WHERE b.instance_id = p_instance;
+        RETURN;
+    END IF;
+    SELECT e.pinned, EXISTS (SELECT 1 FROM history AS h WHERE h.instance_id = p_instance AND h.execution_id = e.execution_id)
+    INTO v_pinned, v_is_known FROM executions AS e WHERE e.instance_id = p_instance ORDER BY e.execution_id DESC LIMIT 1;
+    IF v_is_known THEN
+        UPDATE inboxes AS b SET lane = json_build_array(NULL, NULL, v_pinned)::text WHERE b.instance_id = p_instance;
+        RETURN;
+    END IF;
+    SELECT min(q.visible_at) INTO v_next FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.begins IS NOT NULL;
+    IF v_next IS NULL THEN
+        WITH gone AS (
+            DELETE FROM orchestrator_queue AS q
+            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.created_at <= p_now - p_grace
+            RETURNING q.id, q.work_item)
+        INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
+        SELECT 'orchestrator', p_instance, g.work_item, 'the instance is unknown and was not started in time', p_now
+        FROM gone AS g ORDER BY g.id;
+        SELECT min(greatest(q.visible_at, q.created_at + p_grace)) INTO v_next FROM orchestrator_queue AS q
+        WHERE q.instance_id = p_instance;
+        IF v_next IS NULL THEN
+            DELETE FROM inboxes AS b WHERE b.instance_id = p_instance;
+            RETURN;
+        END IF;
+    END IF;
+    UPDATE inboxes AS b SET ready_at = v_next, cancel_at = NULL WHERE b.instance_id = p_instance;
+END $$;
+
+-- Claims the oldest messages of an instance that has more than a claim may take. The message that begins the next execution and
+-- the oldest request to cancel come with them in any case.
+CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    v_ids bigint[];
+    v_by bigint;
+BEGIN
+    SELECT array_agg(q.id), max(q.visible_at) INTO v_ids, v_by
+    FROM (SELECT q.id, q.visible_at, row_number() OVER w AS place, sum(octet_length(q.work_item)) OVER w AS bytes
+          FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
+          WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages) AS q
+    WHERE q.place = 1 OR q.bytes <= p_bytes;
+    SELECT v_ids || array_agg(s.id), greatest(v_by, max(s.visible_at)) INTO v_ids, v_by
+    FROM ((SELECT q.id, q.visible_at FROM orchestrator_queue AS q
+           WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.begins IS NOT NULL
+           ORDER BY q.kind, q.id LIMIT 1)
+          UNION ALL
+          (SELECT q.id, q.visible_at FROM orchestrator_queue AS q
+           WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.kind = 'CancelInstance'
+           ORDER BY q.created_at, q.id LIMIT 1)) AS s
+    WHERE s.id <> ALL (v_ids);
+    UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = p_now + p_lock, visible_by = v_by,
+        message_ids = (SELECT array_agg(i.id ORDER BY i.id) FROM unnest(v_ids) AS i (id) WHERE i.id IS NOT NULL)
+    WHERE b.instance_id = p_instance;
+END $$;
+
+-- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
+-- of the store in `execution_id` and, if nothing was claimed, in how many milliseconds to look again in `last_event_id` (2).
+CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
+    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_load boolean, p_grace bigint, p_lazy boolean)
+RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
+    version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean, events text[],
+    keys text[], vals text[], times bigint[])
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := now_ms(p_expected);
+    v_fit text[];
+    v_new text[];
+    v_found text[];
+    v_expired text[];
+    v_take text[];
+    v_crowded text[];
+    v_due bigint;
+    v_claimed integer := 0;
+    one text;
+BEGIN
+    -- A claim that is lost in a crash of the server never happened: nobody needs to wait for the disk.
+    IF p_lazy THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    LOOP
+        -- From lane to lane by index seeks.
+        WITH RECURSIVE walk AS (
+            (SELECT b.lane FROM inboxes AS b ORDER BY b.lane LIMIT 1)
+            UNION ALL
+            SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane > w.lane ORDER BY b.lane LIMIT 1) FROM walk AS w
+            WHERE w.lane IS NOT NULL)
+        SELECT array_agg(w.lane) FILTER (WHERE p_any OR w.lane = ANY (p_fit)),
+               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane <> ALL (p_fit) AND w.lane <> ALL (p_unfit))
+        INTO v_fit, v_new FROM walk AS w WHERE w.lane IS NOT NULL;
+
+        SELECT array_agg(c.instance_id ORDER BY c.ready_at), array_agg(c.instance_id) FILTER (WHERE c.lock_token IS NOT NULL)
+        INTO v_found, v_expired
+        FROM (SELECT b.instance_id, b.ready_at, b.lock_token
+              FROM unnest(v_fit) AS l (lane)
+              CROSS JOIN LATERAL (
+                  SELECT b.instance_id, b.ready_at, b.lock_token FROM inboxes AS b
+                  WHERE b.lane = l.lane AND b.ready_at <= v_now AND b.locked_until <= v_now
+                  ORDER BY b.ready_at LIMIT p_max FOR UPDATE SKIP LOCKED) AS b
+              ORDER BY b.ready_at LIMIT p_max) AS c;
+        -- Requests to cancel that have waited so long that any node may carry them out.
+        IF p_cancel_after IS NOT NULL AND coalesce(cardinality(v_found), 0) < p_max THEN
+            SELECT coalesce(v_found, '{}') || coalesce(array_agg(c.instance_id), '{}'),
+                   coalesce(v_expired, '{}') || coalesce(array_agg(c.instance_id) FILTER (WHERE c.lock_token IS NOT NULL), '{}')
+            INTO v_found, v_expired
+            FROM (SELECT b.instance_id, b.lock_token FROM inboxes AS b
+                  WHERE b.cancel_at <= v_now - p_cancel_after AND b.ready_at <= v_now AND b.locked_until <= v_now
+                    AND b.instance_id <> ALL (coalesce(v_found, '{}'))
+                  ORDER BY b.cancel_at LIMIT p_max - coalesce(cardinality(v_found), 0) FOR UPDATE SKIP LOCKED) AS c;
+        END IF;
+        -- An attempt that ran out counts.
+        IF cardinality(v_expired) > 0 THEN
+            UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1 FROM inboxes AS b
+            WHERE b.instance_id = ANY (v_expired) AND q.instance_id = b.instance_id AND q.visible_at <= b.visible_by
+              AND q.id = ANY (b.message_ids);
+            UPDATE inboxes AS b SET lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL
+            WHERE b.instance_id = ANY (v_expired);
+        END IF;
+        EXIT WHEN coalesce(cardinality(v_found), 0) = 0;
+
+        -- An instance is known if it has a row, a history, or a visible start.
+        SELECT array_agg(f.instance_id ORDER BY f.n) INTO v_take
+        FROM unnest(v_found) WITH ORDINALITY AS f (instance_id, n)
+        WHERE EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now)
+          AND (EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = f.instance_id)
+               OR EXISTS (SELECT 1 FROM orchestrator_queue AS q
+                          WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now AND q.begins IS NOT NULL)
+               OR has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
+        EXIT WHEN cardinality(v_take) = cardinality(v_found);
+        FOREACH one IN ARRAY v_found LOOP
+            IF v_take IS NULL OR one <> ALL (v_take) THEN
+                PERFORM settle_stray(one, v_now, p_grace);
+            END IF;
+        END LOOP;
+        -- Those that were put right are not in the way of the ones behind them.
+        EXIT WHEN v_take IS NOT NULL;
+    END LOOP;
+
+    IF v_new IS NOT NULL THEN
+        RETURN QUERY SELECT 1, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[]
+            FROM unnest(v_new) AS l (lane);
+    END IF;
+    IF v_take IS NOT NULL THEN
+        RETURN QUERY
+        WITH picked AS MATERIALIZED (
+            SELECT t.instance_id, m.ids, m.items, m.attempts, m.visible_by
+            FROM unnest(v_take) AS t (instance_id)
+            CROSS JOIN LATERAL (
+                SELECT array_agg(q.id ORDER BY q.id) AS ids, array_agg(q.work_item ORDER BY q.id) AS items,
+                       array_agg(q.attempt_count + 1 ORDER BY q.id) AS attempts, max(q.visible_at) AS visible_by,
+                       bool_or(q.place > p_messages OR (q.place > 1 AND q.bytes > p_bytes)) AS is_crowded
+                FROM (SELECT q.id, q.work_item, q.attempt_count, q.visible_at, row_number() OVER w AS place,
+                             sum(octet_length(q.work_item)) OVER w AS bytes
+                      FROM orchestrator_queue AS q WHERE q.instance_id = t.instance_id AND q.visible_at <= v_now
+                      WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages + 1) AS q) AS m
+            WHERE NOT m.is_crowded),
+        leased AS (
+            UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
+                visible_by = p.visible_by
+            FROM picked AS p WHERE b.instance_id = p.instance_id
+            RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts)
+        SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, i.orchestration_name, i.orchestration_version,
+            x.execution_id, i.incarnation,
+            (SELECT max(h.event_id) FROM history AS h WHERE h.instance_id = l.instance_id AND h.execution_id = x.execution_id),
+            x.has_execution, s.events, k.keys, k.vals, k.times
+        FROM leased AS l
+        LEFT JOIN instances AS i ON i.instance_id = l.instance_id
+        CROSS JOIN LATERAL (
+            SELECT coalesce(i.current_execution_id, e.id, 1) AS execution_id,
+                   i.instance_id IS NOT NULL OR e.id IS NOT NULL AS has_execution
+            FROM (SELECT CASE WHEN i.instance_id IS NULL THEN
+                (SELECT max(e.execution_id) FROM executions AS e WHERE e.instance_id = l.instance_id) END AS id) AS e) AS x
+        LEFT JOIN LATERAL (
+            SELECT array_agg(h.event_data ORDER BY h.event_id) AS events FROM history AS h
+            WHERE p_load AND h.instance_id = l.instance_id AND h.execution_id = x.execution_id) AS s ON p_load
+        LEFT JOIN LATERAL (
+            SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
+            FROM kv_store AS kv WHERE p_load AND kv.instance_id = l.instance_id) AS k ON p_load AND x.has_execution;
+        GET DIAGNOSTICS v_claimed = ROW_COUNT;
+        IF v_claimed < cardinality(v_take) THEN
+            SELECT array_agg(b.instance_id) INTO v_crowded FROM inboxes AS b
+            WHERE b.instance_id = ANY (v_take) AND b.lock_token IS NULL;
+            FOREACH one IN ARRAY v_crowded LOOP
+                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes);
+            END LOOP;
+            RETURN QUERY SELECT 0, b.instance_id, b.lock_token, b.message_ids,
+                (SELECT array_agg(q.work_item ORDER BY q.id) FROM orchestrator_queue AS q
+                 WHERE q.instance_id = b.instance_id AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)),
+                (SELECT array_agg(q.attempt_count + 1 ORDER BY q.id) FROM orchestrator_queue AS q
+                 WHERE q.instance_id = b.instance_id AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)),
+                i.orchestration_name, i.orchestration_version, coalesce(i.current_execution_id, e.id, 1), i.incarnation,
+                (SELECT max(h.event_id) FROM history AS h
+                 WHERE h.instance_id = b.instance_id AND h.execution_id = coalesce(i.current_execution_id, e.id, 1)),
+                e.id IS NOT NULL,
+                (SELECT array_agg(h.event_data ORDER BY h.event_id) FROM history AS h WHERE p_load
+                 AND h.instance_id = b.instance_id AND h.execution_id = coalesce(i.current_execution_id, e.id, 1)),
+                k.keys, k.vals, k.times
+            FROM inboxes AS b
+            LEFT JOIN instances AS i ON i.instance_id = b.instance_id
+            CROSS JOIN LATERAL (SELECT max(e.execution_id) AS id FROM executions AS e WHERE e.instance_id = b.instance_id) AS e
+            CROSS JOIN LATERAL (
+                SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
+                FROM kv_store AS kv WHERE p_load AND kv.instance_id = b.instance_id) AS k
+            WHERE b.instance_id = ANY (v_crowded);
+            v_claimed := cardinality(v_take);
+        END IF;
+    END IF;
+    -- When something becomes claimable for this caller unless somebody writes. What is locked at this moment may be so any moment.
+    IF v_claimed = 0 THEN
+        SELECT min(least(
+            (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),
+            (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
+        INTO v_due FROM unnest(v_fit) AS l (lane);
+        IF p_cancel_after IS NOT NULL THEN
+            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.locked_until, v_now + 5))) INTO v_due
+            FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT 2, NULL::text, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+        v_now, NULL::bigint, v_due - v_now, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[];
+END $$;
+
+-- Histories of claimed turns that the caller did not hold after all.
+CREATE FUNCTION load_turns(p_instance text[], p_execution bigint[])
+RETURNS TABLE (n bigint, events text[], keys text[], vals text[], times bigint[])
+LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+    SELECT c.n, (SELECT array_agg(h.event_data ORDER BY h.event_id) FROM history AS h
+                 WHERE h.instance_id = c.instance_id AND h.execution_id = c.execution_id), k.keys, k.vals, k.times
+    FROM unnest(p_instance, p_execution) WITH ORDINALITY AS c (instance_id, execution_id, n)
+    CROSS JOIN LATERAL (
+        SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
+        FROM kv_store AS kv WHERE kv.instance_id = c.instance_id) AS k
+$$;

@@ -1,0 +1,296 @@
+//! The connections of one process. In: calls. Out: rows. The driver's tasks live on the store's own thread, so that a program that
+//! blocks its async threads keeps its connections and its leases.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, Row};
+
+use crate::args::Call;
+use crate::error::{PgError, Result, is_passing};
+use crate::options::PostgresOptions;
+use crate::schema::Schema;
+use crate::time::Expected;
+use crate::tls::Tls;
+use crate::url::Target;
+
+/// How many exchanges with the server run at once: while one waits for the disk, the next one is worked on.
+pub(crate) const EXCHANGES_MAX: usize = 2;
+/// How often a call is tried that was in the way of another one.
+const TRIES_MAX: u32 = 10;
+
+pub(crate) struct Db {
+    pool: Pool,
+    /// What reads may take of the pool, so that exchanges never wait behind them.
+    reads: Semaphore,
+    pub(crate) schema: Schema,
+    prepares: bool,
+    statements: Mutex<HashMap<&'static str, Arc<str>>>,
+    pub(crate) expected: Expected,
+    retries: AtomicU64,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection for a read, until it is dropped.
+pub(crate) struct Reader<'d> {
+    pub(crate) client: Object,
+    _permit: SemaphorePermit<'d>,
+}
+
+impl Db {
+    pub(crate) fn new(
+        target: &Target,
+        tls: Tls,
+        schema: Schema,
+        options: &PostgresOptions,
+        io: Handle,
+    ) -> Result<Self> {
+        let size = options.pool_size.max(EXCHANGES_MAX + 1);
+        let manager = Manager::from_connect(
+            configured(target, options),
+            OnThread { tls, io },
+            ManagerConfig {
+                recycling_method: RecyclingMethod::Fast,
+            },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .build()
+            .map_err(|error| PgError::Url {
+                why: error.to_string(),
+            })?;
+        Ok(Self {
+            pool,
+            reads: Semaphore::new(size - EXCHANGES_MAX),
+            schema,
+            prepares: options.prepared_statements,
+            statements: Mutex::default(),
+            expected: Expected::default(),
+            retries: AtomicU64::new(0),
+        })
+    }
+
+    /// How often the server was asked again because two transactions were in each other's way.
+    pub(crate) fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    /// A connection for an exchange.
+    pub(crate) async fn exchanger(&self) -> Result<Object> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// A connection for a read; those who ask wait in order.
+    pub(crate) async fn reader(&self) -> Result<Reader<'_>> {
+        let permit = self.reads.acquire().await.map_err(|_| PgError::Closed)?;
+        Ok(Reader {
+            client: self.pool.get().await?,
+            _permit: permit,
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
+    /// A statement with the tables of the schema: `{s}` stands for it.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace("{s}", &self.schema.quoted())
+    }
+
+    /// Rows of a statement of our own.
+    pub(crate) async fn rows(
+        &self,
+        text: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>> {
+        let reader = self.reader().await?;
+        let sql = self.sql(text);
+        let mut tries = 0;
+        loop {
+            let found = self.run(&reader.client, &sql, params).await;
+            match found {
+                Err(error) if self.may_retry(&error, &mut tries) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    async fn run(
+        &self,
+        client: &Object,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+        if !self.prepares {
+            return client.query_typed(sql, params).await;
+        }
+        let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+        let statement = client.prepare_typed_cached(sql, &types).await?;
+        client.query(&statement, &values).await
+    }
+
+    /// Whether to try again what another transaction was in the way of.
+    pub(crate) fn may_retry(&self, error: &tokio_postgres::Error, tries: &mut u32) -> bool {
+        *tries += 1;
+        let may = is_passing(error) && *tries < TRIES_MAX;
+        if may {
+            self.retries.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(target: "duroxide::providers::postgres", %error, "in the way of another transaction, tried again");
+        }
+        may
+    }
+
+    fn statement(&self, call: &Call<'_>) -> Arc<str> {
+        let mut statements = self
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let made = statements.entry(call.function).or_insert_with(|| {
+            let places: Vec<String> = (1..=call.values.len())
+                .map(|place| format!("${place}"))
+                .collect();
+            format!(
+                "SELECT * FROM {}.{}({})",
+                self.schema.quoted(),
+                call.function,
+                places.join(", ")
+            )
+            .into()
+        });
+        Arc::clone(made)
+    }
+
+    /// Runs these calls in one transaction and one round trip.
+    pub(crate) async fn calls(
+        &self,
+        client: &Object,
+        calls: &[Call<'_>],
+    ) -> std::result::Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        let mut asked: Vec<BoxFuture<'_, std::result::Result<Vec<Row>, tokio_postgres::Error>>> =
+            Vec::with_capacity(calls.len() + 2);
+        let is_alone = calls.len() == 1;
+        // Sent in this order, because each future sends when it is first polled and none of them waits before that.
+        if !is_alone {
+            asked.push(
+                client
+                    .batch_execute("BEGIN")
+                    .map(|done| done.map(|()| Vec::new()))
+                    .boxed(),
+            );
+        }
+        for call in calls {
+            let sql = self.statement(call);
+            let values: Vec<&(dyn ToSql + Sync)> =
+                call.values.iter().map(|value| &**value as _).collect();
+            if self.prepares {
+                let statement = client.prepare_typed_cached(&sql, &call.types).await?;
+                asked.push(async move { client.query(&statement, &values).await }.boxed());
+            } else {
+                let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+                    values.into_iter().zip(call.types.iter().cloned()).collect();
+                asked.push(async move { client.query_typed(&sql, &typed).await }.boxed());
+            }
+        }
+        if !is_alone {
+            asked.push(
+                client
+                    .batch_execute("COMMIT")
+                    .map(|done| done.map(|()| Vec::new()))
+                    .boxed(),
+            );
+        }
+        let mut answers = Vec::with_capacity(calls.len());
+        // The first error is the cause, those after it only say that the transaction is over.
+        for answer in futures::future::join_all(asked).await {
+            answers.push(answer?);
+        }
+        if !is_alone {
+            answers.pop();
+            answers.remove(0);
+        }
+        Ok(answers)
+    }
+
+    /// Runs these calls in one transaction, outside an exchange.
+    pub(crate) async fn transact(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+        let reader = self.reader().await?;
+        let mut tries = 0;
+        loop {
+            match self.calls(&reader.client, calls).await {
+                Err(error) if self.may_retry(&error, &mut tries) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+}
+
+pub(crate) fn configured(target: &Target, options: &PostgresOptions) -> Config {
+    let mut config = target.config.clone();
+    if config.get_application_name().is_none() {
+        config.application_name(&options.application_name);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(10));
+    }
+    if let Some(limit) = options.statement_timeout {
+        let limit = format!("-c statement_timeout={}", limit.as_millis());
+        let all = match config.get_options() {
+            Some(given) => format!("{given} {limit}"),
+            None => limit,
+        };
+        config.options(all);
+    }
+    config
+}
+
+/// Connects on the store's own thread.
+struct OnThread {
+    tls: Tls,
+    io: Handle,
+}
+
+impl Connect for OnThread {
+    fn connect(
+        &self,
+        config: &Config,
+    ) -> BoxFuture<'_, std::result::Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
+        let (config, tls) = (config.clone(), self.tls.clone());
+        let io = self.io.clone();
+        async move {
+            let driver = io.clone();
+            let connecting = io.spawn(async move {
+                let (client, connection) = config.connect(tls).await?;
+                let driving = driver.spawn(async move {
+                    if let Err(error) = connection.await {
+                        tracing::debug!(target: "duroxide::providers::postgres", %error, "a connection ended");
+                    }
+                });
+                Ok((client, driving))
+            });
+            match connecting.await {
+                Ok(connected) => connected,
+                // The thread is gone: the provider was dropped. The driver has no such error of its own.
+                Err(_) => futures::future::pending().await,
+            }
+        }
+        .boxed()
+    }
+}

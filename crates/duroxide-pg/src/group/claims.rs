@@ -1,0 +1,164 @@
+//! Claims that wait. In: claims, and news that something may be claimable. Out: which claims to try, and answers.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::error::Result;
+use crate::ops::claim_turns::Claimed;
+
+/// How many claims of one kind ride along with one exchange; the others come with the next.
+const RIDERS_MAX: usize = 8;
+
+/// A claim, and who waits for it.
+pub(crate) struct Waiting<A, T> {
+    pub(crate) ask: Arc<A>,
+    /// How many it wants at most.
+    pub(crate) max: usize,
+    /// Until when it waits; `None` if it does not wait at all.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<T>>>,
+}
+
+struct Waiter<A, T> {
+    id: u64,
+    claim: Waiting<A, T>,
+    /// The news it knows; 0 before it was tried.
+    knows: u64,
+    /// When something becomes claimable for it.
+    due: Option<Instant>,
+    /// In an exchange now.
+    is_out: bool,
+}
+
+/// All claims of one kind.
+pub(super) struct Claims<A, T> {
+    waiting: Vec<Waiter<A, T>>,
+    last_id: u64,
+    /// Counts whatever may have made something claimable.
+    news: u64,
+}
+
+impl<A, T> Default for Claims<A, T> {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            last_id: 0,
+            news: 1,
+        }
+    }
+}
+
+impl<A, T> Claims<A, T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn wait(&mut self, claim: Waiting<A, T>) {
+        self.last_id += 1;
+        self.waiting.push(Waiter {
+            id: self.last_id,
+            claim,
+            knows: 0,
+            due: None,
+            is_out: false,
+        });
+    }
+
+    pub(super) fn news(&mut self) {
+        self.news += 1;
+    }
+
+    /// When a claim becomes due or gives up.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        let resting = self.waiting.iter().filter(|waiter| !waiter.is_out);
+        resting
+            .flat_map(|waiter| [waiter.due, waiter.claim.deadline])
+            .flatten()
+            .min()
+    }
+
+    /// Answers claims that waited long enough, and forgets those nobody waits for.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let is_over = |waiter: &mut Waiter<A, T>| {
+            let waited = waiter.knows > 0 && waiter.claim.deadline.is_none_or(|at| at <= now);
+            !waiter.is_out && (waited || waiter.claim.reply.is_closed())
+        };
+        for waiter in self.waiting.extract_if(.., is_over) {
+            // Nobody there: the claim was dropped.
+            let _ = waiter.claim.reply.send(Ok(Vec::new()));
+        }
+    }
+
+    /// The claims to try now; all that rest, if the exchange itself brings something.
+    pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<(u64, Arc<A>)> {
+        let news = self.news;
+        self.waiting
+            .iter_mut()
+            .filter(|waiter| {
+                let is_due = waiter.due.is_some_and(|at| at <= now);
+                !waiter.is_out && (brings || is_due || waiter.knows < news)
+            })
+            .take(RIDERS_MAX)
+            .map(|waiter| {
+                waiter.is_out = true;
+                waiter.knows = news;
+                waiter.due = None;
+                (waiter.id, Arc::clone(&waiter.claim.ask))
+            })
+            .collect()
+    }
+
+    /// The answer to a claim: what was found is handed out, with nothing found it waits on. `brought`: the exchange was news itself,
+    /// and this claim knows it. Returns whether the claim took all there was for it.
+    pub(super) fn answer(
+        &mut self,
+        id: u64,
+        claimed: Result<Claimed<T>>,
+        brought: bool,
+        give_back: impl FnMut(T),
+    ) -> bool {
+        let Some(place) = self.waiting.iter().position(|waiter| waiter.id == id) else {
+            return false;
+        };
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                let waiter = self.waiting.swap_remove(place);
+                let _ = waiter.claim.reply.send(Err(error));
+                return false;
+            }
+        };
+        if claimed.found.is_empty() {
+            let waiter = &mut self.waiting[place];
+            waiter.is_out = false;
+            waiter.due = claimed.due_ms.map(soon);
+            if brought {
+                waiter.knows += 1;
+            }
+            if !claimed.lanes.is_empty() {
+                waiter.knows = 0;
+            }
+            return false;
+        }
+        let waiter = self.waiting.swap_remove(place);
+        let is_full = claimed.found.len() >= waiter.claim.max;
+        if is_full {
+            self.news();
+        }
+        if let Err(Ok(found)) = waiter.claim.reply.send(Ok(claimed.found)) {
+            found.into_iter().for_each(give_back);
+            self.news();
+        }
+        !is_full
+    }
+}
+
+/// A time on the local clock, from a wait that the server computed.
+fn soon(ms: i64) -> Instant {
+    /// Longer than any claim waits.
+    const LONGEST_MS: i64 = 24 * 60 * 60 * 1_000;
+    let ms = ms.clamp(0, LONGEST_MS);
+    Instant::now() + std::time::Duration::from_millis(ms.unsigned_abs())
+}

@@ -1,0 +1,352 @@
+//! One exchange with the server. In: a batch. Out: every write answered, and what the claims brought.
+//!
+//! What fails, fails alone: turns that lost their lease are told so and the others come again; if a statement breaks, each write is
+//! tried in a transaction of its own.
+
+use std::sync::Arc;
+
+use duroxide_core::provider::InstanceOutcome;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+
+use super::batch::{Batch, Part};
+use super::{Look, Op, Write};
+use crate::db::Db;
+use crate::error::{PgError, Result};
+use crate::ops::claim_turns::{self, Claimed, RawTurn};
+use crate::ops::claim_work::{self, RawWork};
+use crate::ops::commit_turn::Commit;
+use crate::text;
+use crate::time::shown_ms;
+use crate::wake::{News, Wake};
+
+/// What an exchange did.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Writes that were held up by others and come again.
+    pub(super) again: Vec<Write>,
+    /// What the writes made claimable.
+    pub(super) brought: Look,
+    /// Whether turns left messages behind that came while they ran.
+    pub(super) left_behind: Look,
+    pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
+    pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
+    /// Instances that ended, as they are stored.
+    pub(super) ended: Vec<String>,
+}
+
+pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+    match attempt(&db, &batch).await {
+        Ok(answers) => settle(&db, &wake, batch, &answers),
+        Err(Trouble::All(error)) => fail(batch, &error),
+        Err(Trouble::Some) => one_by_one(&db, &wake, batch).await,
+    }
+}
+
+/// Why an exchange did not take place.
+enum Trouble {
+    /// For a reason that holds for each of its parts.
+    All(PgError),
+    /// One of several parts broke.
+    Some,
+}
+
+type Answers = Vec<(Part, Vec<Row>)>;
+
+async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<Answers, Trouble> {
+    let client = db.exchanger().await.map_err(Trouble::All)?;
+    let mut tries = 0;
+    loop {
+        let (parts, calls): (Vec<_>, Vec<_>) = batch.calls(db.expected.now()).into_iter().unzip();
+        let error = match db.calls(&client, &calls).await {
+            Ok(rows) => return Ok(parts.into_iter().zip(rows).collect()),
+            Err(error) => error,
+        };
+        if db.may_retry(&error, &mut tries) {
+            continue;
+        }
+        drop(calls);
+        let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
+        let error = PgError::from(error);
+        let is_about_all = matches!(
+            error,
+            PgError::OutOfReach { .. } | PgError::GaveUp { .. } | PgError::Closed
+        );
+        if !is_about_all && batch.writes.len() + batch.turns.len() + batch.work.len() > 1 {
+            return Err(Trouble::Some);
+        }
+        let error = match (duplicate, batch.commits().first()) {
+            (true, Some(commit)) => recorded_event(db, commit).await.unwrap_or(error),
+            _ => error,
+        };
+        return Err(Trouble::All(error));
+    }
+}
+
+/// Which event of a turn is recorded already.
+async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
+    use tokio_postgres::types::Type;
+    let ids: Vec<i64> = commit.events.iter().map(|event| event.id).collect();
+    let found = db
+        .rows(
+            "SELECT min(event_id) FROM {s}.history WHERE instance_id = $1 AND execution_id = $2 AND event_id = ANY ($3)",
+            &[
+                (&commit.instance, Type::TEXT),
+                (&commit.execution_id, Type::INT8),
+                (&ids, Type::INT8_ARRAY),
+            ],
+        )
+        .await
+        .ok()?;
+    let recorded: Option<i64> = found.first()?.try_get(0).ok()?;
+    // If none is, the turn has one twice.
+    let twice = || {
+        let mut seen = std::collections::HashSet::new();
+        ids.iter().copied().find(|id| !seen.insert(*id))
+    };
+    Some(PgError::DuplicateEvent {
+        instance: commit.shown_instance.clone(),
+        execution_id: shown_ms(commit.execution_id),
+        event_id: shown_ms(recorded.or_else(twice)?),
+    })
+}
+
+async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
+    let mut done = Done::default();
+    for write in batch.writes {
+        let alone = Batch::alone(write);
+        let one = match attempt(db, &alone).await {
+            Ok(answers) => settle(db, wake, alone, &answers),
+            Err(Trouble::All(error)) => fail(alone, &error),
+            Err(Trouble::Some) => Done::default(),
+        };
+        done.again.extend(one.again);
+        done.ended.extend(one.ended);
+        done.brought = or(done.brought, one.brought);
+        done.left_behind = or(done.left_behind, one.left_behind);
+    }
+    for rider in batch.turns {
+        done.turns.push((rider.id, Ok(nothing_yet())));
+    }
+    for rider in batch.work {
+        done.work.push((rider.id, Ok(nothing_yet())));
+    }
+    done
+}
+
+/// The claim was not tried; it is at once.
+fn nothing_yet<T>() -> Claimed<T> {
+    Claimed {
+        due_ms: Some(0),
+        ..Claimed::new()
+    }
+}
+
+fn or(one: Look, other: Look) -> Look {
+    Look {
+        turns: one.turns || other.turns,
+        work: one.work || other.work,
+    }
+}
+
+fn fail(batch: Batch, error: &PgError) -> Done {
+    let mut done = Done::default();
+    for write in batch.writes {
+        // Nobody there: the call was dropped.
+        let _ = write.reply.send(Err(error.again()));
+    }
+    for rider in batch.turns {
+        done.turns.push((rider.id, Err(error.again())));
+    }
+    for rider in batch.work {
+        done.work.push((rider.id, Err(error.again())));
+    }
+    done
+}
+
+/// What a row says about an element of a call.
+struct Verdict {
+    place: usize,
+    problem: Option<String>,
+}
+
+/// Reads what was answered, tells those who follow instances, and answers those who wait.
+fn settle(db: &Db, wake: &Wake, batch: Batch, answers: &[(Part, Vec<Row>)]) -> Done {
+    let mut done = Done {
+        brought: batch.brings(),
+        ..Done::default()
+    };
+    let mut commits = Vec::new();
+    let mut acks = Vec::new();
+    let mut renewed_turns = Vec::new();
+    let mut renewed_work = Vec::new();
+    let mut ends = Vec::new();
+    let mut begun = Vec::new();
+    for (part, rows) in answers {
+        match part {
+            Part::Silent => {}
+            Part::Commits => {
+                for row in rows {
+                    read_commit(row, &mut commits, &mut ends, &mut done);
+                }
+            }
+            Part::Messages => {
+                begun.extend(rows.iter().filter_map(|row| row.try_get::<_, i32>(0).ok()));
+            }
+            Part::Acks => acks = verdicts(rows),
+            Part::RenewTurns => renewed_turns = verdicts(rows),
+            Part::RenewWork => renewed_work = verdicts(rows),
+            Part::ClaimTurns(place) => {
+                let claimed = claim_turns::read(rows);
+                told(db, claimed.as_ref().ok().and_then(|it| it.now));
+                done.turns.push((batch.turns[*place].id, claimed));
+            }
+            Part::ClaimWork(place) => {
+                let claimed = claim_work::read(rows);
+                told(db, claimed.as_ref().ok().and_then(|it| it.now));
+                done.work.push((batch.work[*place].id, claimed));
+            }
+        }
+    }
+    let mut places = Places::default();
+    let is_held_up = !commits.is_empty();
+    for write in batch.writes {
+        let problem = match &write.op {
+            Op::Commit(_) => {
+                let problem = found(&commits, &mut places.commits);
+                if problem.is_none() && is_held_up {
+                    done.again.push(write);
+                    continue;
+                }
+                problem
+            }
+            Op::Ack(_) => found(&acks, &mut places.acks),
+            Op::RenewTurn { .. } => found(&renewed_turns, &mut places.turns),
+            Op::RenewWork { .. } => found(&renewed_work, &mut places.work),
+            Op::Message(_) => {
+                places.messages += 1;
+                None
+            }
+            Op::Work(_) => None,
+        };
+        let answer = match problem {
+            Some(problem) => Err(lost(&write.op, &problem)),
+            None => {
+                let is_first = begun.contains(&places.messages);
+                tell(wake, &write.op, places.commits, &ends, is_first, &mut done);
+                Ok(())
+            }
+        };
+        // Nobody there: the call was dropped.
+        let _ = write.reply.send(answer);
+    }
+    done
+}
+
+#[derive(Default)]
+struct Places {
+    commits: usize,
+    acks: usize,
+    turns: usize,
+    work: usize,
+    messages: i32,
+}
+
+fn told(db: &Db, now: Option<i64>) {
+    if let Some(now) = now {
+        db.expected.told(now);
+    }
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    rows.iter()
+        .filter_map(|row| {
+            Some(Verdict {
+                place: usize::try_from(row.try_get::<_, i32>(0).ok()?).ok()?,
+                problem: row.try_get(1).ok()?,
+            })
+        })
+        .collect()
+}
+
+/// How an instance stands after the turn that ended its execution.
+struct End {
+    place: usize,
+    custom_status: Option<String>,
+    custom_status_version: u64,
+}
+
+fn read_commit(row: &Row, commits: &mut Vec<Verdict>, ends: &mut Vec<End>, done: &mut Done) {
+    let place = row.try_get::<_, i32>(0).unwrap_or(0);
+    let problem: Option<String> = row.try_get(1).ok().flatten();
+    let Ok(place) = usize::try_from(place) else {
+        return;
+    };
+    match (place, problem) {
+        (0, _) => done.left_behind.turns = true,
+        (_, Some(problem)) => commits.push(Verdict {
+            place,
+            problem: Some(problem),
+        }),
+        (_, None) => ends.push(End {
+            place,
+            custom_status: row
+                .try_get::<_, Option<String>>(2)
+                .ok()
+                .flatten()
+                .map(text::shown),
+            custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_ms),
+        }),
+    }
+}
+
+/// The next element's problem, if it has one.
+fn found(verdicts: &[Verdict], place: &mut usize) -> Option<String> {
+    *place += 1;
+    verdicts
+        .iter()
+        .find(|verdict| verdict.place == *place)
+        .and_then(|verdict| verdict.problem.clone())
+}
+
+fn lost(op: &Op, problem: &str) -> PgError {
+    match (problem, op) {
+        ("expired", Op::Commit(commit)) => PgError::LockExpired {
+            instance: commit.shown_instance.clone(),
+        },
+        ("expired", Op::RenewTurn { shown_instance, .. }) => PgError::LockExpired {
+            instance: shown_instance.clone(),
+        },
+        ("expired", _) => PgError::WorkLockExpired,
+        _ => PgError::InvalidToken,
+    }
+}
+
+/// Tells those who follow an instance what a write did to it.
+fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
+    match op {
+        Op::Commit(commit) => {
+            let end = ends.iter().find(|end| end.place == place);
+            let news = match (&commit.ended, end) {
+                (Some(status), Some(end)) => News::Ended(InstanceOutcome {
+                    execution_id: shown_ms(commit.execution_id),
+                    status: status.clone(),
+                    custom_status: end.custom_status.clone(),
+                    custom_status_version: end.custom_status_version,
+                }),
+                _ if commit.merely_moves() => News::Moved,
+                _ => News::Unknown,
+            };
+            if !commit.merely_moves() {
+                done.ended.push(commit.instance.clone());
+            }
+            wake.announce(&commit.shown_instance, news);
+        }
+        // A second start of an instance that is there already begins nothing.
+        Op::Message(message) if is_first && message.is_start() => {
+            wake.announce(&text::shown(message.instance.clone()), News::Started);
+        }
+        Op::Message(_) | Op::Work(_) | Op::Ack(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {
+        }
+    }
+}

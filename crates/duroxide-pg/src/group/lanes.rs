@@ -1,0 +1,57 @@
+//! Lanes that this process has met. In: lanes that a claim found. Out: for each caller, those it may claim from and those it may
+//! not; what is on neither list the server tells.
+
+use std::collections::HashMap;
+
+use crate::ops::claim_turns::Claimed;
+
+/// How many are remembered; then they are learnt anew.
+const LANES_MAX: usize = 10_000;
+
+pub(super) struct Lanes<N> {
+    known: HashMap<String, Option<N>>,
+    always: Vec<String>,
+}
+
+impl<N> Lanes<N> {
+    pub(super) fn new(always: &[&str]) -> Self {
+        Self {
+            known: HashMap::new(),
+            always: always.iter().map(|&lane| lane.to_owned()).collect(),
+        }
+    }
+
+    pub(super) fn learn<T>(
+        &mut self,
+        claimed: &Result<Claimed<T>, crate::error::PgError>,
+        needs: impl Fn(&str) -> Option<N>,
+    ) {
+        let Ok(claimed) = claimed else {
+            return;
+        };
+        for lane in &claimed.lanes {
+            if self.known.len() >= LANES_MAX {
+                self.known.clear();
+            }
+            let shown = crate::text::shown(lane.clone());
+            self.known.insert(lane.clone(), needs(&shown));
+        }
+    }
+
+    /// Those that fit, and those that do not.
+    pub(super) fn sorted(&self, fits: impl Fn(Option<&N>) -> bool) -> (Vec<String>, Vec<String>) {
+        let mut fit = self.always.clone();
+        let mut unfit = Vec::new();
+        for (lane, needs) in &self.known {
+            match fits(needs.as_ref()) {
+                true => fit.push(lane.clone()),
+                false => unfit.push(lane.clone()),
+            }
+        }
+        (fit, unfit)
+    }
+
+    pub(super) fn needs(&self, lane: &str) -> Option<&N> {
+        self.known.get(lane).and_then(Option::as_ref)
+    }
+}

@@ -1,0 +1,294 @@
+//! Group commit. In: commits, completions, messages, activities and renewals of all tasks of this process, and claims that wait. Out:
+//! exchanges with the server, each one transaction and one round trip.
+//!
+//! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what is written
+//! ride along in the same transaction: the turn that a message makes ready comes back with the answer that the message was stored.
+
+mod batch;
+mod claims;
+mod exchange;
+mod lanes;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::batch::Batch;
+use self::claims::Claims;
+pub(crate) use self::claims::Waiting;
+use self::exchange::Done;
+use self::lanes::Lanes;
+use crate::codec::{NewMessage, NewWork};
+use crate::db::{Db, EXCHANGES_MAX};
+use crate::error::{PgError, Result};
+use crate::lane::{self, Needs, WorkNeeds};
+use crate::notify::Notifier;
+use crate::ops::claim_turns::{self, RawTurn};
+use crate::ops::claim_work::{self, RawWork};
+use crate::ops::commit_turn::Commit;
+use crate::ops::enqueue::Ack;
+use crate::wake::Wake;
+
+/// How often to look when nobody would say that there is something.
+const BLIND_POLL: Duration = Duration::from_millis(500);
+
+/// Something to be written.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Commit(Box<Commit>),
+    Ack(Ack),
+    Message(NewMessage),
+    Work(NewWork),
+    RenewTurn {
+        instance: String,
+        shown_instance: String,
+        token: Uuid,
+        for_ms: i64,
+    },
+    RenewWork {
+        id: i64,
+        token: Uuid,
+        for_ms: i64,
+    },
+}
+
+/// Something to be written, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) op: Op,
+    pub(crate) reply: oneshot::Sender<Result<()>>,
+}
+
+/// What the tasks of this process ask for.
+pub(crate) enum Request {
+    Write(Write),
+    Turns(Waiting<claim_turns::Ask, RawTurn>),
+    Work(Waiting<claim_work::Ask, RawWork>),
+    /// Something may have become claimable that was not written here.
+    Look(Look),
+}
+
+/// Where something may have become claimable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) turns: bool,
+    pub(crate) work: bool,
+}
+
+impl Look {
+    pub(crate) const TURNS: Self = Self {
+        turns: true,
+        work: false,
+    };
+    pub(crate) const WORK: Self = Self {
+        turns: false,
+        work: true,
+    };
+    pub(crate) const BOTH: Self = Self {
+        turns: true,
+        work: true,
+    };
+}
+
+/// The task that collects.
+pub(crate) struct Group {
+    db: Arc<Db>,
+    wake: Arc<Wake>,
+    notifier: Arc<Notifier>,
+    requests: mpsc::UnboundedReceiver<Request>,
+    writes: VecDeque<Write>,
+    turns: Claims<claim_turns::Ask, RawTurn>,
+    work: Claims<claim_work::Ask, RawWork>,
+    turn_lanes: Lanes<Needs>,
+    work_lanes: Lanes<WorkNeeds>,
+    running: FuturesUnordered<BoxFuture<'static, Done>>,
+    poll_interval: Duration,
+    poll_at: Instant,
+}
+
+impl Group {
+    pub(crate) fn new(
+        db: Arc<Db>,
+        wake: Arc<Wake>,
+        notifier: Arc<Notifier>,
+        requests: mpsc::UnboundedReceiver<Request>,
+        poll_interval: Duration,
+    ) -> Self {
+        Self {
+            db,
+            wake,
+            notifier,
+            requests,
+            writes: VecDeque::new(),
+            turns: Claims::default(),
+            work: Claims::default(),
+            turn_lanes: Lanes::new(&[lane::ANYBODY, lane::BETWEEN]),
+            work_lanes: Lanes::new(&[]),
+            running: FuturesUnordered::new(),
+            poll_interval,
+            poll_at: Instant::now() + BLIND_POLL,
+        }
+    }
+
+    /// Runs until every handle is gone and everything is answered.
+    pub(crate) async fn run(mut self) {
+        let mut is_open = true;
+        while is_open || !self.writes.is_empty() || !self.running.is_empty() {
+            let wakes_at = self.wakes_at();
+            tokio::select! {
+                request = self.requests.recv(), if is_open => match request {
+                    Some(request) => self.take(request),
+                    None => is_open = false,
+                },
+                Some(done) = self.running.next() => self.finish(done),
+                () = tokio::time::sleep_until(wakes_at) => {}
+            }
+            while let Ok(request) = self.requests.try_recv() {
+                self.take(request);
+            }
+            self.tick();
+            while self.running.len() < EXCHANGES_MAX && self.launch() {}
+        }
+        self.db.close();
+    }
+
+    fn take(&mut self, request: Request) {
+        match request {
+            Request::Write(write) => self.writes.push_back(write),
+            Request::Turns(claim) => self.turns.wait(claim),
+            Request::Work(claim) => self.work.wait(claim),
+            Request::Look(look) => self.look(look),
+        }
+    }
+
+    fn look(&mut self, look: Look) {
+        if look.turns {
+            self.turns.news();
+        }
+        if look.work {
+            self.work.news();
+        }
+    }
+
+    fn wakes_at(&self) -> Instant {
+        let claims = self
+            .turns
+            .wakes_at()
+            .into_iter()
+            .chain(self.work.wakes_at());
+        let net = match self.turns.is_empty() && self.work.is_empty() {
+            true => Instant::now() + Duration::from_secs(3_600),
+            false => self.poll_at,
+        };
+        claims.fold(net, Instant::min)
+    }
+
+    /// Answers claims whose time is over, and looks around when it is time.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        self.turns.expire(now);
+        self.work.expire(now);
+        if now >= self.poll_at {
+            self.look(Look::BOTH);
+            let pause = match self.notifier.hears() {
+                true => self.poll_interval,
+                false => self.poll_interval.min(BLIND_POLL),
+            };
+            self.poll_at = now + pause;
+        }
+    }
+
+    /// Begins an exchange, if there is anything to exchange.
+    fn launch(&mut self) -> bool {
+        let mut batch = Batch::fill(&mut self.writes);
+        let now = Instant::now();
+        let brings = batch.brings();
+        for (id, ask) in self.turns.choose(now, brings.turns) {
+            batch.claim_turns(id, ask, &self.turn_lanes);
+        }
+        for (id, ask) in self.work.choose(now, brings.work) {
+            batch.claim_work(id, ask, &self.work_lanes);
+        }
+        if batch.is_empty() {
+            return false;
+        }
+        let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
+        self.running.push(Box::pin(exchange::run(db, wake, batch)));
+        true
+    }
+
+    fn finish(&mut self, done: Done) {
+        for write in done.again.into_iter().rev() {
+            self.writes.push_front(write);
+        }
+        // What was written in an exchange was seen by the claims in it, and by no others.
+        self.look(done.brought);
+        let mut left = done.brought;
+        for (id, claimed) in done.turns {
+            self.turn_lanes.learn(&claimed, lane::needs);
+            left.turns &=
+                !self
+                    .turns
+                    .answer(id, claimed, done.brought.turns, give_back_turn(&self.db));
+        }
+        for (id, claimed) in done.work {
+            self.work_lanes.learn(&claimed, WorkNeeds::of);
+            left.work &=
+                !self
+                    .work
+                    .answer(id, claimed, done.brought.work, give_back_work(&self.db));
+        }
+        self.look(done.left_behind);
+        left.turns |= done.left_behind.turns && self.turns.is_empty();
+        self.notifier.tell(left, &done.ended);
+    }
+}
+
+/// Gives a turn back that nobody waits for any more.
+fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) {
+    let db = Arc::clone(db);
+    move |turn| {
+        let db = Arc::clone(&db);
+        tokio::spawn(async move {
+            let call = crate::args::Call::new("abandon_turn")
+                .int(db.expected.now())
+                .text(&turn.instance)
+                .uuid(turn.random)
+                .opt_int(None)
+                .flag(true);
+            if let Err(error) = db.transact(&[call]).await {
+                lapses(&error);
+            }
+        });
+    }
+}
+
+/// Gives an activity back that nobody waits for any more.
+fn give_back_work(db: &Arc<Db>) -> impl FnMut(RawWork) {
+    let db = Arc::clone(db);
+    move |work| {
+        let db = Arc::clone(&db);
+        tokio::spawn(async move {
+            let call = crate::args::Call::new("abandon_work")
+                .int(db.expected.now())
+                .int(work.id)
+                .uuid(work.random)
+                .opt_int(None)
+                .flag(true);
+            if let Err(error) = db.transact(&[call]).await {
+                lapses(&error);
+            }
+        });
+    }
+}
+
+fn lapses(error: &PgError) {
+    tracing::debug!(target: "duroxide::providers::postgres", %error, "a claim that nobody waits for could not be given back, it lapses");
+}

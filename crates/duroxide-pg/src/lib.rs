@@ -1,0 +1,47 @@
+//! PostgreSQL store for Duroxide: many machines, one database.
+//!
+//! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one round trip, and
+//! the claims that wait for it ride along. Every turn is fenced by its own lease inside that transaction. The only clock is the
+//! server's. Processes wake each other by LISTEN and NOTIFY, and look around from time to time in case nobody does.
+//!
+//! ```no_run
+//! use duroxide_pg::PostgresProvider;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = PostgresProvider::new("postgres://app@localhost/orders").await?;
+//! assert_eq!(store.schema_name(), "duroxide");
+//! # Ok(())
+//! # }
+//! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod admin;
+mod args;
+mod codec;
+mod db;
+mod delete;
+mod error;
+mod group;
+mod hold;
+mod lane;
+mod migrate;
+mod notify;
+mod ops;
+mod options;
+mod poll;
+mod provider;
+mod read;
+mod schema;
+mod store;
+mod text;
+mod time;
+mod tls;
+mod token;
+mod url;
+mod wake;
+mod within;
+
+pub use error::PgError;
+pub use options::{MigrationPolicy, PostgresOptions, ProviderConfig};
+pub use provider::PostgresProvider;
+pub use within::Within;

@@ -1,0 +1,337 @@
+//! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per pause, and news
+//! for the group and for those who follow instances.
+//!
+//! One connection listens. Processes greet each other, so that one that is alone sends nothing. A notice is
+//! `sender|letters|marks`: `t` turns, `w` activities, `g` a greeting, `*` any instance; marks name instances that ended.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_postgres::{AsyncMessage, Config};
+use uuid::Uuid;
+
+use crate::db::Db;
+use crate::group::{Look, Request};
+use crate::tls::Tls;
+use crate::wake::{Wake, mark};
+
+/// How long notices are collected before they are sent.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How often a process greets the others, and how long a greeting lasts.
+const GREET_EVERY: Duration = Duration::from_secs(30);
+const GREETING_LASTS: Duration = Duration::from_secs(100);
+/// How many marks fit into one notice.
+const MARKS_MAX: usize = 400;
+
+/// What waits to be told.
+#[derive(Debug, Default)]
+struct Untold {
+    look: Look,
+    greets: bool,
+    marks: HashSet<u64>,
+    rings_all: bool,
+}
+
+impl Untold {
+    fn is_empty(&self) -> bool {
+        self.look == Look::default() && !self.greets && self.marks.is_empty() && !self.rings_all
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Notifier {
+    node: String,
+    untold: Mutex<Untold>,
+    has_untold: Notify,
+    /// Until when others are known to be there.
+    company: Mutex<Option<Instant>>,
+    wake: Arc<Wake>,
+}
+
+impl Notifier {
+    pub(crate) fn new(wake: Arc<Wake>) -> Arc<Self> {
+        let node = Uuid::new_v4().simple().to_string();
+        Arc::new(Self {
+            node: node[..12].to_owned(),
+            untold: Mutex::default(),
+            has_untold: Notify::new(),
+            company: Mutex::default(),
+            wake,
+        })
+    }
+
+    /// Whether other processes are heard.
+    pub(crate) fn hears(&self) -> bool {
+        self.wake.hears()
+    }
+
+    fn has_company(&self) -> bool {
+        let company = *self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who cannot hear does not know whether it is alone.
+        !self.hears() || company.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Something is there for other processes, or instances ended that they may follow.
+    pub(crate) fn tell(&self, look: Look, ended: &[String]) {
+        if (look == Look::default() && ended.is_empty()) || !self.has_company() {
+            return;
+        }
+        self.add(|untold| {
+            untold.look.turns |= look.turns;
+            untold.look.work |= look.work;
+            untold.marks.extend(ended.iter().map(|id| mark(id)));
+            if untold.marks.len() > MARKS_MAX {
+                untold.marks.clear();
+                untold.rings_all = true;
+            }
+        });
+    }
+
+    fn add(&self, change: impl FnOnce(&mut Untold)) {
+        change(&mut self.untold.lock().unwrap_or_else(PoisonError::into_inner));
+        self.has_untold.notify_one();
+    }
+
+    fn take(&self) -> Untold {
+        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn written(&self, untold: &Untold) -> String {
+        let letters: String = [
+            (untold.look.turns, 't'),
+            (untold.look.work, 'w'),
+            (untold.greets, 'g'),
+            (untold.rings_all, '*'),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, letter)| is_so.then_some(letter))
+        .collect();
+        let marks: Vec<String> = untold
+            .marks
+            .iter()
+            .map(|mark| format!("{mark:x}"))
+            .collect();
+        format!("{}|{letters}|{}", self.node, marks.join(","))
+    }
+
+    /// Reads a notice; `None` for one of our own. Whatever is not understood is taken for news of everything.
+    fn read(&self, notice: &str) -> Option<Untold> {
+        let mut parts = notice.split('|');
+        let sender = parts.next().unwrap_or_default();
+        if sender == self.node {
+            return None;
+        }
+        let letters = parts.next().unwrap_or("tw*");
+        let marks = parts.next().unwrap_or_default();
+        if sender.len() == self.node.len() {
+            let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
+            *company = Some(Instant::now() + GREETING_LASTS);
+        }
+        Some(Untold {
+            look: Look {
+                turns: letters.contains('t'),
+                work: letters.contains('w'),
+            },
+            greets: letters.contains('g'),
+            rings_all: letters.contains('*'),
+            marks: marks
+                .split(',')
+                .filter_map(|mark| u64::from_str_radix(mark, 16).ok())
+                .collect(),
+        })
+    }
+}
+
+/// The channel of a schema.
+pub(crate) fn channel(schema: &str) -> String {
+    format!("duroxide_{schema}").chars().take(63).collect()
+}
+
+/// Sends what waits, at most once per pause. Ends with the store.
+pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) {
+    use tokio_postgres::types::Type;
+    loop {
+        notifier.has_untold.notified().await;
+        let untold = notifier.take();
+        if untold.is_empty() {
+            continue;
+        }
+        let notice = notifier.written(&untold);
+        // Nobody waits for the disk because of a notice.
+        let told = db
+            .rows(
+                "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+                &[(&channel, Type::TEXT), (&notice, Type::TEXT)],
+            )
+            .await;
+        if let Err(error) = told {
+            tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, others find the work by looking");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Listens, and listens again when the connection is lost. Says on `ready` that it hears, or that it cannot.
+pub(crate) async fn listen(
+    notifier: Arc<Notifier>,
+    config: Config,
+    tls: Tls,
+    channel: String,
+    group: mpsc::WeakUnboundedSender<Request>,
+    ready: oneshot::Sender<()>,
+) {
+    let mut ready = Some(ready);
+    let mut has_said = false;
+    let mut pause = Duration::from_millis(100);
+    loop {
+        let begun = Instant::now();
+        let why = hear(&notifier, &config, &tls, &channel, &group, &mut ready).await;
+        notifier.wake.set_hears(false);
+        notifier.wake.ring_all();
+        drop(ready.take());
+        if group.strong_count() == 0 {
+            return;
+        }
+        if !has_said {
+            has_said = true;
+            tracing::warn!(target: "duroxide::providers::postgres", why, "cannot listen for other processes; their work is found by polling until that works again");
+        }
+        if begun.elapsed() > Duration::from_secs(10) {
+            pause = Duration::from_millis(100);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(10));
+    }
+}
+
+/// One connection's worth of listening; returns why it ended.
+async fn hear(
+    notifier: &Arc<Notifier>,
+    config: &Config,
+    tls: &Tls,
+    channel: &str,
+    group: &mpsc::WeakUnboundedSender<Request>,
+    ready: &mut Option<oneshot::Sender<()>>,
+) -> String {
+    let (client, mut connection) = match config.connect(tls.clone()).await {
+        Ok(connected) => connected,
+        Err(error) => return error.to_string(),
+    };
+    let mut messages = futures::stream::poll_fn(move |cx| connection.poll_message(cx));
+    let listen = format!("LISTEN \"{channel}\"");
+    let mut listening = std::pin::pin!(client.batch_execute(&listen));
+    let mut hears = false;
+    let mut greet_at = Instant::now();
+    loop {
+        tokio::select! {
+            done = &mut listening, if !hears => {
+                if let Err(error) = done {
+                    return error.to_string();
+                }
+                hears = true;
+                notifier.wake.set_hears(true);
+                // What happened before this moment was not heard.
+                notifier.wake.ring_all();
+                if let Some(group) = group.upgrade() {
+                    let _ = group.send(Request::Look(Look::BOTH));
+                }
+                drop(ready.take());
+            }
+            () = tokio::time::sleep_until(greet_at), if hears => {
+                greet_at = Instant::now() + GREET_EVERY;
+                notifier.add(|untold| untold.greets = true);
+            }
+            message = messages.next() => match message {
+                Some(Ok(AsyncMessage::Notification(notice))) => take(notifier, notice.payload(), group),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return error.to_string(),
+                None => return "the connection was closed".to_owned(),
+            },
+        }
+        if group.strong_count() == 0 {
+            return "the store is closed".to_owned();
+        }
+    }
+}
+
+fn take(notifier: &Notifier, payload: &str, group: &mpsc::WeakUnboundedSender<Request>) {
+    let Some(heard) = notifier.read(payload) else {
+        return;
+    };
+    if heard.greets {
+        // It did not hear what was told before it came.
+        notifier.add(|untold| untold.look = Look::BOTH);
+    }
+    match heard.rings_all {
+        true => notifier.wake.ring_all(),
+        false => notifier.wake.heard(&heard.marks),
+    }
+    if heard.look != Look::default()
+        && let Some(group) = group.upgrade()
+    {
+        // Nobody there: the store is closing.
+        let _ = group.send(Request::Look(heard.look));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notifier() -> Arc<Notifier> {
+        let wake = Arc::new(Wake::default());
+        wake.set_hears(true);
+        Notifier::new(wake)
+    }
+
+    #[test]
+    fn a_notice_says_what_was_told_and_ones_own_is_not_heard() {
+        let (here, there) = (notifier(), notifier());
+        let untold = Untold {
+            look: Look::TURNS,
+            marks: HashSet::from([mark("a"), mark("b")]),
+            ..Untold::default()
+        };
+        let notice = here.written(&untold);
+        assert!(here.read(&notice).is_none());
+        let heard = there.read(&notice).unwrap();
+        assert_eq!(heard.look, Look::TURNS);
+        assert_eq!(heard.marks, untold.marks);
+    }
+
+    #[test]
+    fn who_is_alone_tells_nothing() {
+        let (here, there) = (notifier(), notifier());
+        here.tell(Look::BOTH, &["a".to_owned()]);
+        assert!(here.take().is_empty());
+        let greeting = there.written(&Untold {
+            greets: true,
+            ..Untold::default()
+        });
+        assert!(here.read(&greeting).unwrap().greets);
+        here.tell(Look::BOTH, &["a".to_owned()]);
+        assert!(!here.take().is_empty());
+    }
+
+    #[test]
+    fn a_notice_written_by_a_person_is_news_of_everything() {
+        let heard = notifier().read("look!").unwrap();
+        assert_eq!(heard.look, Look::BOTH);
+        assert!(heard.rings_all);
+    }
+
+    #[test]
+    fn more_ends_than_fit_ring_everybody() {
+        let here = notifier();
+        here.read("0123456789ab|g|");
+        let ended: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+        here.tell(Look::default(), &ended);
+        let untold = here.take();
+        assert!(untold.rings_all && untold.marks.is_empty());
+        assert!(here.written(&untold).len() < 8_000);
+    }
+}

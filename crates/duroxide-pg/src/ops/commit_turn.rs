@@ -1,0 +1,274 @@
+//! One turn to be committed, and many of them as one call. In: everything the turns decided. Out: arrays.
+
+use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::{
+    ExecutionMetadata, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+};
+use uuid::Uuid;
+
+use crate::args::Call;
+use crate::codec::{self, NewEvent, NewMessage, NewWork};
+use crate::error::Result;
+use crate::lane;
+use crate::text;
+use crate::time::stored_ms;
+use crate::token;
+
+/// Everything one turn writes.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    /// As the engine names it, and as it is stored.
+    pub(crate) shown_instance: String,
+    pub(crate) instance: String,
+    pub(crate) token: Uuid,
+    pub(crate) execution_id: i64,
+    pub(crate) events: Vec<NewEvent>,
+    pub(crate) to_workers: Vec<NewWork>,
+    pub(crate) to_orchestrators: Vec<NewMessage>,
+    named: Option<Named>,
+    /// The code that the instance needs next, if that changes with this turn.
+    lane: Option<String>,
+    life: i64,
+    status: Option<String>,
+    output: Option<String>,
+    pinned: Option<String>,
+    /// The last custom status of the turn, if it changed.
+    custom_status: Option<Option<String>>,
+    kv: Vec<KvChange>,
+    cancelled: Vec<(String, i64, i64)>,
+    /// How the instance ends with this turn, if it does.
+    pub(crate) ended: Option<OutcomeStatus>,
+}
+
+#[derive(Debug)]
+struct Named {
+    name: String,
+    version: String,
+    parent: Option<String>,
+}
+
+#[derive(Debug)]
+struct KvChange {
+    op: i32,
+    key: String,
+    value: Option<String>,
+    at: Option<i64>,
+}
+
+impl Commit {
+    pub(crate) fn new(
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: &[Event],
+        worker_items: &[WorkItem],
+        orchestrator_items: &[WorkItem],
+        metadata: ExecutionMetadata,
+        cancelled: &[ScheduledActivityIdentifier],
+    ) -> Result<Self> {
+        let turn = token::turn(lock_token)?;
+        let to_orchestrators = orchestrator_items
+            .iter()
+            .map(codec::decided_message)
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            lane: next_lane(&metadata, &to_orchestrators),
+            ended: ended(history_delta, metadata.status.as_deref()),
+            shown_instance: turn.instance.to_owned(),
+            instance: codec::key("the instance id", turn.instance)?,
+            token: turn.random,
+            life: turn.next_life().to_stored(),
+            execution_id: codec::number("execution", execution_id)?,
+            events: codec::events(turn.instance, history_delta)?,
+            to_workers: worker_items
+                .iter()
+                .map(codec::work)
+                .collect::<Result<_>>()?,
+            to_orchestrators,
+            named: match (metadata.orchestration_name, metadata.orchestration_version) {
+                (Some(name), Some(version)) => Some(Named {
+                    name: text::owned(&name),
+                    version: text::owned(&version),
+                    parent: metadata
+                        .parent_instance_id
+                        .map(|parent| text::owned(&parent)),
+                }),
+                _ => None,
+            },
+            output: metadata
+                .output
+                .filter(|_| metadata.status.is_some())
+                .map(|output| text::owned(&output)),
+            status: metadata.status,
+            pinned: metadata
+                .pinned_duroxide_version
+                .map(|version| version.to_string()),
+            custom_status: last_custom_status(history_delta),
+            kv: history_delta.iter().filter_map(kv_change).collect(),
+            cancelled: cancelled
+                .iter()
+                .map(|one| {
+                    Ok((
+                        codec::key("the instance id", &one.instance)?,
+                        codec::number("execution", one.execution_id)?,
+                        codec::number("activity", one.activity_id)?,
+                    ))
+                })
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Whether it says something about its execution beyond that it runs.
+    fn is_loud(&self) -> bool {
+        match self.status.as_deref() {
+            None => false,
+            Some("Running") => self.output.is_some(),
+            Some(_) => true,
+        }
+    }
+
+    fn ends_execution(&self) -> bool {
+        matches!(
+            self.status.as_deref(),
+            Some("Completed" | "Failed" | "ContinuedAsNew")
+        )
+    }
+
+    /// Whether the turn moves the instance without ending it.
+    pub(crate) fn merely_moves(&self) -> bool {
+        matches!(
+            self.status.as_deref(),
+            None | Some("Running" | "ContinuedAsNew")
+        )
+    }
+
+    /// How large it is on the wire, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let events: usize = self.events.iter().map(|one| one.json.len()).sum();
+        let work: usize = self.to_workers.iter().map(|one| one.json.len()).sum();
+        let sent: usize = self.to_orchestrators.iter().map(|one| one.json.len()).sum();
+        events + work + sent + self.output.as_ref().map_or(0, String::len)
+    }
+}
+
+/// All of them as one call.
+pub(crate) fn call<'a>(commits: &[&'a Commit], expected: i64) -> Call<'a> {
+    let of = || commits.iter().copied();
+    let events = || of().flat_map(|c| c.events.iter().map(move |event| (c, event)));
+    let work = || of().flat_map(|c| c.to_workers.iter());
+    let sent = || {
+        (1..)
+            .zip(of())
+            .flat_map(|(turn, c)| c.to_orchestrators.iter().map(move |one| (turn, one)))
+    };
+    let kv = || of().flat_map(|c| c.kv.iter().map(move |change| (c, change)));
+    let cancelled = || of().flat_map(|c| c.cancelled.iter());
+    let named = |c: &'a Commit| c.named.as_ref();
+    Call::new("commit_turns")
+        .int(expected)
+        .texts(of().map(|c| c.instance.as_str()))
+        .uuids(of().map(|c| c.token))
+        .ints(of().map(|c| c.execution_id))
+        .opt_texts(of().map(|c| named(c).map(|it| it.name.as_str())))
+        .opt_texts(of().map(|c| named(c).map(|it| it.version.as_str())))
+        .opt_texts(of().map(|c| named(c).and_then(|it| it.parent.as_deref())))
+        .opt_texts(of().map(|c| c.lane.as_deref()))
+        .ints(of().map(|c| c.life))
+        .opt_texts(of().map(|c| c.status.as_deref()))
+        .opt_texts(of().map(|c| c.output.as_deref()))
+        .opt_texts(of().map(|c| c.pinned.as_deref()))
+        .smalls(of().map(|c| match &c.custom_status {
+            None => 0,
+            Some(None) => 1,
+            Some(Some(_)) => 2,
+        }))
+        .opt_texts(of().map(|c| c.custom_status.as_ref().and_then(|it| it.as_deref())))
+        .flags(of().map(Commit::is_loud))
+        .flags(of().map(Commit::ends_execution))
+        .texts(events().map(|(c, _)| c.instance.as_str()))
+        .ints(events().map(|(c, _)| c.execution_id))
+        .ints(events().map(|(_, event)| event.id))
+        .texts(events().map(|(_, event)| event.kind))
+        .texts(events().map(|(_, event)| event.json.as_str()))
+        .texts(work().map(|one| one.instance.as_str()))
+        .ints(work().map(|one| one.execution_id))
+        .ints(work().map(|one| one.activity_id))
+        .texts(work().map(|one| one.name.as_str()))
+        .texts(work().map(|one| one.json.as_str()))
+        .opt_texts(work().map(|one| one.session.as_deref()))
+        .opt_texts(work().map(|one| one.tag.as_deref()))
+        .texts(work().map(|one| one.lane.as_str()))
+        .smalls(sent().map(|(turn, _)| turn))
+        .texts(sent().map(|(_, one)| one.instance.as_str()))
+        .texts(sent().map(|(_, one)| one.kind))
+        .texts(sent().map(|(_, one)| one.json.as_str()))
+        .opt_ints(sent().map(|(_, one)| one.due))
+        .opt_texts(sent().map(|(_, one)| one.begins.as_deref()))
+        .opt_ints(sent().map(|(_, one)| one.answers.map(|(execution, _)| execution)))
+        .opt_ints(sent().map(|(_, one)| one.answers.map(|(_, operation)| operation)))
+        .opt_texts(sent().map(|(_, one)| one.starts_child_of.as_deref()))
+        .flags(sent().map(|(_, one)| one.is_notice()))
+        .texts(kv().map(|(c, _)| c.instance.as_str()))
+        .smalls(kv().map(|(_, change)| change.op))
+        .texts(kv().map(|(_, change)| change.key.as_str()))
+        .opt_texts(kv().map(|(_, change)| change.value.as_deref()))
+        .opt_ints(kv().map(|(_, change)| change.at))
+        .texts(cancelled().map(|(instance, _, _)| instance.as_str()))
+        .ints(cancelled().map(|(_, execution, _)| *execution))
+        .ints(cancelled().map(|(_, _, activity)| *activity))
+}
+
+fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
+    let outcome = OutcomeStatus::of_event(events.last()?)?;
+    let said = match &outcome {
+        OutcomeStatus::Completed { .. } => "Completed",
+        OutcomeStatus::Failed { .. } => "Failed",
+        OutcomeStatus::Running => return None,
+    };
+    (status == Some(said)).then_some(outcome)
+}
+
+/// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
+/// names. A turn that says nothing about it changes nothing.
+fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
+    match metadata.status.as_deref() {
+        Some("Completed" | "Failed") => return Some(lane::ANYBODY.to_owned()),
+        Some("ContinuedAsNew") => {
+            let next = sent
+                .iter()
+                .filter(|message| message.kind == "ContinueAsNew")
+                .find_map(|message| message.begins.clone());
+            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
+        }
+        _ => {}
+    }
+    let name = metadata.orchestration_name.as_deref()?;
+    let version = metadata.orchestration_version.as_deref()?;
+    let pinned = metadata.pinned_duroxide_version.as_ref();
+    Some(lane::of(name, Some(version), pinned))
+}
+
+fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.as_deref().map(text::owned)),
+        _ => None,
+    })
+}
+
+fn kv_change(event: &Event) -> Option<KvChange> {
+    let (op, key, value, at) = match &event.kind {
+        EventKind::KeyValueSet {
+            key,
+            value,
+            last_updated_at_ms,
+        } => (0, key.as_str(), Some(value), Some(*last_updated_at_ms)),
+        EventKind::KeyValueCleared { key } => (1, key.as_str(), None, None),
+        EventKind::KeyValuesCleared => (2, "", None, None),
+        _ => return None,
+    };
+    Some(KvChange {
+        op,
+        key: text::owned(key),
+        value: value.map(|value| text::owned(value)),
+        at: at.map(stored_ms),
+    })
+}

@@ -1,0 +1,184 @@
+//! The parts of one provider, and the thread they live on. In: requests of any task. Out: answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::args::Call;
+use crate::db::{Db, configured};
+use crate::error::{PgError, Result};
+use crate::group::{Group, Look, Op, Request, Waiting, Write};
+use crate::notify::{self, Notifier};
+use crate::options::ProviderConfig;
+use crate::schema::Schema;
+use crate::tls::Tls;
+use crate::url;
+use crate::wake::Wake;
+use crate::{migrate, ops};
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) db: Arc<Db>,
+    pub(crate) wake: Arc<Wake>,
+    pub(crate) notifier: Arc<Notifier>,
+    requests: mpsc::UnboundedSender<Request>,
+    pub(crate) unknown_instance_grace: Duration,
+}
+
+impl Store {
+    pub(crate) async fn open(config: &ProviderConfig) -> Result<Self> {
+        let schema = Schema::parse(config.schema())?;
+        let env = |name: &str| std::env::var(name).ok();
+        let target = url::parse(&config.database_url, env)?;
+        let tls = Tls::new(&target)?;
+        let options = &config.options;
+        let (listener, listener_tls) = match &options.listener_url {
+            Some(other) => {
+                let other = url::parse(other, env)?;
+                let tls = Tls::new(&other)?;
+                (configured(&other, options), tls)
+            }
+            None => (configured(&target, options), tls.clone()),
+        };
+        let (requests, inbox) = mpsc::unbounded_channel();
+        let wake = Arc::new(Wake::default());
+        let notifier = Notifier::new(Arc::clone(&wake));
+        let (up, is_up) = oneshot::channel();
+        let parts = (Arc::clone(&wake), Arc::clone(&notifier));
+        let (policy, poll, listens) = (
+            config.migration_policy,
+            options.poll_interval,
+            options.listen,
+        );
+        let (options, channel) = (options.clone(), notify::channel(schema.name()));
+        let group = requests.downgrade();
+        let thread = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let why = error.to_string();
+                    let _ = up.send(Err(PgError::OutOfReach { why }));
+                    return;
+                }
+            };
+            let io = runtime.handle().clone();
+            runtime.block_on(async move {
+                let db = match Db::new(&target, tls, schema, &options, io) {
+                    Ok(db) => Arc::new(db),
+                    Err(error) => return drop(up.send(Err(error))),
+                };
+                if let Err(error) = prepare(&db, policy).await {
+                    return drop(up.send(Err(error)));
+                }
+                let (wake, notifier) = parts;
+                tokio::spawn(notify::send(
+                    Arc::clone(&notifier),
+                    Arc::clone(&db),
+                    channel.clone(),
+                ));
+                if listens {
+                    let (ready, is_ready) = oneshot::channel();
+                    let hearer = Arc::clone(&notifier);
+                    tokio::spawn(notify::listen(
+                        hearer,
+                        listener,
+                        listener_tls,
+                        channel,
+                        group,
+                        ready,
+                    ));
+                    let _ = is_ready.await;
+                }
+                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
+                if up.send(Ok(db)).is_ok() {
+                    collecting.run().await;
+                }
+            });
+        };
+        std::thread::Builder::new()
+            .name("duroxide-pg".to_owned())
+            .spawn(thread)
+            .map_err(|error| PgError::OutOfReach {
+                why: error.to_string(),
+            })?;
+        Ok(Self {
+            db: is_up.await.map_err(|_| PgError::Closed)??,
+            wake,
+            notifier,
+            requests,
+            unknown_instance_grace: config.options.unknown_instance_grace,
+        })
+    }
+
+    pub(crate) async fn write(&self, op: Op) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.request(Request::Write(Write { op, reply }))?;
+        answer.await.map_err(|_| PgError::Closed)?
+    }
+
+    pub(crate) async fn claim_turns(
+        &self,
+        ask: Arc<ops::claim_turns::Ask>,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ops::claim_turns::RawTurn>> {
+        let (reply, answer) = oneshot::channel();
+        self.request(Request::Turns(Waiting {
+            max: ask.max,
+            ask,
+            deadline,
+            reply,
+        }))?;
+        answer.await.map_err(|_| PgError::Closed)?
+    }
+
+    pub(crate) async fn claim_work(
+        &self,
+        ask: Arc<ops::claim_work::Ask>,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ops::claim_work::RawWork>> {
+        let (reply, answer) = oneshot::channel();
+        self.request(Request::Work(Waiting {
+            max: ask.max,
+            ask,
+            deadline,
+            reply,
+        }))?;
+        answer.await.map_err(|_| PgError::Closed)?
+    }
+
+    fn request(&self, request: Request) -> Result<()> {
+        self.requests.send(request).map_err(|_| PgError::Closed)
+    }
+
+    /// Something was written outside the group; claims here and elsewhere look again.
+    pub(crate) fn look(&self, look: Look, ended: &[String]) {
+        // Nobody there: the store is closing.
+        let _ = self.requests.send(Request::Look(look));
+        self.notifier.tell(look, ended);
+    }
+
+    /// The value of a call of a function that answers with one row.
+    pub(crate) async fn one<T>(&self, call: Call<'_>) -> Result<T>
+    where
+        T: for<'r> tokio_postgres::types::FromSql<'r>,
+    {
+        let rows = self.db.transact(&[call]).await?;
+        let row = rows.first().and_then(|rows| rows.first());
+        let row = row.ok_or_else(|| PgError::Database {
+            why: "a function answered with no row".to_owned(),
+        })?;
+        Ok(row.try_get(0)?)
+    }
+}
+
+/// Brings the schema to the version of this build, or checks that it has it.
+pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<()> {
+    let mut client = db.exchanger().await?;
+    let client: &mut tokio_postgres::Client = &mut client;
+    migrate::run(client, &db.schema, policy).await
+}

@@ -1,0 +1,42 @@
+//! Times between Rust and the server. In: durations and times of callers. Out: milliseconds that can be added without leaving the
+//! range of a database's integers.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Stands for any longer duration: some 30,000 years.
+const LONGEST_MS: i64 = 1_000_000_000_000_000;
+
+pub(crate) fn duration_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).map_or(LONGEST_MS, |ms| ms.min(LONGEST_MS))
+}
+
+/// A time of the outside world as it is stored; later than that means never.
+pub(crate) fn stored_ms(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+/// A stored time as the outside world sees it.
+pub(crate) fn shown_ms(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or(0)
+}
+
+/// What this process takes for the time of the store: the last answer, and what passed since. Sent along with every call, so that a
+/// server whose clock was set back goes on from there. Never a source of time of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Expected(Mutex<Option<(i64, Instant)>>);
+
+impl Expected {
+    /// The server told its time.
+    pub(crate) fn told(&self, now: i64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+    }
+
+    /// 0 as long as nothing is known.
+    pub(crate) fn now(&self) -> i64 {
+        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.map_or(0, |(now, at)| now.saturating_add(duration_ms(at.elapsed())))
+    }
+}

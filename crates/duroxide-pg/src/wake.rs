@@ -1,0 +1,319 @@
+//! Who follows an instance, and how they are told. In: commits of this process, notices of others. Out: notices, and with the last
+//! one how the instance ended.
+//!
+//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice can fall
+//! between. Notices of other processes may get lost with them, so a follower looks again from time to time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
+use tokio::sync::watch;
+
+use crate::text;
+
+/// What a commit means to whoever follows the instance.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// A start was enqueued.
+    Started,
+    /// A turn that did not end it.
+    Moved,
+    /// It ended like this.
+    Ended(InstanceOutcome),
+    /// Anything may have happened.
+    Unknown,
+}
+
+/// How many running instances are remembered.
+const RUNNING_MAX: usize = 65_536;
+/// How long a follower goes without a look while others are heard, and while they are not.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_BLINDLY: Duration = Duration::from_millis(500);
+
+/// The followers of one store.
+#[derive(Debug, Default)]
+pub(crate) struct Wake {
+    instances: Mutex<HashMap<String, Followed>>,
+    /// Instances that were started here, by their marks, and of whose end nothing was heard since. Whoever begins to wait for one
+    /// of them need not look first: the notice of its end is still to come.
+    running: Mutex<HashSet<u64>>,
+    /// Whether other processes are heard.
+    hears: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Followed {
+    mark: u64,
+    feed: watch::Sender<Feed>,
+}
+
+/// What happened to an instance since somebody began to follow it.
+#[derive(Debug, Clone, Default)]
+struct Feed {
+    /// Counts changes of which nothing is known but that they happened.
+    looks: u64,
+    /// How it ended.
+    ended: Option<Arc<InstanceOutcome>>,
+}
+
+impl Feed {
+    /// Adds news; whether they are worth a notice.
+    fn take(&mut self, news: News) -> bool {
+        match news {
+            // Another instance of the same name: what is known is about the one before.
+            News::Started if self.ended.is_some() => self.forget(),
+            News::Started => return false,
+            News::Moved => {}
+            News::Unknown => self.forget(),
+            News::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
+        }
+        true
+    }
+
+    fn forget(&mut self) {
+        self.ended = None;
+        self.looks = self.looks.wrapping_add(1);
+    }
+}
+
+/// A short name for an instance, in notices: FNV-1a of its id as it is stored.
+pub(crate) fn mark(stored: &str) -> u64 {
+    stored.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl Wake {
+    /// Registers somebody who follows one instance.
+    pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
+        let mark = mark(&text::stored(instance));
+        let mut instances = self.instances();
+        let followed = instances
+            .entry(instance.to_owned())
+            .or_insert_with(|| Followed {
+                mark,
+                feed: watch::channel(Feed::default()).0,
+            });
+        let news = followed.feed.subscribe();
+        drop(instances);
+        let seen = news.borrow().looks;
+        // Asked after the registration: an end between the two is told.
+        let is_running = self.hears() && self.running().contains(&mark);
+        Watch {
+            is_running,
+            instance: instance.to_owned(),
+            wake: Arc::clone(self),
+            news: Some(news),
+            seen,
+        }
+    }
+
+    /// Tells those concerned what a commit of this process did. Called before the commit is answered: whoever knows of an end must
+    /// not be told that the instance runs.
+    pub(crate) fn announce(&self, instance: &str, news: News) {
+        match &news {
+            News::Moved => {}
+            News::Started => {
+                let mut running = self.running();
+                if running.len() < RUNNING_MAX {
+                    running.insert(mark(&text::stored(instance)));
+                }
+            }
+            News::Ended(_) | News::Unknown => {
+                self.running().remove(&mark(&text::stored(instance)));
+            }
+        }
+        let sender = self.instances().get(instance).map(|it| it.feed.clone());
+        // Told outside the lock: whoever is woken may drop its watch at once.
+        if let Some(sender) = sender {
+            sender.send_if_modified(|feed| feed.take(news));
+        }
+    }
+
+    /// Another process says that these instances changed.
+    pub(crate) fn heard(&self, marks: &HashSet<u64>) {
+        if marks.is_empty() {
+            return;
+        }
+        self.running().retain(|mark| !marks.contains(mark));
+        let concerned: Vec<_> = self
+            .instances()
+            .values()
+            .filter(|followed| marks.contains(&followed.mark))
+            .map(|followed| followed.feed.clone())
+            .collect();
+        for sender in concerned {
+            sender.send_if_modified(|feed| feed.take(News::Unknown));
+        }
+    }
+
+    /// Other processes may have committed anything.
+    pub(crate) fn ring_all(&self) {
+        self.running().clear();
+        let senders: Vec<_> = self
+            .instances()
+            .values()
+            .map(|it| it.feed.clone())
+            .collect();
+        for sender in senders {
+            sender.send_if_modified(|feed| feed.take(News::Unknown));
+        }
+    }
+
+    /// Whether other processes are heard from here on.
+    pub(crate) fn set_hears(&self, hears: bool) {
+        self.hears.store(hears, Ordering::SeqCst);
+    }
+
+    pub(crate) fn hears(&self) -> bool {
+        self.hears.load(Ordering::SeqCst)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn instances(&self) -> MutexGuard<'_, HashMap<String, Followed>> {
+        // The map is whole at every point where a panic could leave it.
+        self.instances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who follows one instance.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    instance: String,
+    wake: Arc<Wake>,
+    /// `None` only while it is being dropped.
+    news: Option<watch::Receiver<Feed>>,
+    seen: u64,
+    is_running: bool,
+}
+
+impl Watch {
+    /// Whether there were news; without any it is time to look.
+    async fn noticed(&mut self) -> bool {
+        let pause = match self.wake.hears() {
+            true => LOOK_AGAIN,
+            false => LOOK_BLINDLY,
+        };
+        match &mut self.news {
+            Some(news) => tokio::time::timeout(pause, news.changed()).await.is_ok(),
+            None => false,
+        }
+    }
+}
+
+#[async_trait]
+impl InstanceWatch for Watch {
+    async fn changed(&mut self) {
+        self.noticed().await;
+    }
+
+    fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    async fn ended(&mut self) -> Option<InstanceOutcome> {
+        loop {
+            if !self.noticed().await {
+                return None;
+            }
+            let news = self.news.as_mut()?.borrow_and_update().clone();
+            if let Some(outcome) = news.ended {
+                return Some(Arc::unwrap_or_clone(outcome));
+            }
+            if self.seen != news.looks {
+                self.seen = news.looks;
+                return None;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut instances = self.wake.instances();
+        self.news = None;
+        if let Some(followed) = instances.get(&self.instance)
+            && followed.feed.receiver_count() == 0
+        {
+            instances.remove(&self.instance);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::provider::OutcomeStatus;
+
+    use super::*;
+
+    fn outcome() -> InstanceOutcome {
+        InstanceOutcome {
+            execution_id: 1,
+            status: OutcomeStatus::Completed {
+                output: "done".to_owned(),
+            },
+            custom_status: None,
+            custom_status_version: 0,
+        }
+    }
+
+    fn hearing() -> Arc<Wake> {
+        let wake = Arc::new(Wake::default());
+        wake.set_hears(true);
+        wake
+    }
+
+    #[tokio::test]
+    async fn the_end_is_told_with_its_outcome_and_steps_before_it_are_not() {
+        let wake = hearing();
+        let mut watch = wake.watch("a");
+        wake.announce("a", News::Moved);
+        assert!(futures::poll!(std::pin::pin!(watch.ended())).is_pending());
+        wake.announce("a", News::Ended(outcome()));
+        assert_eq!(watch.ended().await, Some(outcome()));
+    }
+
+    #[tokio::test]
+    async fn the_end_in_another_process_is_heard() {
+        let wake = hearing();
+        wake.announce("a", News::Started);
+        let mut watch = wake.watch("a");
+        assert!(watch.is_running());
+        wake.heard(&HashSet::from([mark("a")]));
+        assert_eq!(watch.ended().await, None);
+        assert!(!wake.watch("a").is_running());
+    }
+
+    #[tokio::test]
+    async fn whoever_hears_nobody_calls_nothing_running() {
+        let wake = Arc::new(Wake::default());
+        wake.announce("a", News::Started);
+        assert!(!wake.watch("a").is_running());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_notice_is_made_up_for_by_a_look() {
+        let wake = hearing();
+        let mut watch = wake.watch("a");
+        assert_eq!(watch.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_watch_leaves_nothing_behind() {
+        let wake = hearing();
+        let (first, second) = (wake.watch("a"), wake.watch("a"));
+        drop(first);
+        assert_eq!(wake.instances().len(), 1);
+        drop(second);
+        assert_eq!(wake.instances().len(), 0);
+    }
+}
