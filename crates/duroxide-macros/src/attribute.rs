@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Ident, LitStr, Result, Token};
 
-use crate::define::Kind;
+use crate::kind::Kind;
 
 /// `name = "…"`, `version = "…"`, `unchecked`.
 #[derive(Default)]

@@ -6,27 +6,12 @@ use syn::spanned::Spanned;
 use syn::{ItemFn, Type, Visibility};
 
 use crate::attribute::Attribute;
+use crate::kind::Kind;
 use crate::lint;
 use crate::signature::{Parameter, Shape, names, parameter_names, without_self};
 
-/// Which of the two.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Activity,
-    Orchestration,
-}
-
-impl Kind {
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
-            Self::Activity => "an activity",
-            Self::Orchestration => "an orchestration",
-        }
-    }
-}
-
 /// A free function.
-pub(crate) fn free(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn free(kind: Kind, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(e) => {

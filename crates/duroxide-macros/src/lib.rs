@@ -2,6 +2,7 @@
 
 mod attribute;
 mod define;
+mod kind;
 mod lint;
 mod methods;
 mod signature;
@@ -34,7 +35,7 @@ use proc_macro::TokenStream;
 /// `duroxide::Retryable`, retry policies ask it.
 #[proc_macro_attribute]
 pub fn activity(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    define::free(define::Kind::Activity, attribute.into(), item.into()).into()
+    define::free(kind::Kind::Activity, attribute.into(), &item.into()).into()
 }
 
 /// Makes an orchestration out of an async function.
@@ -62,7 +63,7 @@ pub fn activity(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// `ctx.run` may do all of it. `unchecked` turns the lint off.
 #[proc_macro_attribute]
 pub fn orchestration(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    define::free(define::Kind::Orchestration, attribute.into(), item.into()).into()
+    define::free(kind::Kind::Orchestration, attribute.into(), &item.into()).into()
 }
 
 /// Makes activities and orchestrations out of methods.

@@ -5,17 +5,12 @@ use quote::{format_ident, quote};
 use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Meta, Result, Type, Visibility};
 
 use crate::attribute::Attribute;
-use crate::define::{Definition, Kind, complaints, docs, marker, plain};
+use crate::define::{Definition, complaints, docs, marker, plain};
+use crate::kind::Kind;
 use crate::signature::Shape;
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    match implementation(attribute, item.clone()) {
-        Ok(tokens) => tokens,
-        Err(e) => {
-            let e = e.into_compile_error();
-            quote!(#e)
-        }
-    }
+    implementation(attribute, item).unwrap_or_else(Error::into_compile_error)
 }
 
 fn implementation(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {

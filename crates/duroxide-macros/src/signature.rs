@@ -5,13 +5,13 @@ use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, GenericArgument, PathArguments, Result, ReturnType, Signature, Type};
 
-use crate::define::Kind;
+use crate::kind::Kind;
 
 /// One parameter.
 pub(crate) enum Parameter {
     Context(Type),
     /// `State<T>`, with `T`.
-    State(Type, Type),
+    State(Type, Box<Type>),
     Input(Type),
 }
 
@@ -75,7 +75,7 @@ impl Shape {
         self.parameters
             .iter()
             .filter_map(|parameter| match parameter {
-                Parameter::State(_, inner) => Some(inner),
+                Parameter::State(_, inner) => Some(&**inner),
                 Parameter::Context(_) | Parameter::Input(_) => None,
             })
     }
@@ -159,7 +159,7 @@ fn parameter(kind: Kind, ty: &Type) -> Result<Parameter> {
         (Kind::Activity, "State", PathArguments::AngleBracketed(arguments)) => {
             match arguments.args.first() {
                 Some(GenericArgument::Type(inner)) => {
-                    Ok(Parameter::State(ty.clone(), inner.clone()))
+                    Ok(Parameter::State(ty.clone(), Box::new(inner.clone())))
                 }
                 _ => Ok(Parameter::Input(ty.clone())),
             }

@@ -207,12 +207,17 @@ impl RootClient {
     async fn ends(&self, life: &LifePlan) {
         let id = &self.plan.id;
         match life.end {
-            LifeEnd::Cancel { after, times } => {
+            LifeEnd::Cancel {
+                after,
+                times,
+                pause,
+            } => {
                 tokio::time::sleep(after).await;
                 self.log(|log| log.is_cancelled = true);
                 for _ in 0..times {
                     let cancel = || self.client.cancel_instance(id, "enough");
                     self.until_acknowledged("cancel", cancel).await;
+                    tokio::time::sleep(pause).await;
                 }
             }
             LifeEnd::Terminate { after } => {
@@ -228,7 +233,10 @@ impl RootClient {
     /// Reads and prunes meanwhile. What is read is checked at the end; here nothing may break.
     async fn looks(&self, life: &LifePlan) {
         let id = &self.plan.id;
-        while life.reads || life.prunes {
+        if !life.reads && !life.prunes {
+            return;
+        }
+        loop {
             tokio::time::sleep(Duration::from_secs(3)).await;
             if life.reads {
                 let _status = self.client.get_orchestration_status(id).await;

@@ -28,7 +28,7 @@ impl Features {
         Self {
             weights,
             versions: rng.chance(500),
-            cooperative: rng.chance(300),
+            cooperative: rng.chance(450),
         }
     }
 
@@ -71,7 +71,7 @@ fn program(rng: &mut Rng, features: &Features, size: usize, depth: u8, is_root: 
     Program {
         steps,
         ending,
-        cooperative: features.cooperative && rng.chance(400),
+        cooperative: features.cooperative && rng.chance(600),
         version: usize::from(features.versions && rng.chance(500)),
     }
 }
@@ -84,11 +84,18 @@ fn step(rng: &mut Rng, features: &Features, depth: u8, is_root: bool) -> Step {
             Step::All((0..count).map(|_| op(rng, depth, is_root)).collect())
         }
         2 => Step::Wins(op(rng, depth, is_root)),
+        3 if rng.chance(350) => {
+            // Activities of one session wait for each other, and may be cancelled while they do.
+            let job = Job::Slow(rng.between(500, 6_000) as u32);
+            let patience = Op::Timer(rng.between(1, 3_000) as u32);
+            Step::Race(Op::OnSession(rng.below(2) as u8, job), patience)
+        }
         3 => Step::Race(op(rng, depth, false), op(rng, depth, false)),
         4 => Step::Dropped(op(rng, depth, false)),
-        5 if is_root => match rng.chance(300) {
-            true => Step::LetterOrTimer(rng.between(1, 4_000) as u32),
-            false => Step::Letters(1 + rng.below(4) as u8),
+        5 if is_root => match rng.below(10) {
+            0..=2 => Step::LetterOrTimer(rng.between(1, 4_000) as u32),
+            3 => Step::OvertakenReader,
+            _ => Step::Letters(1 + rng.below(4) as u8),
         },
         6 => Step::KvAdd(rng.below(3) as u8),
         7 => Step::KvClear(rng.below(3) as u8),
@@ -129,8 +136,8 @@ fn child(rng: &mut Rng, depth: u8) -> Program {
 fn job(rng: &mut Rng) -> Job {
     match rng.below(12) {
         0..=4 => Job::Quick,
-        5..=7 => Job::Slow(rng.between(1, 3_000) as u32),
-        8 => Job::Slow(rng.between(1_000, 20_000) as u32),
+        5 | 6 => Job::Slow(rng.between(1, 3_000) as u32),
+        7 | 8 => Job::Slow(rng.between(1_000, 20_000) as u32),
         9 => Job::Fails,
         10 => match rng.chance(700) {
             true => Job::Flaky(1 + rng.below(3) as u8),

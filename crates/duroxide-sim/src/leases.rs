@@ -71,6 +71,13 @@ impl LeaseBook {
         }
     }
 
+    /// Whether a lease is valid.
+    #[must_use]
+    pub fn is_valid(&self, token: &LeaseToken, now_ms: u64) -> bool {
+        let book = self.book();
+        book.get(token).is_some_and(|lease| lease.until_ms > now_ms)
+    }
+
     /// What a lease is for.
     #[must_use]
     pub fn subject(&self, token: &LeaseToken) -> Option<String> {

@@ -104,7 +104,7 @@ fn one(seed: u64, trace: bool) -> ExitCode {
 fn several(args: &Args) -> ExitCode {
     let seeds = args.from..args.from + args.seeds;
     let began = Instant::now();
-    let totals = many::run(seeds.clone(), args.threads, args.failures);
+    let totals = many::run(seeds, args.threads, args.failures);
     let took = began.elapsed();
     for report in &totals.failed {
         complain(report);

@@ -91,6 +91,10 @@ impl Expected {
                 self.letters += usize::from(*count);
                 format!("{count} letters")
             }
+            Step::OvertakenReader => {
+                self.letters += 2;
+                "overtaken".to_owned()
+            }
             Step::LetterOrTimer(_) => "letter or timer".to_owned(),
             Step::Detach(program) => {
                 let path = format!("{label}~");
@@ -110,8 +114,9 @@ impl Expected {
                 format!("{} keys", self.kv.len())
             }
             Step::Status => {
-                self.status = Some(format!("{life}:{label}"));
-                "status".to_owned()
+                let status = format!("{life}:{label}");
+                let old = self.status.replace(status);
+                old.unwrap_or_else(|| "none".to_owned())
             }
             Step::ResetStatus => {
                 self.status = None;

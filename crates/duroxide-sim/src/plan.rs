@@ -78,7 +78,11 @@ pub enum LifeEnd {
     /// By itself.
     Alone,
     /// A request to cancel, this long after the start, sent this many times.
-    Cancel { after: Duration, times: u8 },
+    Cancel {
+        after: Duration,
+        times: u8,
+        pause: Duration,
+    },
     /// A request to terminate.
     Terminate { after: Duration },
     /// Deleted in the middle, with force.
@@ -90,8 +94,10 @@ pub enum LifeEnd {
 pub struct Rates {
     /// Takes some milliseconds.
     pub slow: u32,
-    /// Takes up to a minute, before or after it took effect.
+    /// Takes long, before or after it took effect.
     pub late: u32,
+    /// How long that is at most, in milliseconds.
+    pub late_ms: u64,
     pub fails_before: u32,
     pub fails_after: u32,
     /// Took effect, and the answer never comes.
@@ -195,13 +201,17 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
     let mut program = generate::root(rng, features, 8);
     let after = rng.millis(0, 40_000);
     let end = match rng.below(12) {
-        0 => LifeEnd::Cancel { after, times: 1 },
-        1 => LifeEnd::Cancel { after, times: 3 },
+        0 | 1 => LifeEnd::Cancel {
+            after,
+            times: 1 + rng.below(3) as u8,
+            pause: rng.millis(0, 3_000),
+        },
         2 => LifeEnd::Terminate { after },
         3 | 4 => LifeEnd::Delete { after },
         _ => LifeEnd::Alone,
     };
-    if end != LifeEnd::Alone && rng.chance(500) {
+    let waits = if program.cooperative { 850 } else { 500 };
+    if end != LifeEnd::Alone && rng.chance(waits) {
         program.ending = Ending::Waits;
     }
     LifePlan {
@@ -215,13 +225,18 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
 }
 
 fn rates(rng: &mut Rng) -> Rates {
+    let is_laggy = rng.chance(200);
     let mut rate = |often: u32, most: u64| match rng.chance(often) {
         true => rng.between(1, most) as u32,
         false => 0,
     };
     Rates {
         slow: rate(700, 300),
-        late: rate(350, 20),
+        late: match is_laggy {
+            true => rate(1_000, 300),
+            false => rate(350, 20),
+        },
+        late_ms: if is_laggy { 1_200 } else { 60_000 },
         fails_before: rate(500, 60),
         fails_after: rate(500, 60),
         never: rate(150, 10),
@@ -255,7 +270,7 @@ fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
                 0..=2 => Nemesis::Crash { node, down },
                 3 => Nemesis::Deploy {
                     node,
-                    grace: rng.millis(0, 25_000),
+                    grace: Duration::from_millis(*rng.pick(&[0, 50, 1_000, 6_000, 25_000])),
                     down,
                 },
                 4 => match rng.chance(500) {

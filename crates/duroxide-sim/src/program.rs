@@ -68,6 +68,8 @@ pub enum Step {
     Letters(u8),
     /// Takes a queue message unless a timer is quicker; only in roots.
     LetterOrTimer(u32),
+    /// Two readers of the queue, of which the older is dropped before it has read; only in roots.
+    OvertakenReader,
     KvAdd(u8),
     KvClear(u8),
     Status,
@@ -170,7 +172,7 @@ pub async fn run(
     match ctx.select2(body(&ctx, run, version), asked).await {
         Either2::First(ended) => ended,
         Either2::Second(_reason) => {
-            let seen = begin(&ctx, &Op::Work(Job::Quick), label).await;
+            let seen = begin(&ctx, &Op::Work(Job::Slow(1_500)), &label).await;
             Err(format!("put right: {seen}"))
         }
     }
@@ -179,7 +181,7 @@ pub async fn run(
 async fn body(ctx: &OrchestrationContext, mut run: Run, version: usize) -> Result<String, String> {
     if version == 1 {
         let label = format!("{}.{}v2", run.path, run.at);
-        let seen = begin(ctx, &Op::Work(Job::Quick), label).await;
+        let seen = begin(ctx, &Op::Work(Job::Quick), &label).await;
         run.log.push_str(&seen);
     }
     while let Some(step) = run.program.steps.get(run.at).cloned() {
@@ -208,15 +210,15 @@ async fn body(ctx: &OrchestrationContext, mut run: Run, version: usize) -> Resul
 
 async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: String) -> String {
     match step {
-        Step::Do(op) => begin(ctx, &op, label).await,
+        Step::Do(op) => begin(ctx, &op, &label).await,
         Step::All(ops) => {
             let ops = ops.iter().enumerate();
-            let begun = ops.map(|(n, op)| begin(ctx, op, format!("{label}j{n}")));
+            let begun = ops.map(|(n, op)| begin(ctx, op, &format!("{label}j{n}")));
             ctx.join(begun.collect()).await.join("+")
         }
         Step::Wins(op) => {
             let never = ctx.schedule_wait(format!("never-{label}"));
-            let op = begin(ctx, &op, label);
+            let op = begin(ctx, &op, &label);
             match ctx.select2(never, op).await.into_tuple() {
                 (1, seen) => seen,
                 (_, signal) => format!("a signal came that nobody sent: {signal}"),
@@ -224,14 +226,14 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
         }
         Step::Race(a, b) => {
             let (a, b) = (
-                begin(ctx, &a, format!("{label}a")),
-                begin(ctx, &b, format!("{label}b")),
+                begin(ctx, &a, &format!("{label}a")),
+                begin(ctx, &b, &format!("{label}b")),
             );
             ctx.select2(a, b).await;
             "raced".to_owned()
         }
         Step::Dropped(op) => {
-            drop(begin(ctx, &op, format!("{label}d")));
+            drop(begin(ctx, &op, &format!("{label}d")));
             "dropped".to_owned()
         }
         Step::Letters(count) => {
@@ -247,6 +249,15 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
                 run.letters.push(letter);
             }
             "letter or timer".to_owned()
+        }
+        Step::OvertakenReader => {
+            let older = ctx.dequeue_event(QUEUE);
+            let second = ctx.dequeue_event(QUEUE).await;
+            drop(older);
+            // What the older reader would have got goes to the next.
+            let first = ctx.dequeue_event(QUEUE).await;
+            run.letters.extend([first, second]);
+            "overtaken".to_owned()
         }
         Step::Detach(program) => {
             let version = Some(VERSIONS[program.version].to_owned());
@@ -267,8 +278,9 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             format!("{} keys", ctx.get_kv_length())
         }
         Step::Status => {
+            let old = ctx.get_custom_status();
             ctx.set_custom_status(format!("{}:{label}", run.life));
-            "status".to_owned()
+            old.unwrap_or_else(|| "none".to_owned())
         }
         Step::ResetStatus => {
             ctx.reset_custom_status();
@@ -279,7 +291,7 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
 }
 
 /// Schedules an operation at once.
-fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> {
+fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: &str) -> Seen<'a> {
     let text = |r: Result<String, String>| r.unwrap_or_else(|_| "err".to_owned());
     let child_of = |program: &Program| {
         let version = Some(VERSIONS[program.version].to_owned());
@@ -287,18 +299,12 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> 
         (version, input)
     };
     match op {
-        Op::Work(job) => work(ctx, WORK, ActivityOptions::new(), &label, *job),
-        Op::Rare(job) => work(ctx, RARE_WORK, ActivityOptions::new(), &label, *job),
-        Op::Tagged(job) => work(
-            ctx,
-            WORK,
-            ActivityOptions::new().with_tag(TAG),
-            &label,
-            *job,
-        ),
+        Op::Work(job) => work(ctx, WORK, ActivityOptions::new(), label, *job),
+        Op::Rare(job) => work(ctx, RARE_WORK, ActivityOptions::new(), label, *job),
+        Op::Tagged(job) => work(ctx, WORK, ActivityOptions::new().with_tag(TAG), label, *job),
         Op::OnSession(n, job) => {
             let session = ActivityOptions::new().on_session(format!("session-{n}"));
-            work(ctx, WORK, session, &label, *job)
+            work(ctx, WORK, session, label, *job)
         }
         Op::Timer(ms) => {
             let timer = ctx.schedule_timer(Duration::from_millis((*ms).into()));
@@ -319,7 +325,7 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: String) -> Seen<'a> 
         }
         Op::Collide => {
             let (version, input) = child_of(&Program::default());
-            let id = ctx.instance_id().to_owned();
+            let id = ctx.instance_id();
             let child =
                 ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input);
             Box::pin(child.map(text))

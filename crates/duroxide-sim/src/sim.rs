@@ -143,7 +143,7 @@ impl Sim {
     pub fn note(&self, what: fmt::Arguments<'_>) {
         let (now, who) = (self.now_ms(), self.who());
         let mut timeline = lock(&self.timeline);
-        let _infallible = write!(timeline.hash, "{now} {who} {what}\n");
+        let _infallible = writeln!(timeline.hash, "{now} {who} {what}");
         if let Some(lines) = &mut timeline.lines {
             lines.push(format!(
                 "{:>4}.{:03} {who:<9} {what}",
@@ -318,8 +318,8 @@ impl Sim {
             Fault::Never
         } else if rng.chance(rates.late) {
             match rng.chance(500) {
-                true => Fault::Slow(rng.millis(100, 60_000), Duration::ZERO),
-                false => Fault::Slow(Duration::ZERO, rng.millis(100, 60_000)),
+                true => Fault::Slow(rng.millis(100, rates.late_ms), Duration::ZERO),
+                false => Fault::Slow(Duration::ZERO, rng.millis(100, rates.late_ms)),
             }
         } else if rng.chance(rates.slow) {
             Fault::Slow(rng.millis(0, 30), rng.millis(0, 30))

@@ -136,6 +136,7 @@ impl SimStore {
 #[derive(Default)]
 struct Ends {
     ended: Vec<LeaseToken>,
+    completed: Vec<LeaseToken>,
     forgiven: Vec<LeaseToken>,
     /// Given back, and still counted as tried.
     counted: Vec<LeaseToken>,
@@ -148,7 +149,10 @@ impl Ends {
         let mut ends = Self::default();
         for operation in &batch.operations {
             match operation {
-                Operation::Complete { lease } => ends.ended.push(lease.clone()),
+                Operation::Complete { lease } => {
+                    ends.completed.push(lease.clone());
+                    ends.ended.push(lease.clone());
+                }
                 Operation::Release { lease, forgive, .. } => {
                     match forgive {
                         true => ends.forgiven.push(lease.clone()),
@@ -197,7 +201,20 @@ impl AtomicOps for SimStore {
         // The book still says what held before the commit.
         let unfenced = self.unfenced(&batch);
         let result = self.inner.commit(batch).await;
+        if let Err(StoreError::Conflict(text)) = &result
+            && text.starts_with("event ")
+        {
+            let text = format!("a turn was decided on another history than the stored one: {text}");
+            self.sim.violation(text);
+        }
         if result.is_ok() {
+            for token in &ends.completed {
+                if !self.sim.leases.is_valid(token, self.inner.now_ms()) {
+                    let what = self.sim.leases.subject(token).unwrap_or_default();
+                    self.sim
+                        .violation(format!("{what} was completed under a lapsed lease"));
+                }
+            }
             for entity in unfenced {
                 let text = format!("history of {entity} written without a valid lease of it");
                 self.sim.violation(text);

@@ -309,6 +309,10 @@ impl World {
         life.runtime.shutdown(Some(grace_ms)).await;
         let took = self.sim.now_ms() - began_ms;
         self.sim.note(format_args!("{} is shut down", life.name));
+        if took >= grace_ms {
+            // What was still on its way is given up.
+            self.sim.disturb(node, Duration::ZERO);
+        }
         if took > grace_ms + 2_500 {
             self.sim.violation(format!(
                 "{} took {took} ms to shut down, grace {grace_ms}",

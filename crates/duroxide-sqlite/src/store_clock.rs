@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use duroxide_core::clock::ClockRef;
 
-use crate::tx::{duration_ms, stored_ms};
+use crate::tx::{Reading, duration_ms, stored_ms};
 
 /// A clock that is behind by more than this is worth a warning.
 const NOTEWORTHY_MS: i64 = 1_000;
@@ -33,16 +33,6 @@ pub(crate) enum Pace {
     System,
     /// As far as the clock moves forward: it is one of the user's own.
     Clock,
-}
-
-/// One look at the clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
-    /// The time of the store, in milliseconds since the Unix epoch.
-    pub(crate) now: i64,
-    /// By how much it is ahead of the clock: 0 unless that was set back. A time that somebody else computed with the
-    /// clock is this much later in the time of the store.
-    pub(crate) ahead: i64,
 }
 
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use std::ops::{Deref, DerefMut};
 use crate::connection::statements::Prepared;
 use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, InFlight, RecentInstances};
-use crate::store_clock::Reading;
-use crate::tx::{Effects, Tx};
+use crate::tx::{Effects, Reading, Tx};
 use crate::watch::Watches;
 
 /// What the writer knows beyond the tables.

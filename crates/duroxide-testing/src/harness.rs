@@ -9,7 +9,7 @@ use duroxide_core::clock::{Clock, ClockRef};
 use duroxide_core::provider::Provider;
 use duroxide_runtime::observability::{Layered, ObservabilityConfig};
 use duroxide_runtime::registry::{ActivityRegistry, OrchestrationRegistry};
-use duroxide_runtime::{Client, OrchestrationStatus, Runtime, RuntimeOptions};
+use duroxide_runtime::{Client, Handlers, OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide_store::{MemoryProvider, TokioClock};
 
 use crate::crash::{Fate, Life};
@@ -279,6 +279,20 @@ impl Harness {
                 .await
                 .unwrap_or_else(|error| panic!("{error}"));
         });
+    }
+
+    /// Kills the process now and starts it again with other code: a deployment.
+    ///
+    /// # Panics
+    ///
+    /// When the code is not complete, or contradicts itself.
+    pub async fn deploy(&mut self, handlers: Handlers) {
+        let (activities, orchestrations) = handlers
+            .build()
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        self.activities = Script::stage(&self.script, &activities);
+        self.orchestrations = orchestrations;
+        self.restart().await;
     }
 
     /// Kills the process now and starts it again. What was not committed is lost; leases run out by themselves.

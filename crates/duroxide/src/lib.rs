@@ -94,6 +94,11 @@ pub mod providers {
 pub mod readme {}
 
 /// The programs of the guide, compiled when every feature they use is on.
-#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "testing", feature = "macros"))]
 #[doc = include_str!("../../../docs/guide.md")]
 pub mod guide {}
+
+/// The programs of the page about the published interface.
+#[cfg(all(doctest, feature = "sqlite", feature = "testing"))]
+#[doc = include_str!("../../../docs/published-api.md")]
+pub mod published_api {}

@@ -84,6 +84,29 @@ fn hello_world_on_a_kept_file_does_nothing_twice() {
 }
 
 #[test]
+fn checkout_pays_asks_and_refunds() {
+    prints(
+        "checkout",
+        "\
+a pencil
+  charge 250 EUR
+  sold for 250 cents
+a piano, approved
+  charge 250000 EUR
+  charge 250000 EUR
+  sold for 250000 cents
+a yacht, and nobody decides
+  charge 90000 EUR
+  refund 90000 EUR
+  nobody decided in time
+for nothing
+  charge 0 EUR
+  not paid: the card was declined
+",
+    );
+}
+
+#[test]
 fn fan_out_collects_in_order() {
     prints(
         "fan_out",

@@ -11,6 +11,7 @@ mod events;
 mod in_place;
 mod join_all;
 mod kv;
+mod patches;
 mod receive;
 mod saga;
 mod scopes;

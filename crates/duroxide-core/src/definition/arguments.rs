@@ -22,32 +22,32 @@ pub trait Arguments<I> {
     /// # Errors
     ///
     /// When a value does not serialise.
-    fn encode(&self) -> Result<String, String>;
+    fn encode(self) -> Result<String, String>;
 }
 
 impl<T: Serialize> Arguments<T> for T {
-    fn encode(&self) -> Result<String, String> {
-        codec::encode(self)
+    fn encode(self) -> Result<String, String> {
+        codec::encode(&self)
     }
 }
 
 impl<T: Serialize> Arguments<T> for &T {
-    fn encode(&self) -> Result<String, String> {
-        codec::encode(*self)
+    fn encode(self) -> Result<String, String> {
+        codec::encode(self)
     }
 }
 
 impl Arguments<String> for &str {
-    fn encode(&self) -> Result<String, String> {
-        Ok((*self).to_owned())
+    fn encode(self) -> Result<String, String> {
+        Ok(self.to_owned())
     }
 }
 
 macro_rules! tuples {
     ($($name:ident)+) => {
         impl<$($name: Serialize),+> Arguments<($($name,)+)> for ($(&$name,)+) {
-            fn encode(&self) -> Result<String, String> {
-                codec::encode(self)
+            fn encode(self) -> Result<String, String> {
+                codec::encode(&self)
             }
         }
     };

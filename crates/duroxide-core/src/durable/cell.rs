@@ -1,6 +1,6 @@
 //! The state that the author's context and the replay engine share during one execution.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
@@ -114,6 +114,10 @@ pub(crate) struct Cell {
     pub(crate) told_ms: u64,
     /// Deterministic values that the code drew so far.
     pub(crate) drawn: u64,
+    /// Patches that are recorded in this execution.
+    pub(crate) recorded_patches: HashSet<String>,
+    /// Patches that the code asked about, and the answers.
+    pub(crate) patches: BTreeMap<String, bool>,
     /// Work that runs in place, by its slot, until the host takes it or its future is gone.
     pub(crate) in_place: HashMap<usize, InPlace>,
 }

@@ -18,6 +18,6 @@ pub(crate) use machines::{Call, Resolution};
 pub(crate) use operations::{OnClose, Operation, OperationKind};
 pub(crate) use presence::{DROPPED, POLLED, Presence, WOKEN};
 pub use syscalls::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PREFIX,
-    SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PATCHED,
+    SYSCALL_PREFIX, SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
 };

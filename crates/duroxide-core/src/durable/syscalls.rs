@@ -12,3 +12,5 @@ pub const SYSCALL_GET_KV_VALUE: &str = "__duroxide_syscall:get_kv_value";
 pub const SYSCALL_ACTIVITY_CLAIMED: &str = "__duroxide_syscall:activity_claimed";
 /// Work that runs in place; the name that the author gave it follows.
 pub const SYSCALL_RUN_PREFIX: &str = "__duroxide_syscall:run:";
+/// A patch that the code took; the input is its id.
+pub const SYSCALL_PATCHED: &str = "__duroxide_syscall:patched";

@@ -48,6 +48,11 @@ pub struct TurnClaim {
     /// How many messages of one instance at most, oldest first, at least one and never more than [`CLAIM_MESSAGES_MAX`]
     /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel come
     /// with the claim even if older messages fill it: an instance that cannot run must still be seen to be cancelled.
+    ///
+    /// A [`ContinueAsNew`](crate::WorkItem::ContinueAsNew) goes before an older start, for the claim and for the code it
+    /// needs. If it carries unread queue messages, the claim takes no [`QueueMessage`](crate::WorkItem::QueueMessage):
+    /// they stay queued, in their order, for a turn that begins nothing or carries nothing. What an instance carries from
+    /// execution to execution does not grow with its queue.
     pub messages_max: usize,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,

@@ -5,7 +5,7 @@
 //! recorded events and arrivals are used up, the code's own requests become the next events, one at a time, through the
 //! very same step. So a turn that continues and a turn that replays cannot differ.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use semver::Version;
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, Shared};
+use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::provider::KvEntry;
@@ -107,6 +107,8 @@ pub struct Execution {
     pub(super) terminated: bool,
     pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
+    /// Recorded patches that the code no longer asks about, by their events.
+    pub(super) passed_over: HashSet<u64>,
     pub(super) turns: u64,
     pub(super) turn: super::turn_state::TurnState,
 }
@@ -172,6 +174,7 @@ impl Execution {
         let _driving = presence.enter();
         execution.turns = count_turns(history);
         execution.expect_kv(rest);
+        execution.expect_patches(rest);
         for event in rest {
             execution.replay(event)?;
             if execution.ended {
@@ -237,6 +240,7 @@ impl Execution {
             terminated: false,
             sets_strays_aside: false,
             ended: false,
+            passed_over: HashSet::new(),
             turns: 0,
             turn: super::turn_state::TurnState::default(),
         })
@@ -329,6 +333,17 @@ impl Execution {
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
+    }
+
+    /// What the code will be told about: patches that it took before.
+    fn expect_patches(&mut self, history: &[Event]) {
+        let recorded = history.iter().filter_map(|event| match &event.kind {
+            EventKind::ActivityScheduled { name, input, .. } if name == SYSCALL_PATCHED => {
+                Some(input.clone())
+            }
+            _ => None,
+        });
+        self.shared.cell().recorded_patches = recorded.collect();
     }
 
     fn expect_kv(&mut self, history: &[Event]) {

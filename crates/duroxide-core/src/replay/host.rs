@@ -6,8 +6,8 @@
 use serde::Deserialize;
 
 use crate::durable::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_RUN_PREFIX,
-    SYSCALL_UTC_NOW_MS,
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PATCHED,
+    SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
 };
 use crate::event::EventKind;
 
@@ -45,6 +45,11 @@ pub enum HostRequest {
         /// The name that the author gave it.
         name: String,
     },
+    /// A patch that the code took, to be recorded; the answer is `true`.
+    Patched {
+        /// Its id.
+        id: String,
+    },
     /// A question that cannot be understood; the answer is this error.
     Malformed {
         /// What is wrong with the request.
@@ -59,6 +64,9 @@ impl HostRequest {
         match name {
             SYSCALL_NEW_GUID => Some(Self::NewGuid),
             SYSCALL_UTC_NOW_MS => Some(Self::UtcNowMs),
+            SYSCALL_PATCHED => Some(Self::Patched {
+                id: input.to_owned(),
+            }),
             SYSCALL_GET_KV_VALUE => Some(parse_kv(input)),
             SYSCALL_ACTIVITY_CLAIMED => Some(match input.parse() {
                 Ok(activity_id) => Self::ActivityClaimed { activity_id },

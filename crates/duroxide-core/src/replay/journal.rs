@@ -6,7 +6,7 @@ use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
 use super::notes::{ChildEnded, Unused};
 use crate::durable::OperationKind;
-use crate::durable::{Call, Resolution};
+use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::termination_reason;
@@ -112,7 +112,14 @@ impl Execution {
     /// A recorded decision: the oldest request of the code must be the same.
     fn match_decision(&mut self, event: &Event) -> Result<(), Divergence> {
         let mut cell = self.shared.cell();
-        let Some(place) = matching_place(cell.commands.iter(), &event.kind) else {
+        let place = matching_place(cell.commands.iter(), &event.kind);
+        if place.is_none() && is_patch(&event.kind) {
+            // Its place in the code was patched once, and the condition is gone since.
+            drop(cell);
+            self.passed_over.insert(event.event_id);
+            return Ok(());
+        }
+        let Some(place) = place else {
             return Err(match cell.commands.front() {
                 Some(command) => Divergence::new(mismatch_headline(&event.kind))
                     .at(event)
@@ -144,6 +151,9 @@ impl Execution {
         origin: Origin,
     ) -> Result<(), Divergence> {
         let source = event.source_event_id.unwrap_or_default();
+        if self.passed_over.contains(&source) {
+            return Ok(());
+        }
         let mut cell = self.shared.cell();
         let Some(operation) = cell.operations.by_event(source) else {
             return Err(Divergence::new("completion without open schedule").at(event));
@@ -226,6 +236,10 @@ impl Execution {
             );
         }
     }
+}
+
+fn is_patch(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::ActivityScheduled { name, .. } if name == SYSCALL_PATCHED)
 }
 
 fn child() -> OperationKind {

@@ -21,8 +21,8 @@ mod turn_state;
 
 pub use crate::durable::InPlaceFuture;
 pub use crate::durable::{
-    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PREFIX,
-    SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
+    SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PATCHED,
+    SYSCALL_PREFIX, SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
 };
 pub use cause::FailedBy;
 pub use decision::{ChildCancel, Outcome, Progress, Turn};

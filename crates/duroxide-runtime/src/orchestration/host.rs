@@ -51,6 +51,7 @@ pub(super) async fn answer(
                 Err(error) => Ok(Err(error.to_string())),
             }
         }
+        HostRequest::Patched { .. } => Ok(Ok("true".to_owned())),
         HostRequest::RunInPlace { name } => Ok(Err(format!("'{name}' was taken before"))),
         HostRequest::Malformed { error } => Ok(Err(error.clone())),
     }

@@ -31,9 +31,12 @@ impl ActivityHandler for Syscall {
                     .map_err(|e| format!("get_kv_value serialization error: {e}"))
             }
             Some(HostRequest::Malformed { error }) => Err(error),
-            Some(HostRequest::ActivityClaimed { .. } | HostRequest::RunInPlace { .. }) | None => {
-                Err(format!("unknown system call {}", self.name))
-            }
+            Some(
+                HostRequest::ActivityClaimed { .. }
+                | HostRequest::Patched { .. }
+                | HostRequest::RunInPlace { .. },
+            )
+            | None => Err(format!("unknown system call {}", self.name)),
         }
     }
 }

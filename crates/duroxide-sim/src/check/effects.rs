@@ -9,8 +9,8 @@ use duroxide_runtime::OrchestrationStatus;
 use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
-use crate::plan::LifeEnd;
-use crate::program::Step;
+use crate::plan::{Code, LifeEnd};
+use crate::program::{Ending, Step};
 use crate::world::World;
 
 pub(super) fn check(world: &World) {
@@ -55,9 +55,12 @@ fn put_right(
     runs: &BTreeMap<&str, Vec<&Effect>>,
 ) {
     let plan = &client.plan.lives[number];
-    // A request that comes with the turn that continues as new ends the instance there.
+    // A request that comes with the turn in which the code returns, or continues as new, ends the instance there.
     let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
         && plan.program.cooperative
+        && plan.program.ending == Ending::Waits
+        // A node without the code ends what no node with the code takes up.
+        && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL))
         && !plan.program.steps.contains(&Step::Continue);
     let is_cancelled = matches!(
         &life.outcome,
@@ -73,9 +76,8 @@ fn put_right(
     let mut put_right = runs.get(label.as_str()).into_iter().flatten();
     if was_asked && is_cancelled && !put_right.any(|run| run.is_finished) {
         // A request that comes with the start ends it before any code has run.
-        let has_run = runs
-            .keys()
-            .any(|label| label.starts_with(&client.path(number)));
+        let own = |label: &&str| label.starts_with(&client.path(number)) && !label.contains('~');
+        let has_run = runs.keys().any(own);
         if has_run {
             let text = format!(
                 "{} life {number} could not put things right",

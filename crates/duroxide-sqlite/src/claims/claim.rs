@@ -263,11 +263,7 @@ mod tests {
             caution: &CrashCaution::new(LastShutdown::Clean, 0),
             damaged: &DamagedRows::default(),
         };
-        let mut tx = WriterTx::new(
-            &statements,
-            crate::store_clock::Reading { now: 0, ahead: 0 },
-            state,
-        );
+        let mut tx = WriterTx::new(&statements, crate::tx::Reading { now: 0, ahead: 0 }, state);
         let returned = Arc::new(Returned::default());
         let given_back = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&given_back);

@@ -13,7 +13,7 @@ use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
-use crate::tables::worker_queue::{Free, Reading};
+use crate::tables::worker_queue::{Columns, Free};
 use crate::tables::{sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -139,7 +139,7 @@ fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i6
     if damaged.has_work() {
         return choose_by_index(tx, ask, ask.max, damaged);
     }
-    let chosen = choose(tx, ask, ask.max, Reading::Whole, damaged);
+    let chosen = choose(tx, ask, ask.max, Columns::Whole, damaged);
     if let Err(SqliteError::Damaged { .. }) = &chosen {
         // Only to note what is damaged.
         let _ = choose_by_index(tx, ask, ask.max.max(NOTED_AT_ONCE), damaged);
@@ -162,7 +162,7 @@ fn choose_by_index(
     max: usize,
     damaged: &DamagedRows,
 ) -> Result<(Vec<Free>, Option<i64>)> {
-    let (mut free, sessions_free_at) = choose(tx, ask, max, Reading::IndexOnly, damaged)?;
+    let (mut free, sessions_free_at) = choose(tx, ask, max, Columns::IndexOnly, damaged)?;
     let mut broken = None;
     for item in &mut free {
         let id = item.id;
@@ -184,7 +184,7 @@ fn choose(
     tx: &Tx<'_>,
     ask: &Ask,
     max: usize,
-    reading: Reading,
+    columns: Columns,
     damaged: &DamagedRows,
 ) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
@@ -192,7 +192,7 @@ fn choose(
     let mut new_sessions = HashSet::new();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        free.extend(free_items(tx, ask, max, reading, damaged, tag, None)?);
+        free.extend(free_items(tx, ask, max, columns, damaged, tag, None)?);
         let Some(config) = &ask.session else {
             continue;
         };
@@ -211,7 +211,7 @@ fn choose(
                 tx,
                 ask,
                 max,
-                reading,
+                columns,
                 damaged,
                 tag,
                 Some(&session),
@@ -230,7 +230,7 @@ fn free_items(
     tx: &Tx<'_>,
     ask: &Ask,
     max: usize,
-    reading: Reading,
+    columns: Columns,
     damaged: &DamagedRows,
     tag: Option<&str>,
     session: Option<&str>,
@@ -241,7 +241,7 @@ fn free_items(
             .is_none_or(|names| names.contains(name))
     };
     let is_damaged = |id| damaged.contains_work(id);
-    worker_queue::free(tx, reading, tag, session, max, has_code, is_damaged)
+    worker_queue::free(tx, columns, tag, session, max, has_code, is_damaged)
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.

@@ -155,7 +155,7 @@ fn distinct(
 
 /// What is read of free items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum Columns {
     /// All that a claim needs.
     Whole,
     /// What stands in the index; [`read_free`] reads the rest of one item.
@@ -167,7 +167,7 @@ pub(crate) enum Reading {
 /// only where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
-    reading: Reading,
+    columns: Columns,
     tag: Option<&str>,
     session: Option<&str>,
     limit: usize,
@@ -200,9 +200,9 @@ pub(crate) fn free(
             passed_over = Some(name.unwrap_or_default().to_owned());
             Ok(false)
         };
-        match reading {
-            Reading::Whole => walk_free(tx, tag, session, after.as_deref(), visit)?,
-            Reading::IndexOnly => walk_index(tx, tag, session, after.as_deref(), visit)?,
+        match columns {
+            Columns::Whole => walk_free(tx, tag, session, after.as_deref(), visit)?,
+            Columns::IndexOnly => walk_index(tx, tag, session, after.as_deref(), visit)?,
         }
         if passed_over.is_none() {
             return Ok(found);

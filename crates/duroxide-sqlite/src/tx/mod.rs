@@ -18,7 +18,16 @@ use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::connection::statements::Prepared;
 use crate::error::Result;
-use crate::store_clock::Reading;
+
+/// One look at the clock of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The time of the store, in milliseconds since the Unix epoch.
+    pub(crate) now: i64,
+    /// By how much it is ahead of the clock: 0 unless that was set back. A time that somebody else computed with the
+    /// clock is this much later in the time of the store.
+    pub(crate) ahead: i64,
+}
 
 /// The transaction as one request sees it.
 pub(crate) struct Tx<'c> {

@@ -51,26 +51,26 @@ type Outcome = Result<String, ActivityError<ChargeError>>;
 
 #[duroxide::orchestration]
 async fn once(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    ctx.call(charge, &cents).await
+    ctx.call(charge, cents).await
 }
 
 #[duroxide::orchestration]
 async fn stubborn(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    ctx.call(charge, &cents)
+    ctx.call(charge, cents)
         .retry(RetryPolicy::exponential(4).jitter(0.5))
         .await
 }
 
 #[duroxide::orchestration]
 async fn choosy(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    ctx.call(charge, &cents)
+    ctx.call(charge, cents)
         .retry(Retry::exponential(4).never_on(["Declined"]))
         .await
 }
 
 #[duroxide::orchestration]
 async fn picky(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    ctx.call(charge, &cents)
+    ctx.call(charge, cents)
         .retry(Retry::exponential(4))
         .retry_if(|error| *error == ChargeError::Busy)
         .await
@@ -78,15 +78,15 @@ async fn picky(ctx: OrchestrationContext, cents: u64) -> Outcome {
 
 #[duroxide::orchestration]
 async fn two_at_once(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    let first = ctx.call(charge, &cents).retry(RetryPolicy::exponential(2));
-    let second = ctx.call(charge, &(cents + 1)).tag("fast");
+    let first = ctx.call(charge, cents).retry(RetryPolicy::exponential(2));
+    let second = ctx.call(charge, cents + 1).tag("fast");
     drop(first);
     second.await
 }
 
 #[duroxide::orchestration]
 async fn too_late(ctx: OrchestrationContext, cents: u64) -> Outcome {
-    let call = ctx.call(charge, &cents);
+    let call = ctx.call(charge, cents);
     ctx.sleep(Duration::from_secs(1)).await;
     call.tag("fast").await
 }

@@ -43,7 +43,7 @@ async fn parent(
     ctx: OrchestrationContext,
     order: u64,
 ) -> Result<String, OrchestrationError<InvoiceError>> {
-    ctx.child(invoice, &order).id("paper").await
+    ctx.child(invoice, order).id("paper").await
 }
 
 #[duroxide::orchestration]
@@ -188,7 +188,7 @@ mod later {
         ctx: OrchestrationContext,
         order: u64,
     ) -> Result<String, OrchestrationError<InvoiceError>> {
-        ctx.child(invoice, &order).id("paper").await
+        ctx.child(invoice, order).id("paper").await
     }
 }
 

@@ -88,7 +88,7 @@ async fn queue(ctx: OrchestrationContext) -> Outcome {
 
 #[duroxide::orchestration]
 async fn heartbeat(ctx: OrchestrationContext, beats: u32) -> Outcome {
-    ctx.call(fading, &beats).heartbeat_timeout(3 * SECOND).await
+    ctx.call(fading, beats).heartbeat_timeout(3 * SECOND).await
 }
 
 async fn harness() -> Harness {

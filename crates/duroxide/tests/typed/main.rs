@@ -7,5 +7,6 @@ mod definitions;
 mod in_place;
 mod limits;
 mod mixed;
+mod patches;
 mod scopes;
 mod values;

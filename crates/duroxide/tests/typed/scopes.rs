@@ -22,18 +22,18 @@ async fn step(log: State<Log>, what: String) -> Result<String, String> {
 }
 
 async fn book(ctx: &OrchestrationContext, saga: &Saga, trip: &str) -> Result<String, String> {
-    let hotel = ctx.call(step, &format!("hotel in {trip}")).await?;
-    saga.undo(step, &format!("cancel {hotel}"));
-    let train = ctx.call(step, &format!("train to {trip}")).await?;
+    let hotel = ctx.call(step, format!("hotel in {trip}")).await?;
+    saga.undo(step, format!("cancel {hotel}"));
+    let train = ctx.call(step, format!("train to {trip}")).await?;
     saga.undo_with(
         step,
-        &format!("fail to cancel {train}"),
+        format!("fail to cancel {train}"),
         Retry::fixed(2, SECOND),
     );
-    let flight = ctx.call(step, &format!("flight to {trip}")).await?;
-    saga.undo(step, &format!("cancel {flight}"));
+    let flight = ctx.call(step, format!("flight to {trip}")).await?;
+    saga.undo(step, format!("cancel {flight}"));
     ctx.sleep(60 * SECOND).await;
-    Ok(ctx.call(step, &format!("guide, {trip}")).await?)
+    Ok(ctx.call(step, format!("guide, {trip}")).await?)
 }
 
 #[duroxide::orchestration]
@@ -49,7 +49,7 @@ async fn failing_travel(ctx: OrchestrationContext) -> Result<(), String> {
     let steps = async {
         for what in ["one", "two"] {
             ctx.call(step, what).await?;
-            saga.undo(step, &format!("undo {what}"));
+            saga.undo(step, format!("undo {what}"));
         }
         ctx.call(step, "three fails").await?;
         Ok::<(), String>(())

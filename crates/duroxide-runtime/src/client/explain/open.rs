@@ -199,7 +199,10 @@ mod tests {
         let dropped = EventKind::QueueSubscriptionCancelled {
             reason: "dropped_future".into(),
         };
-        assert_eq!(open_ids(vec![dequeue(), (Some(1), dropped)]), Vec::<u64>::new());
+        assert_eq!(
+            open_ids(vec![dequeue(), (Some(1), dropped)]),
+            Vec::<u64>::new()
+        );
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl Seen {
 
     /// Notes a message that is sent.
     pub(super) fn note_sent(&self, item: &WorkItem) {
+        self.is_set_back();
         let mut inner = self.lock();
         match item {
             WorkItem::QueueMessage { instance, .. } => {
@@ -92,6 +93,8 @@ impl Mutant {
         match self.flaw {
             Flaw::LeaseOutlivesStepBack => set_back && self.notes.holds_leases(),
             Flaw::EarlyMessagesStall => self.seen.lock().crowded,
+            // All that is queued bears a stamp that the clock has yet to show.
+            Flaw::StampsAtOnce => set_back,
             _ => false,
         }
     }

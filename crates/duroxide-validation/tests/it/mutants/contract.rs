@@ -87,16 +87,6 @@ impl Mutant {
         }
     }
 
-    /// Enqueues with a time stamp where "at once" was meant.
-    pub(super) async fn enqueue_stamped(&self, item: WorkItem) -> Result<()> {
-        let moment = Duration::from_millis(1);
-        self.inner
-            .enqueue_for_orchestrator(item, Some(moment))
-            .await?;
-        tokio::time::sleep(2 * moment).await;
-        Ok(())
-    }
-
     pub(super) async fn delete_newest(
         &self,
         filter: InstanceFilter,

@@ -477,9 +477,6 @@ impl Mutant {
         if early && drops {
             return Ok(());
         }
-        if delay.is_none() && self.has(Flaw::StampsAtOnce) {
-            return self.enqueue_stamped(item).await;
-        }
         if early && !is_queued {
             self.notes.lock().orphans.insert(instance);
         }

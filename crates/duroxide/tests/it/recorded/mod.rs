@@ -10,6 +10,7 @@ mod endings;
 mod recorder;
 mod replaying;
 mod state;
+mod typed;
 mod waiting;
 
 use std::time::Duration;
@@ -81,6 +82,7 @@ fn cases() -> impl Iterator<Item = Case> {
         state::CASES,
         combining::CASES,
         endings::CASES,
+        typed::CASES,
     ]
     .into_iter()
     .flatten()
@@ -88,13 +90,14 @@ fn cases() -> impl Iterator<Item = Case> {
 }
 
 fn orchestrations() -> OrchestrationRegistry {
-    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 6] = [
+    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 7] = [
         activities::register,
         waiting::register,
         children::register,
         state::register,
         combining::register,
         endings::register,
+        typed::register,
     ];
     let builder = OrchestrationRegistry::builder();
     let builder = parts.into_iter().fold(builder, |builder, add| add(builder));

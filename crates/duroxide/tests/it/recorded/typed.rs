@@ -1,0 +1,121 @@
+//! The typed interface: what it records beyond what the published one does. Written by hand, so that the attributes are not
+//! needed here.
+
+use duroxide::{
+    ActivityError, ActivityRef, OrchestrationContext, OrchestrationRef,
+    OrchestrationRegistryBuilder, ParentClose, Retry,
+};
+
+use super::{Case, HOUR, Outcome, SECOND, case};
+
+const ECHO: ActivityRef<String, String> = ActivityRef::new("echo");
+const REFUSE: ActivityRef<String, String> = ActivityRef::new("refuse");
+const HOLD: ActivityRef<String, String> = ActivityRef::new("hold");
+const CHILD: OrchestrationRef<String, String> =
+    OrchestrationRef::new("typed_child").with_version("1.0.0");
+
+pub(super) const CASES: &[Case] = &[
+    case("typed_call_retried_and_limited", "x"),
+    case("typed_worker_timeout", "x"),
+    case("typed_in_place", "x"),
+    case("typed_child_abandoned", "x"),
+    case("typed_saga_undone", "x"),
+    case("typed_values", "x"),
+    case("typed_patched", "x"),
+];
+
+pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder {
+    builder
+        .register("typed_call_retried_and_limited", retried_and_limited)
+        .register("typed_worker_timeout", worker_timeout)
+        .register("typed_in_place", in_place)
+        .register("typed_child", child)
+        .register("typed_child_abandoned", child_abandoned)
+        .register("typed_saga_undone", saga_undone)
+        .register("typed_values", values)
+        .register("typed_patched", patched)
+}
+
+async fn retried_and_limited(ctx: OrchestrationContext, input: String) -> Outcome {
+    let call = ctx
+        .call(REFUSE, &input)
+        .retry(Retry::fixed(2, SECOND).jitter(0.5).total(HOUR))
+        .queue_timeout(HOUR);
+    let error = call.await.expect_err("it refuses every input");
+    Ok(ctx.call(ECHO, error.to_string()).tag("gpu").await?)
+}
+
+async fn worker_timeout(ctx: OrchestrationContext, input: String) -> Outcome {
+    match ctx.call(HOLD, &input).timeout(SECOND).await {
+        Err(ActivityError::TimedOut { which }) => Ok(which.to_string()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+async fn in_place(ctx: OrchestrationContext, input: String) -> Outcome {
+    let loud = ctx
+        .run("shout", move || {
+            let loud = input.to_uppercase();
+            async move { Ok::<String, String>(loud) }
+        })
+        .await?;
+    let refused = ctx
+        .run("refuse", || async {
+            Err::<String, String>("no".to_owned())
+        })
+        .retry(Retry::fixed(2, SECOND))
+        .await;
+    Ok(format!("{loud} {refused:?}"))
+}
+
+async fn child(ctx: OrchestrationContext, input: String) -> Outcome {
+    ctx.sleep(SECOND).await;
+    Ok(input)
+}
+
+async fn child_abandoned(ctx: OrchestrationContext, input: String) -> Outcome {
+    let abandoned = ctx
+        .child(CHILD, &input)
+        .id("abandoned")
+        .on_parent_close(ParentClose::Abandon);
+    let asked = ctx.child(CHILD, &input).id("asked");
+    let terminated = ctx
+        .child(CHILD, &input)
+        .id("terminated")
+        .on_parent_close(ParentClose::Cancel);
+    ctx.sleep(SECOND / 2).await;
+    drop((abandoned, asked, terminated));
+    let spawned = ctx.spawn(CHILD, &input).id("spawned");
+    Ok(spawned.instance().to_owned())
+}
+
+async fn saga_undone(ctx: OrchestrationContext, input: String) -> Outcome {
+    let saga = ctx.saga();
+    let steps = async {
+        for step in ["one", "two"] {
+            ctx.call(ECHO, step).await?;
+            saga.undo(ECHO, format!("undo {step}"));
+        }
+        Ok::<String, String>(ctx.call(REFUSE, &input).await?)
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+async fn patched(ctx: OrchestrationContext, input: String) -> Outcome {
+    let mut way = String::new();
+    for id in ["one", "two", "one"] {
+        if ctx.patched(id) {
+            way = ctx.call(ECHO, format!("{way}{id} ")).await?;
+        }
+    }
+    Ok(format!("{way}{input}"))
+}
+
+async fn values(ctx: OrchestrationContext, _: String) -> Outcome {
+    let drawn = format!("{} {} {}", ctx.random(), ctx.random_below(6), ctx.uuid());
+    let first = ctx.call(ECHO, &drawn).await?;
+    let length = ctx.history_length();
+    Ok(ctx
+        .call(ECHO, format!("{first} {:?} {length}", ctx.now()))
+        .await?)
+}
