@@ -23,8 +23,9 @@ async fn all_pages<F: ProviderFactory + ?Sized>(
     }
 }
 
-/// Instances that were created at the same moment are neither lost between two pages nor shown twice, a page is as large as asked,
-/// and the last one says so.
+/// Instances of the same moment are neither lost between two pages nor shown twice.
+///
+/// A page is as large as asked, and the last one says so.
 pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let mut expected = Vec::new();
@@ -48,8 +49,9 @@ pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized
     assert_eq!(page(&bench, &whole).await.next, None, "there is no more");
 }
 
-/// What exists throughout is met exactly once, although others are created, moved and deleted between two pages; also if the
-/// instance that a page ended with is gone.
+/// What exists throughout is met exactly once, although others come and go between two pages.
+///
+/// Also if the instance that a page ended with is gone.
 pub async fn pages_stay_whole_while_instances_come_and_go<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
