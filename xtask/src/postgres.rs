@@ -7,10 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::setup::is_root;
+use crate::run::{SERVER_URL, is_root};
 
-/// Names an existing server, which is then used instead.
-pub(crate) const URL: &str = "DUROXIDE_TEST_POSTGRES_URL";
 /// The user of the server who owns everything.
 const OWNER: &str = "duroxide";
 /// The user of the machine under which a server of root's runs: PostgreSQL refuses root.
@@ -117,7 +115,7 @@ pub(crate) fn serve() -> Result<(), String> {
     let mut server = Server::start()?;
     println!("{}", server.url());
     println!();
-    println!("export {URL}='{}'", server.url());
+    println!("export {SERVER_URL}='{}'", server.url());
     println!("until this program is interrupted; everything in it is gone then");
     let _ = server.server.wait();
     Ok(())
@@ -125,7 +123,7 @@ pub(crate) fn serve() -> Result<(), String> {
 
 /// Whether a server can be started here, or one is named.
 pub(crate) fn is_there() -> bool {
-    std::env::var_os(URL).is_some() || programs().is_ok()
+    std::env::var_os(SERVER_URL).is_some() || programs().is_ok()
 }
 
 /// Where the server's programs are: on the path, or where Debian keeps them, the newest first.
@@ -147,7 +145,7 @@ fn programs() -> Result<PathBuf, String> {
     };
     found.into_iter().find(has_all).ok_or_else(|| {
         format!(
-            "there is no PostgreSQL server; run `cargo xtask setup` (on Debian: apt-get install postgresql), or name one with {URL}"
+            "there is no PostgreSQL server; run `cargo xtask setup` (on Debian: apt-get install postgresql), or name one with {SERVER_URL}"
         )
     })
 }
