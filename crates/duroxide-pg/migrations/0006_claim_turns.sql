@@ -248,7 +248,7 @@ BEGIN
             (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
         INTO v_due FROM unnest(v_fit) AS l (lane);
         IF p_cancel_after IS NOT NULL THEN
-            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.locked_until, v_now + 5))) INTO v_due
+            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
             FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
         END IF;
     END IF;
