@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::postgres::{self, Server};
+use crate::postgres::Server;
 use crate::run::{self, cargo, cargo_with};
 use crate::{builds, cycles, deny, dependencies, package, prose, setup};
 
@@ -144,7 +144,7 @@ const WITH_SERVER: &[&str] = &["test"];
 
 /// Starts the server, once, before the first gate that needs it; it ends with the run, whatever becomes of it.
 fn server_for(gate: &Gate, server: &mut Option<Server>) -> Result<(), String> {
-    let is_named = std::env::var_os(postgres::URL).is_some();
+    let is_named = std::env::var_os(run::SERVER_URL).is_some();
     if server.is_none() && !is_named && WITH_SERVER.contains(&gate.name) {
         let started = server.insert(Server::start()?);
         println!("   a PostgreSQL server of our own: {}", started.url());

@@ -7,10 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::setup::is_root;
+use crate::run::{SERVER_URL, is_root};
 
-/// Names an existing server, which is then used instead.
-pub(crate) const URL: &str = "DUROXIDE_TEST_POSTGRES_URL";
 /// The user of the server who owns everything.
 const OWNER: &str = "duroxide";
 /// The user of the machine under which a server of root's runs: PostgreSQL refuses root.
@@ -20,16 +18,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running server; it is stopped and its folder removed when this is dropped.
 pub(crate) struct Server {
     server: Child,
-    folder: PathBuf,
+    folder: Folder,
     port: u16,
+}
+
+/// A folder that is removed when this is dropped, also if no server came up in it.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Server {
     /// Makes a cluster and starts it.
     pub(crate) fn start() -> Result<Self, String> {
         let programs = programs()?;
-        let folder = std::env::temp_dir().join(format!("duroxide-postgres-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let path = std::env::temp_dir().join(format!("duroxide-postgres-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let holder = Folder(path.clone());
+        let folder = path;
         if is_root() {
             quietly(Command::new("chown").arg(ACCOUNT).arg(&folder))?;
         }
@@ -65,7 +74,7 @@ impl Server {
             .map_err(|e| format!("the server does not start: {e}"))?;
         let server = Self {
             server,
-            folder,
+            folder: holder,
             port,
         };
         server.wait(&programs)
@@ -76,7 +85,7 @@ impl Server {
         loop {
             let asked = Command::new(programs.join("pg_isready"))
                 .arg("-h")
-                .arg(&self.folder)
+                .arg(&self.folder.0)
                 .args(["-p", &self.port.to_string(), "-q"])
                 .status();
             if asked.is_ok_and(|status| status.success()) {
@@ -84,7 +93,7 @@ impl Server {
             }
             let has_ended = !matches!(self.server.try_wait(), Ok(None));
             if has_ended || begun.elapsed() > PATIENCE {
-                let said = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                let said = std::fs::read_to_string(self.folder.0.join("log")).unwrap_or_default();
                 return Err(format!("the PostgreSQL server does not come up:\n{said}"));
             }
             sleep(Duration::from_millis(50));
@@ -95,7 +104,7 @@ impl Server {
     pub(crate) fn url(&self) -> String {
         format!(
             "host={} port={} user={OWNER} dbname=postgres",
-            self.folder.display(),
+            self.folder.0.display(),
             self.port
         )
     }
@@ -108,7 +117,6 @@ impl Drop for Server {
             .args(["-QUIT", &self.server.id().to_string()])
             .status();
         let _ = self.server.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -117,7 +125,7 @@ pub(crate) fn serve() -> Result<(), String> {
     let mut server = Server::start()?;
     println!("{}", server.url());
     println!();
-    println!("export {URL}='{}'", server.url());
+    println!("export {SERVER_URL}='{}'", server.url());
     println!("until this program is interrupted; everything in it is gone then");
     let _ = server.server.wait();
     Ok(())
@@ -125,7 +133,7 @@ pub(crate) fn serve() -> Result<(), String> {
 
 /// Whether a server can be started here, or one is named.
 pub(crate) fn is_there() -> bool {
-    std::env::var_os(URL).is_some() || programs().is_ok()
+    std::env::var_os(SERVER_URL).is_some() || programs().is_ok()
 }
 
 /// Where the server's programs are: on the path, or where Debian keeps them, the newest first.
@@ -147,7 +155,7 @@ fn programs() -> Result<PathBuf, String> {
     };
     found.into_iter().find(has_all).ok_or_else(|| {
         format!(
-            "there is no PostgreSQL server; run `cargo xtask setup` (on Debian: apt-get install postgresql), or name one with {URL}"
+            "there is no PostgreSQL server; run `cargo xtask setup` (on Debian: apt-get install postgresql), or name one with {SERVER_URL}"
         )
     })
 }

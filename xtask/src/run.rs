@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::postgres;
+/// Names an existing PostgreSQL server, which the tests then use.
+pub(crate) const SERVER_URL: &str = "DUROXIDE_TEST_POSTGRES_URL";
 
 /// The server that every cargo command of this run is told about.
 static SERVER: OnceLock<String> = OnceLock::new();
@@ -31,7 +32,7 @@ pub(crate) fn cargo_with(args: &[&str], env: &[(&str, &str)]) -> Result<(), Stri
     let status = command()
         .args(args)
         .envs(env.iter().copied())
-        .envs(SERVER.get().map(|url| (postgres::URL, url)))
+        .envs(SERVER.get().map(|url| (SERVER_URL, url)))
         .status()
         .map_err(|e| format!("`{said}` does not start: {e}"))?;
     if status.success() {
@@ -83,4 +84,10 @@ pub(crate) fn program(name: &str, args: &[&str]) -> Result<(), String> {
 pub(crate) fn passing_through(package: &str, command: &str, rest: &[&str]) -> Result<(), String> {
     let args = ["run", "--release", "--package", package, "--", command];
     cargo(&[&args[..], rest].concat())
+}
+
+/// Whether this is root, whose machine is a container or a build server.
+pub(crate) fn is_root() -> bool {
+    let asked = Command::new("id").arg("-u").output();
+    asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::postgres;
-use crate::run::{cargo, cargo_knows, program};
+use crate::run::{cargo, cargo_knows, is_root, program};
 
 /// What to run when something is missing.
 const ADVICE: &str = "run `cargo xtask setup` (add `--dry-run` to see what it would do)";
@@ -138,11 +138,6 @@ fn missing() -> Vec<&'static Tool> {
 fn list(tools: &[&Tool]) -> String {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     names.join(", ")
-}
-
-pub(crate) fn is_root() -> bool {
-    let asked = Command::new("id").arg("-u").output();
-    asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }
 
 fn succeeds(name: &str, flag: &str) -> bool {

@@ -155,11 +155,12 @@ BEGIN
         -- An instance is known if it has a row, a history, or a visible start.
         SELECT array_agg(f.instance_id ORDER BY f.n) INTO v_take
         FROM unnest(v_found) WITH ORDINALITY AS f (instance_id, n)
-        WHERE EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now)
-          AND (EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = f.instance_id)
-               OR EXISTS (SELECT 1 FROM orchestrator_queue AS q
-                          WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now AND q.begins IS NOT NULL)
-               OR has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
+        -- Scalar subqueries: PostgreSQL would hash the whole table for an EXISTS under an OR.
+        WHERE (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now LIMIT 1)
+          AND coalesce((SELECT true FROM instances AS i WHERE i.instance_id = f.instance_id),
+              (SELECT true FROM orchestrator_queue AS q
+               WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now AND q.begins IS NOT NULL LIMIT 1),
+              has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
         EXIT WHEN cardinality(v_take) = cardinality(v_found);
         FOREACH one IN ARRAY v_found LOOP
             IF v_take IS NULL OR one <> ALL (v_take) THEN
@@ -247,7 +248,7 @@ BEGIN
             (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
         INTO v_due FROM unnest(v_fit) AS l (lane);
         IF p_cancel_after IS NOT NULL THEN
-            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.locked_until, v_now + 5))) INTO v_due
+            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
             FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
         END IF;
     END IF;

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use crate::admin::only;
 use crate::args::Call;
 use crate::error::{PgError, Result};
-use crate::group::Look;
+use crate::look::Look;
 use crate::provider::PostgresProvider;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};

@@ -7,7 +7,7 @@ use duroxide_core::event::Event;
 use crate::args::Call;
 use crate::codec;
 use crate::error::{PgError, Result};
-use crate::group::Look;
+use crate::look::Look;
 use crate::provider::PostgresProvider;
 use crate::text;
 use crate::time::duration_ms;

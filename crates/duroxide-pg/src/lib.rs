@@ -24,6 +24,7 @@ mod error;
 mod group;
 mod hold;
 mod lane;
+mod look;
 mod migrate;
 mod notify;
 mod ops;

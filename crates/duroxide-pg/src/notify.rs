@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Config};
 use uuid::Uuid;
 
 use crate::db::Db;
-use crate::group::{Look, Request};
+use crate::look::Look;
 use crate::tls::Tls;
 use crate::wake::{Wake, mark};
 
@@ -175,13 +175,14 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
     }
 }
 
-/// Listens, and listens again when the connection is lost. Says on `ready` that it hears, or that it cannot.
+/// Listens, and listens again when the connection is lost. `hear` takes what was heard, and says whether the store is still open.
+/// Says on `ready` that it hears, or that it cannot.
 pub(crate) async fn listen(
     notifier: Arc<Notifier>,
     config: Config,
     tls: Tls,
     channel: String,
-    group: mpsc::WeakUnboundedSender<Request>,
+    hear: impl Fn(Look) -> bool,
     ready: oneshot::Sender<()>,
 ) {
     let mut ready = Some(ready);
@@ -189,11 +190,11 @@ pub(crate) async fn listen(
     let mut pause = Duration::from_millis(100);
     loop {
         let begun = Instant::now();
-        let why = hear(&notifier, &config, &tls, &channel, &group, &mut ready).await;
+        let why = connected(&notifier, &config, &tls, &channel, &hear, &mut ready).await;
         notifier.wake.set_hears(false);
         notifier.wake.ring_all();
         drop(ready.take());
-        if group.strong_count() == 0 {
+        if !hear(Look::default()) {
             return;
         }
         if !has_said {
@@ -209,12 +210,12 @@ pub(crate) async fn listen(
 }
 
 /// One connection's worth of listening; returns why it ended.
-async fn hear(
+async fn connected(
     notifier: &Arc<Notifier>,
     config: &Config,
     tls: &Tls,
     channel: &str,
-    group: &mpsc::WeakUnboundedSender<Request>,
+    hear: &impl Fn(Look) -> bool,
     ready: &mut Option<oneshot::Sender<()>>,
 ) -> String {
     let (client, mut connection) = match config.connect(tls.clone()).await {
@@ -236,9 +237,7 @@ async fn hear(
                 notifier.wake.set_hears(true);
                 // What happened before this moment was not heard.
                 notifier.wake.ring_all();
-                if let Some(group) = group.upgrade() {
-                    let _ = group.send(Request::Look(Look::BOTH));
-                }
+                hear(Look::BOTH);
                 drop(ready.take());
             }
             () = tokio::time::sleep_until(greet_at), if hears => {
@@ -246,19 +245,19 @@ async fn hear(
                 notifier.add(|untold| untold.greets = true);
             }
             message = messages.next() => match message {
-                Some(Ok(AsyncMessage::Notification(notice))) => take(notifier, notice.payload(), group),
+                Some(Ok(AsyncMessage::Notification(notice))) => take(notifier, notice.payload(), hear),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return error.to_string(),
                 None => return "the connection was closed".to_owned(),
             },
         }
-        if group.strong_count() == 0 {
+        if !hear(Look::default()) {
             return "the store is closed".to_owned();
         }
     }
 }
 
-fn take(notifier: &Notifier, payload: &str, group: &mpsc::WeakUnboundedSender<Request>) {
+fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Look) -> bool) {
     let Some(heard) = notifier.read(payload) else {
         return;
     };
@@ -270,12 +269,7 @@ fn take(notifier: &Notifier, payload: &str, group: &mpsc::WeakUnboundedSender<Re
         true => notifier.wake.ring_all(),
         false => notifier.wake.heard(&heard.marks),
     }
-    if heard.look != Look::default()
-        && let Some(group) = group.upgrade()
-    {
-        // Nobody there: the store is closing.
-        let _ = group.send(Request::Look(heard.look));
-    }
+    hear(heard.look);
 }
 
 #[cfg(test)]

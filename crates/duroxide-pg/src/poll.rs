@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use crate::args::Call;
 use crate::codec;
 use crate::error::{PgError, Result};
-use crate::group::Look;
+use crate::look::Look;
 use crate::ops::claim_turns::{Loaded, RawTurn};
 use crate::ops::enqueue;
 use crate::ops::set_aside::{self, Beside};

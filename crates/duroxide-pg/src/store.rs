@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::args::Call;
 use crate::db::{Db, configured};
 use crate::error::{PgError, Result};
-use crate::group::{Group, Look, Op, Request, Waiting, Write};
+use crate::group::{Group, Op, Request, Waiting, Write};
+use crate::look::Look;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
 use crate::schema::Schema;
@@ -54,6 +55,11 @@ impl Store {
         );
         let (options, channel) = (options.clone(), notify::channel(schema.name()));
         let group = requests.downgrade();
+        // Whether the store is still open.
+        let hear = move |look: Look| match group.upgrade() {
+            Some(group) => look == Look::default() || group.send(Request::Look(look)).is_ok(),
+            None => false,
+        };
         let thread = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -89,7 +95,7 @@ impl Store {
                         listener,
                         listener_tls,
                         channel,
-                        group,
+                        hear,
                         ready,
                     ));
                     let _ = is_ready.await;

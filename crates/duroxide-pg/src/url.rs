@@ -70,10 +70,10 @@ pub(crate) fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<T
     let mut config: Config = plain
         .parse()
         .map_err(|error| PgError::Url { why: cause(&error) })?;
-    if config.get_user().is_none() {
-        if let Some(user) = env("PGUSER") {
-            config.user(user);
-        }
+    if config.get_user().is_none()
+        && let Some(user) = env("PGUSER")
+    {
+        config.user(user);
     }
     let named = ours.mode.or_else(|| env("PGSSLMODE"));
     let protection = match named {

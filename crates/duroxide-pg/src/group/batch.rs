@@ -4,10 +4,11 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::lanes::Lanes;
-use super::{Look, Op, Write};
+use super::{Op, Write};
 use crate::args::Call;
 use crate::codec::{NewMessage, NewWork};
 use crate::lane::{Needs, WorkNeeds};
+use crate::look::Look;
 use crate::ops::commit_turn::{self, Commit};
 use crate::ops::enqueue::{self, Ack};
 use crate::ops::{claim_turns, claim_work};

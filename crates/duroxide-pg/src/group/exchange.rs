@@ -10,9 +10,10 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::batch::{Batch, Part};
-use super::{Look, Op, Write};
+use super::{Op, Write};
 use crate::db::Db;
 use crate::error::{PgError, Result};
+use crate::look::Look;
 use crate::ops::claim_turns::{self, Claimed, RawTurn};
 use crate::ops::claim_work::{self, RawWork};
 use crate::ops::commit_turn::Commit;

@@ -29,6 +29,7 @@ use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
 use crate::error::{PgError, Result};
 use crate::lane::{self, Needs, WorkNeeds};
+use crate::look::Look;
 use crate::notify::Notifier;
 use crate::ops::claim_turns::{self, RawTurn};
 use crate::ops::claim_work::{self, RawWork};
@@ -73,28 +74,6 @@ pub(crate) enum Request {
     Work(Waiting<claim_work::Ask, RawWork>),
     /// Something may have become claimable that was not written here.
     Look(Look),
-}
-
-/// Where something may have become claimable.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) turns: bool,
-    pub(crate) work: bool,
-}
-
-impl Look {
-    pub(crate) const TURNS: Self = Self {
-        turns: true,
-        work: false,
-    };
-    pub(crate) const WORK: Self = Self {
-        turns: false,
-        work: true,
-    };
-    pub(crate) const BOTH: Self = Self {
-        turns: true,
-        work: true,
-    };
 }
 
 /// The task that collects.
