@@ -34,7 +34,7 @@ impl Rows {
     /// Texts are escaped; they need not be.
     pub(crate) fn push<const N: usize>(&mut self, cells: [String; N]) {
         self.rows
-            .push(cells.iter().map(|text| escape(text)).collect());
+            .push(cells.into_iter().map(|text| escape(&text)).collect());
     }
 
     pub(crate) fn render(self, width: Option<u16>, color: bool) -> String {
