@@ -70,6 +70,7 @@ CREATE TABLE orchestrator_queue (
     PRIMARY KEY (instance_id, visible_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.5);
+CREATE INDEX idx_queue_successor ON orchestrator_queue (instance_id) WHERE kind = 'ContinueAsNew';
 CREATE INDEX idx_queue_sender ON orchestrator_queue (sender_incarnation) WHERE sender_incarnation IS NOT NULL;
 
 -- One row for each instance that has messages, or a lease: where a claim finds it, and what a claim locks.

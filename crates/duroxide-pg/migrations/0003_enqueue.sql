@@ -21,7 +21,7 @@ BEGIN
     v_now := enqueued_ms(p_expected);
     INSERT INTO inboxes AS b (instance_id, lane, ready_at, cancel_at)
     SELECT m.instance_id, coalesce(nullif(i.lane, 'between'), m.begins, i.lane, ''), m.ready_at, m.cancel_at
-    FROM (SELECT n.instance_id, min(coalesce(n.due, v_now + n.delay)) AS ready_at, min(n.begins) AS begins,
+    FROM (SELECT n.instance_id, min(coalesce(due_ms(n.due), v_now + n.delay)) AS ready_at, min(n.begins) AS begins,
                  min(CASE WHEN n.cancels THEN v_now END) AS cancel_at
           FROM unnest(p_instance, p_due, p_delay, p_begins, p_cancels) AS n (instance_id, due, delay, begins, cancels)
           GROUP BY n.instance_id) AS m
@@ -47,11 +47,18 @@ DECLARE
 BEGIN
     INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, begins, execution_id, operation_id,
         sender_incarnation)
-    SELECT m.instance_id, coalesce(m.due, v_now + m.delay), m.kind, m.item, v_now, m.begins, m.execution_id, m.operation_id,
+    SELECT m.instance_id, coalesce(due_ms(m.due), v_now + m.delay), m.kind, m.item, v_now, m.begins, m.execution_id, m.operation_id,
         m.sender
     FROM unnest(p_instance, p_kind, p_item, p_due, p_delay, p_begins, p_execution, p_operation, p_sender) WITH ORDINALITY
         AS m (instance_id, kind, item, due, delay, begins, execution_id, operation_id, sender, n)
     ORDER BY m.n;
+    -- The next execution decides which code an instance needs between two of them, whatever older starts ask for.
+    IF 'ContinueAsNew' = ANY (p_kind) THEN
+        UPDATE inboxes AS b SET lane = m.begins
+        FROM unnest(p_instance, p_kind, p_begins) AS m (instance_id, kind, begins)
+        JOIN instances AS i ON i.instance_id = m.instance_id AND i.lane = 'between'
+        WHERE m.kind = 'ContinueAsNew' AND b.instance_id = m.instance_id AND b.lane <> m.begins;
+    END IF;
     RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
         WHERE m.kind = 'StartOrchestration'
           AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id);

@@ -173,7 +173,7 @@ BEGIN
         LEFT JOIN instances AS i ON i.instance_id = m.parent;
         INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, begins, execution_id, operation_id,
             sender_incarnation)
-        SELECT m.instance_id, coalesce(m.due, enqueued_ms(p_expected)), m.kind, m.item, v_now, m.begins, m.execution_id,
+        SELECT m.instance_id, coalesce(due_ms(m.due), enqueued_ms(p_expected)), m.kind, m.item, v_now, m.begins, m.execution_id,
             m.operation_id, m.sender
         FROM unnest(m_instance, m_kind, m_item, m_due, m_begins, m_execution, m_operation, v_senders) WITH ORDINALITY
             AS m (instance_id, kind, item, due, begins, execution_id, operation_id, sender, n)

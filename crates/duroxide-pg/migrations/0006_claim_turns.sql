@@ -61,7 +61,8 @@ END $$;
 
 -- Claims the oldest messages of an instance that has more than a claim may take. The message that begins the next execution and
 -- the oldest request to cancel come with them in any case.
-CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint) RETURNS void
+CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint, p_carries boolean)
+RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     v_ids bigint[];
@@ -70,6 +71,7 @@ BEGIN
     SELECT array_agg(q.id), max(q.visible_at) INTO v_ids, v_by
     FROM (SELECT q.id, q.visible_at, row_number() OVER w AS place, sum(octet_length(q.work_item)) OVER w AS bytes
           FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
+            AND NOT (p_carries AND q.kind = 'QueueMessage')
           WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages) AS q
     WHERE q.place = 1 OR q.bytes <= p_bytes;
     SELECT v_ids || array_agg(s.id), greatest(v_by, max(s.visible_at)) INTO v_ids, v_by
@@ -104,6 +106,7 @@ DECLARE
     v_expired text[];
     v_take text[];
     v_crowded text[];
+    v_carrying text[];
     v_due bigint;
     v_claimed integer := 0;
     one text;
@@ -177,6 +180,11 @@ BEGIN
             FROM unnest(v_new) AS l (lane);
     END IF;
     IF v_take IS NOT NULL THEN
+        -- Instances whose next execution brings unread queue messages along. Those that are still queued stay behind it, or every
+        -- execution would record and carry more of them. A row that does not decode brings none.
+        SELECT coalesce(array_agg(q.instance_id), '{}') INTO v_carrying FROM orchestrator_queue AS q
+        WHERE q.instance_id = ANY (v_take) AND q.kind = 'ContinueAsNew' AND q.visible_at <= v_now
+          AND position('"carry_forward_events":[[' IN q.work_item) > 0;
         RETURN QUERY
         WITH picked AS MATERIALIZED (
             SELECT t.instance_id, m.ids, m.items, m.attempts, m.visible_by
@@ -188,6 +196,7 @@ BEGIN
                 FROM (SELECT q.id, q.work_item, q.attempt_count, q.visible_at, row_number() OVER w AS place,
                              sum(octet_length(q.work_item)) OVER w AS bytes
                       FROM orchestrator_queue AS q WHERE q.instance_id = t.instance_id AND q.visible_at <= v_now
+                        AND NOT (q.kind = 'QueueMessage' AND q.instance_id = ANY (v_carrying))
                       WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages + 1) AS q) AS m
             WHERE NOT m.is_crowded),
         leased AS (
@@ -217,7 +226,7 @@ BEGIN
             SELECT array_agg(b.instance_id) INTO v_crowded FROM inboxes AS b
             WHERE b.instance_id = ANY (v_take) AND b.lock_token IS NULL;
             FOREACH one IN ARRAY v_crowded LOOP
-                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes);
+                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes, one = ANY (v_carrying));
             END LOOP;
             RETURN QUERY SELECT 0, b.instance_id, b.lock_token, b.message_ids,
                 (SELECT array_agg(q.work_item ORDER BY q.id) FROM orchestrator_queue AS q

@@ -61,10 +61,11 @@ BEGIN
     RETURN cardinality(v_inbox.message_ids);
 END $$;
 
--- Moves messages of a claim that do not decode to the dead letters, and enqueues what takes the place of those somebody waits for.
+-- Moves messages of a claim that do not decode to the dead letters, and enqueues what takes the place of those that an operation
+-- waits for: at the instance itself, or at `p_target`, whose inbox is open.
 -- The claim is counted without them. If nothing is left of it the lease ends: there is no turn to run.
 CREATE FUNCTION set_aside_undecodable(p_expected bigint, p_instance text, p_token uuid, p_id bigint[], p_reason text[],
-    p_stand_in text[], p_stand_in_kind text[])
+    p_stand_in text[], p_stand_in_kind text[], p_target text[])
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
@@ -86,8 +87,8 @@ BEGIN
         SELECT 'orchestrator', p_instance, g.work_item, b.reason, v_now
         FROM gone AS g JOIN unnest(p_id, p_reason) AS b (id, reason) ON b.id = g.id ORDER BY g.id)
     INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, execution_id, operation_id)
-    SELECT p_instance, v_now, b.kind, b.item, v_now, g.execution_id, g.operation_id
-    FROM gone AS g JOIN unnest(p_id, p_stand_in_kind, p_stand_in) AS b (id, kind, item) ON b.id = g.id
+    SELECT coalesce(b.target, p_instance), v_now, b.kind, b.item, v_now, g.execution_id, g.operation_id
+    FROM gone AS g JOIN unnest(p_id, p_stand_in_kind, p_stand_in, p_target) AS b (id, kind, item, target) ON b.id = g.id
     WHERE b.item IS NOT NULL ORDER BY g.id;
     SELECT array_agg(i.id ORDER BY i.id) INTO v_left FROM unnest(v_inbox.message_ids) AS i (id) WHERE i.id <> ALL (p_id);
     IF v_left IS NULL THEN

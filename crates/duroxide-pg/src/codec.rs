@@ -171,6 +171,11 @@ fn answers(item: &WorkItem) -> Option<(i64, i64)> {
             parent_id,
             ..
         } => (parent_execution_id, parent_id),
+        WorkItem::StartOrchestration {
+            parent_execution_id: Some(parent_execution_id),
+            parent_id: Some(parent_id),
+            ..
+        } => (parent_execution_id, parent_id),
         _ => return None,
     };
     i64::try_from(*execution_id)

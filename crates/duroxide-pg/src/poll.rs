@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use crate::args::Call;
-use crate::codec;
+use crate::codec::{self, NewMessage};
 use crate::error::{PgError, Result};
 use crate::look::Look;
 use crate::ops::claim_turns::{Loaded, RawTurn};
@@ -106,12 +106,13 @@ impl PostgresProvider {
             .store
             .db
             .rows(
-                "SELECT id, kind, execution_id, operation_id, visible_at FROM {s}.orchestrator_queue
-                 WHERE instance_id = $1 AND id = ANY ($2)",
+                "SELECT q.id, q.kind, q.execution_id, q.operation_id, q.visible_at,
+                     (SELECT i.instance_id FROM {s}.instances AS i WHERE i.incarnation = q.sender_incarnation)
+                 FROM {s}.orchestrator_queue AS q WHERE q.instance_id = $1 AND q.id = ANY ($2)",
                 &[(&id, Type::TEXT), (&ids, Type::INT8_ARRAY)],
             )
             .await?;
-        let mut stand_ins: HashMap<i64, (String, &'static str)> = HashMap::new();
+        let mut stand_ins: HashMap<i64, NewMessage> = HashMap::new();
         for row in &rows {
             let number: i64 = row.try_get(0)?;
             let beside = Beside {
@@ -119,30 +120,39 @@ impl PostgresProvider {
                 execution_id: row.try_get(2)?,
                 operation_id: row.try_get(3)?,
                 visible_at: row.try_get(4)?,
+                parent: row.try_get::<_, Option<String>>(5)?.map(text::shown),
             };
             let reason = broken.iter().find(|(id, _)| *id == number);
             let reason = reason.map_or("", |(_, reason)| reason.as_str());
             if let Some(item) = set_aside::stand_in(held.instance, &beside, reason) {
-                let json = codec::work_item_json(&item)?;
-                stand_ins.insert(number, (json, item.kind_name()));
+                stand_ins.insert(number, codec::message(&item, None)?);
             }
         }
         let reasons: Vec<String> = broken.iter().map(|(_, why)| text::owned(why)).collect();
-        let call = Call::new("set_aside_undecodable")
-            .int(self.expected())
+        let expected = self.expected();
+        let elsewhere: Vec<&NewMessage> = stand_ins
+            .values()
+            .filter(|message| message.instance != id)
+            .collect();
+        let stand_in = |id: &i64| stand_ins.get(id);
+        let move_them = Call::new("set_aside_undecodable")
+            .int(expected)
             .text(&id)
             .uuid(held.random)
             .ints(ids.iter().copied())
             .texts(reasons.iter().map(String::as_str))
             .opt_texts(
                 ids.iter()
-                    .map(|id| stand_ins.get(id).map(|(json, _)| json.as_str())),
+                    .map(|id| stand_in(id).map(|one| one.json.as_str())),
             )
+            .opt_texts(ids.iter().map(|id| stand_in(id).map(|one| one.kind)))
             .opt_texts(
                 ids.iter()
-                    .map(|id| stand_ins.get(id).map(|(_, kind)| *kind)),
+                    .map(|id| stand_in(id).map(|one| one.instance.as_str())),
             );
-        self.store.db.transact(&[call]).await?;
+        // An inbox that is opened in vain, because the lease is lost, is settled by the next claim.
+        let calls = [enqueue::open([], &elsewhere, expected), move_them];
+        self.store.db.transact(&calls).await?;
         self.store.look(Look::TURNS, &[]);
         Ok(())
     }

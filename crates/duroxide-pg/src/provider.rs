@@ -129,6 +129,12 @@ impl PostgresProvider {
         self.store.notifier.hears()
     }
 
+    /// For tests that move the server's clock: as much time has passed here.
+    #[doc(hidden)]
+    pub fn let_time_pass(&self, by: Duration) {
+        self.store.db.expected.pass(by);
+    }
+
     pub(crate) fn expected(&self) -> i64 {
         self.store.db.expected.now()
     }

@@ -34,6 +34,14 @@ impl Expected {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
     }
 
+    /// As much time has passed as a test moved the server's clock by.
+    pub(crate) fn pass(&self, by: Duration) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((now, _)) = told.as_mut() {
+            *now = now.saturating_add(duration_ms(by));
+        }
+    }
+
     /// 0 as long as nothing is known.
     pub(crate) fn now(&self) -> i64 {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);

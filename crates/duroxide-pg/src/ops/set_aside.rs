@@ -13,9 +13,11 @@ pub(crate) struct Beside {
     pub(crate) execution_id: Option<i64>,
     pub(crate) operation_id: Option<i64>,
     pub(crate) visible_at: i64,
+    /// Of the start of a child: the instance that started it, if it still lives.
+    pub(crate) parent: Option<String>,
 }
 
-/// A result fails the operation that waits for it, a timer fires; `None` if nobody waits.
+/// A result fails the operation that waits for it, and so does the start of a child; a timer fires. `None` if nothing waits.
 pub(crate) fn stand_in(instance: &str, row: &Beside, reason: &str) -> Option<WorkItem> {
     let execution_id = row.execution_id?.try_into().ok()?;
     let id = row.operation_id?.try_into().ok()?;
@@ -38,6 +40,12 @@ pub(crate) fn stand_in(instance: &str, row: &Beside, reason: &str) -> Option<Wor
             execution_id,
             id,
             fire_at_ms: shown_ms(row.visible_at),
+        },
+        "StartOrchestration" => WorkItem::SubOrchFailed {
+            parent_instance: row.parent.clone()?,
+            parent_execution_id: execution_id,
+            parent_id: id,
+            details: unreadable("the start of the sub-orchestration", reason),
         },
         _ => return None,
     })

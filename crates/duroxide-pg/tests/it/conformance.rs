@@ -38,7 +38,9 @@ impl ProviderFactory for Postgres {
         let store = schema.open().await;
         self.clock.of(&schema.0);
         self.schemas.lock().unwrap().push(schema);
-        Arc::new(store)
+        let store = Arc::new(store);
+        self.clock.seen_by(&store);
+        store
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {

@@ -1,6 +1,6 @@
 //! What the tests share: a server, a schema for each of them, a shell, and the server's clock as a test may move it.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use duroxide_pg::{PostgresOptions, PostgresProvider, ProviderConfig};
@@ -95,9 +95,15 @@ pub(crate) fn shell(sql: &str) -> i64 {
 pub(crate) struct ServerClock {
     schema: Mutex<Option<String>>,
     ahead_ms: Mutex<i64>,
+    stores: Mutex<Vec<Weak<PostgresProvider>>>,
 }
 
 impl ServerClock {
+    /// A store that sees the time pass which the clock is moved by.
+    pub(crate) fn seen_by(&self, store: &Arc<PostgresProvider>) {
+        self.stores.lock().unwrap().push(Arc::downgrade(store));
+    }
+
     /// Moves the clock of this schema from now on.
     pub(crate) fn of(&self, schema: &str) {
         *self.schema.lock().unwrap() = Some(schema.to_owned());
@@ -125,6 +131,9 @@ impl ServerClock {
 impl TestClock for ServerClock {
     fn advance(&self, by: Duration) {
         self.shift(i64::try_from(by.as_millis()).unwrap());
+        for store in self.stores.lock().unwrap().iter().filter_map(Weak::upgrade) {
+            store.let_time_pass(by);
+        }
     }
 
     fn set_back(&self, by: Duration) -> bool {
