@@ -89,8 +89,11 @@ macro_rules! select {
             .await;
         }
         $(
-            if let ::core::option::Option::Some($value) = $done {
-                $then
+            if let ::core::option::Option::Some(value) = $done {
+                // A pattern that may not match is an error here, and not a branch that is passed over.
+                match value {
+                    $value => $then,
+                }
             } else
         )*
         {

@@ -29,6 +29,8 @@ pub enum Defect {
     LostLeaseBegins,
     /// A second request to cancel ends code that is winding down (A12).
     SecondCancelKills,
+    /// A request to cancel that comes with the message that lets the code continue as new ends it, and nothing is put right.
+    LateCancelKills,
     /// Messages that come between two executions are dropped (U1).
     MessagesLostBetweenExecutions,
     /// A child that continues as new forgets its parent (U2).
@@ -81,6 +83,8 @@ pub enum Defect {
     StatusLostAtContinue,
     /// The refusal of a child's start goes to an earlier life of its parent (A1).
     RefusalToEarlierLife,
+    /// A child that was asked for by a life of its parent that is deleted begins all the same (A1).
+    UnbornOutlivesParent,
     /// Recorded time goes back when a clock does (U20).
     TimeGoesBack,
     /// Messages of a turn that an outage spoilt rest, and later ones overtake them (U7).
@@ -101,6 +105,7 @@ impl Defect {
         Self::KeyPerAttempt,
         Self::LostLeaseBegins,
         Self::SecondCancelKills,
+        Self::LateCancelKills,
         Self::MessagesLostBetweenExecutions,
         Self::ParentLostAtContinue,
         Self::CollisionUnanswered,
@@ -127,6 +132,7 @@ impl Defect {
         Self::KeyValuesLostAtContinue,
         Self::StatusLostAtContinue,
         Self::RefusalToEarlierLife,
+        Self::UnbornOutlivesParent,
         Self::TimeGoesBack,
         Self::SpoiltTurnRests,
     ];
@@ -175,6 +181,10 @@ impl Defect {
             Self::SecondCancelKills => (
                 "A12",
                 "a second request to cancel ends code that is winding down",
+            ),
+            Self::LateCancelKills => (
+                "A12",
+                "a request to cancel that comes with the message that lets code continue as new ends it",
             ),
             Self::MessagesLostBetweenExecutions => (
                 "U1",
@@ -252,6 +262,10 @@ impl Defect {
             Self::RefusalToEarlierLife => (
                 "A1",
                 "the refusal of a child's start goes to an earlier life of its parent",
+            ),
+            Self::UnbornOutlivesParent => (
+                "A1",
+                "a child that a deleted life of its parent asked for begins all the same",
             ),
             Self::SpoiltTurnRests => (
                 "U7",

@@ -30,6 +30,8 @@ pub use context::{
     ActivityOptions, CONTINUE_AS_NEW_EVENTS, Call, Cancelled, Child, Either2, Either3,
     OrchestrationContext, ParentClose, Run, Saga, SagaError, Spawned,
 };
+#[doc(hidden)]
+pub use definition::Misfit;
 pub use definition::{
     Activity, ActivityError, ActivityRef, Arguments, Body, Elapsed, Inputs, Itself, Orchestration,
     OrchestrationError, OrchestrationRef, Payload, Retry, Retryable, Timeout, ToActivity,

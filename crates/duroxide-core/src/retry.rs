@@ -89,7 +89,7 @@ pub struct RetryPolicy {
     pub max_attempts: u32,
     /// Waits between tries.
     pub backoff: BackoffStrategy,
-    /// How long one try may take.
+    /// The limit of one attempt.
     pub timeout: Option<Duration>,
 }
 

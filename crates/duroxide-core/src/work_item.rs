@@ -56,7 +56,7 @@ pub fn sent_by_parent(reason: &str) -> Option<(&str, &str)> {
 pub enum WorkItem {
     /// Begin an instance.
     StartOrchestration {
-        /// Target.
+        /// The instance that it is for.
         instance: String,
         /// Handler name.
         orchestration: String,
@@ -64,7 +64,7 @@ pub enum WorkItem {
         input: String,
         /// Exact version, or `None` for the registry's policy.
         version: Option<String>,
-        /// Who awaits the result.
+        /// The instance that awaits the result.
         parent_instance: Option<String>,
         /// Scheduling event in the parent.
         parent_id: Option<u64>,
@@ -76,9 +76,9 @@ pub enum WorkItem {
     },
     /// Run an activity.
     ActivityExecute {
-        /// Who scheduled it.
+        /// The instance that scheduled it.
         instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
@@ -95,9 +95,9 @@ pub enum WorkItem {
     },
     /// An activity returned a value.
     ActivityCompleted {
-        /// Who scheduled it.
+        /// The instance that scheduled it.
         instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
@@ -106,9 +106,9 @@ pub enum WorkItem {
     },
     /// An activity failed.
     ActivityFailed {
-        /// Who scheduled it.
+        /// The instance that scheduled it.
         instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
@@ -117,18 +117,18 @@ pub enum WorkItem {
     },
     /// A timer is due.
     TimerFired {
-        /// Who set it.
+        /// The instance that set it.
         instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         execution_id: u64,
         /// Scheduling event id.
         id: u64,
-        /// When it is due; the message becomes visible then.
+        /// The time at which it is due; the message becomes visible then.
         fire_at_ms: u64,
     },
     /// A positional signal.
     ExternalRaised {
-        /// Target.
+        /// The instance that it is for.
         instance: String,
         /// Signal name.
         name: String,
@@ -137,9 +137,9 @@ pub enum WorkItem {
     },
     /// A child returned a value.
     SubOrchCompleted {
-        /// Who awaits it.
+        /// The instance that awaits it.
         parent_instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         parent_execution_id: u64,
         /// Scheduling event id.
         parent_id: u64,
@@ -148,9 +148,9 @@ pub enum WorkItem {
     },
     /// A child failed.
     SubOrchFailed {
-        /// Who awaits it.
+        /// The instance that awaits it.
         parent_instance: String,
-        /// In which execution.
+        /// The execution that scheduled it.
         parent_execution_id: u64,
         /// Scheduling event id.
         parent_id: u64,
@@ -159,14 +159,14 @@ pub enum WorkItem {
     },
     /// Cancel an instance, or terminate it: see [`TERMINATE_PREFIX`].
     CancelInstance {
-        /// Target.
+        /// The instance that it is for.
         instance: String,
-        /// What the caller said.
+        /// The reason that the caller gave.
         reason: String,
     },
     /// Begin the next execution of an instance.
     ContinueAsNew {
-        /// Target.
+        /// The instance that it is for.
         instance: String,
         /// Handler name.
         orchestration: String,
@@ -174,7 +174,7 @@ pub enum WorkItem {
         input: String,
         /// Exact version, or `None` for the registry's policy.
         version: Option<String>,
-        /// Who awaits the result.
+        /// The instance that awaits the result.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         parent_instance: Option<String>,
         /// Scheduling event in the parent.
@@ -192,7 +192,7 @@ pub enum WorkItem {
     },
     /// A queue message.
     QueueMessage {
-        /// Target.
+        /// The instance that it is for.
         instance: String,
         /// Queue name.
         name: String,
@@ -202,6 +202,24 @@ pub enum WorkItem {
 }
 
 impl WorkItem {
+    /// Whether this ends its instance at once and its code is not asked: a request to terminate, by whomever. A store hands
+    /// it out to any node, with the instance's code or without.
+    ///
+    /// ```
+    /// use duroxide_core::{TERMINATE_PREFIX, WorkItem};
+    /// let cancel = |reason: &str| WorkItem::CancelInstance { instance: "order-7".into(), reason: reason.into() };
+    /// assert!(cancel(&format!("{TERMINATE_PREFIX}enough")).terminates());
+    /// assert!(!cancel("enough").terminates());
+    /// ```
+    #[must_use]
+    pub fn terminates(&self) -> bool {
+        let Self::CancelInstance { reason, .. } = self else {
+            return false;
+        };
+        let plain = sent_by_parent(reason).map_or(reason.as_str(), |(_, plain)| plain);
+        termination_reason(plain).is_some()
+    }
+
     /// The instance whose queue the item belongs to.
     #[must_use]
     pub fn target_instance(&self) -> &str {
@@ -265,6 +283,49 @@ impl WorkItem {
                 version,
                 ..
             } => Some((orchestration, version.as_deref())),
+            _ => None,
+        }
+    }
+
+    /// Execution and scheduling event of the operation that waits for the item, or for the child that it starts.
+    #[must_use]
+    pub fn answers(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::ActivityCompleted {
+                execution_id, id, ..
+            }
+            | Self::ActivityFailed {
+                execution_id, id, ..
+            }
+            | Self::TimerFired {
+                execution_id, id, ..
+            } => Some((*execution_id, *id)),
+            Self::SubOrchCompleted {
+                parent_execution_id,
+                parent_id,
+                ..
+            }
+            | Self::SubOrchFailed {
+                parent_execution_id,
+                parent_id,
+                ..
+            }
+            | Self::StartOrchestration {
+                parent_execution_id: Some(parent_execution_id),
+                parent_id: Some(parent_id),
+                ..
+            } => Some((*parent_execution_id, *parent_id)),
+            _ => None,
+        }
+    }
+
+    /// The instance that waits for the child that this item starts; `None` for anything else.
+    #[must_use]
+    pub fn starts_child_of(&self) -> Option<&str> {
+        match self {
+            Self::StartOrchestration {
+                parent_instance, ..
+            } => parent_instance.as_deref(),
             _ => None,
         }
     }

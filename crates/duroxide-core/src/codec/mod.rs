@@ -10,9 +10,9 @@
 //! | type | bare | quoted |
 //! |---|---|---|
 //! | `String`, `str`, `Cow<str>`, `Box<str>` and references to them | always | never |
-//! | `char`, unit variants, newtypes of the above, types that serialise their `Display` form | all else | JSON string literals |
+//! | `char`, unit variants, newtypes of the above | all else | JSON string literals |
 //! | an `Option` of any of these | all else | JSON string literals, `null` |
-//! | anything else: `serde_json::Value`, untagged enums, transparent wrappers | all else | every text that is JSON |
+//! | anything else: `serde_json::Value`, untagged enums, transparent wrappers, types that serialise their `Display` form | all else | every text that is JSON |
 //!
 //! **How it is read.** The text types of the first row take the text as it is. Everything else is read as JSON; a text that
 //! is not JSON for the type is read as a bare string. So what the published crate wrote is read as it read it.
@@ -191,6 +191,40 @@ mod tests {
     fn a_decode_error_names_the_position_in_the_json() {
         let error = decode::<Point>("{\"x\":oops}").unwrap_err();
         assert!(error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn digits_that_a_type_writes_as_text_come_back_as_they_were() {
+        /// Writes its digits as text and reads them from text or from a number, as decimal types do.
+        #[derive(Debug, PartialEq)]
+        struct Decimal(String);
+
+        impl Serialize for Decimal {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for Decimal {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok(match Value::deserialize(deserializer)? {
+                    Value::String(text) => Self(text),
+                    other => Self(other.to_string()),
+                })
+            }
+        }
+
+        for digits in [
+            "1.50",
+            "0.1000000000000000055511151231257827",
+            "1e400",
+            "-0",
+        ] {
+            let value = Decimal(digits.to_owned());
+            let text = encode(&value).unwrap();
+            assert_eq!(decode::<Decimal>(&text).unwrap(), value, "{text}");
+            assert!(same_meaning(&text, digits), "as it was recorded before");
+        }
     }
 
     #[test]

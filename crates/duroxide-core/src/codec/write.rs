@@ -105,7 +105,8 @@ impl Serializer for Writer {
     }
 
     fn collect_str<T: std::fmt::Display + ?Sized>(self, value: &T) -> Result<Piece, Error> {
-        Ok(Piece::text(value.to_string(), true))
+        // A decimal number that writes its digits this way reads them from a number too, and loses some.
+        Ok(Piece::text(value.to_string(), false))
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<Piece, Error> {

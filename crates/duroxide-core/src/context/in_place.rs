@@ -24,7 +24,7 @@ impl OrchestrationContext {
     /// Rules:
     ///
     /// - It runs **at least once**: a crash before the commit, or a commit that the store refuses, runs it again.
-    /// - Keep it short. The instance does nothing else meanwhile, a request to cancel waits, and nobody can route it to
+    /// - Keep it short. The instance does nothing else meanwhile, a request to cancel waits, and no tag can route it to
     ///   another worker. What takes longer than a second or so, or must survive on its own, is an activity.
     /// - Its code may do what the orchestration's may not: read clocks and files, call servers, await anything of tokio.
     ///   It cannot use the context.

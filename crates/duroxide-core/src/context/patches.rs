@@ -46,7 +46,7 @@ impl OrchestrationContext {
                 attempt_of: None,
                 limits: AttemptLimits::default(),
             };
-            // Nobody awaits it: the host answers within the turn.
+            // No future awaits it: the host answers within the turn.
             cell.call(OperationKind::Activity, kind, location);
         }
         taken

@@ -14,7 +14,7 @@ type Undo = Box<dyn FnOnce(OrchestrationContext) -> Undoing + Send>;
 type Undoing = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 impl OrchestrationContext {
-    /// Begins a saga: after each step say what undoes it; if a later step fails, or somebody asks to cancel the
+    /// Begins a saga: after each step say what undoes it; if a later step fails, or a client asks to cancel the
     /// orchestration, what was done is undone in reverse.
     ///
     /// ```
@@ -163,6 +163,7 @@ impl fmt::Debug for Saga {
 
 /// Why a saga did not succeed. What was done is undone, except for what is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SagaError<E> {
     /// A step failed.
     Failed {
@@ -173,7 +174,7 @@ pub enum SagaError<E> {
     },
     /// The orchestration was asked to cancel.
     Cancelled {
-        /// What was said.
+        /// The reason that was given with the request.
         reason: String,
         /// What could not be undone, in words.
         not_undone: Vec<String>,
@@ -181,6 +182,15 @@ pub enum SagaError<E> {
 }
 
 impl<E> SagaError<E> {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Failed { .. } => "D0921",
+            Self::Cancelled { .. } => "D0922",
+        }
+    }
+
     /// What could not be undone, in words.
     #[must_use]
     pub fn not_undone(&self) -> &[String] {

@@ -10,8 +10,16 @@ use super::{Either2, OrchestrationContext};
 /// A group that was cancelled with its orchestration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancelled {
-    /// What was said.
+    /// The reason that was given with the request.
     pub reason: String,
+}
+
+impl Cancelled {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0933"
+    }
 }
 
 impl fmt::Display for Cancelled {
@@ -29,7 +37,7 @@ impl From<Cancelled> for String {
 }
 
 impl OrchestrationContext {
-    /// Runs a group of durable work until it is done or somebody asks to cancel the orchestration. Then the group is
+    /// Runs a group of durable work until it is done or a client asks to cancel the orchestration. Then the group is
     /// dropped, and so everything it asked for is cancelled; the code goes on after it and may put things right. When the
     /// code returns, the orchestration ends as cancelled.
     ///

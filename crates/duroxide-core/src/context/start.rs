@@ -89,7 +89,7 @@ impl OrchestrationContext {
         }
     }
 
-    /// Starts an orchestration that nobody awaits, by its definition. It takes effect now; without an id of your own it
+    /// Starts an orchestration that this one does not await, by its definition. It takes effect now; without an id of your own it
     /// gets a generated one.
     ///
     /// # Panics
@@ -232,7 +232,7 @@ impl<O: Orchestration> fmt::Debug for Child<O> {
     }
 }
 
-/// An orchestration that was started and that nobody awaits.
+/// An orchestration that was started and is not awaited.
 pub struct Spawned<O: Orchestration> {
     ctx: OrchestrationContext,
     instance: String,

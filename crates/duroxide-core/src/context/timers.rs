@@ -34,7 +34,7 @@ impl OrchestrationContext {
     ) -> DurableFuture<()> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let mut cell = self.shared.deciding(location);
-        let fire_at_ms = cell.now_ms.saturating_add(delay_ms).min(LATEST_MS);
+        let fire_at_ms = cell.clock_ms.saturating_add(delay_ms).min(LATEST_MS);
         let kind = CommandKind::Timer { fire_at_ms };
         let slot = cell.call(OperationKind::Timer, kind, location);
         drop(cell);

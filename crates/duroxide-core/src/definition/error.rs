@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::misfit;
 use crate::codec;
 use crate::event::{AppErrorKind, ErrorDetails};
-
-/// What the text of a worker begins with that reports the panic of an activity.
-const PANICKED: &str = "activity panicked";
 
 /// A time limit of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,12 +70,29 @@ impl fmt::Display for Timeout {
 pub struct Undecodable {
     /// The text.
     pub text: String,
-    /// What the decoder says.
+    /// The words of the decoder; empty if the text is the engine's own.
     pub error: String,
+}
+
+impl Undecodable {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0931"
+    }
+
+    /// What the engine says itself.
+    fn told(text: String) -> Self {
+        let error = String::new();
+        Self { text, error }
+    }
 }
 
 impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.error.is_empty() {
+            return f.write_str(&self.text);
+        }
         write!(f, "`{}` does not decode: {}", self.text, self.error)
     }
 }
@@ -89,6 +104,14 @@ impl Error for Undecodable {}
 pub struct Elapsed {
     /// The limit.
     pub limit: Duration,
+}
+
+impl Elapsed {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0932"
+    }
 }
 
 impl fmt::Display for Elapsed {
@@ -120,29 +143,29 @@ pub enum ActivityError<E> {
     Failed(E),
     /// A time limit of the call passed.
     TimedOut {
-        /// Which one.
+        /// The limit that passed.
         which: Timeout,
     },
     /// The activity was cancelled.
     Cancelled {
-        /// What was said.
+        /// The reason that was given with the request.
         reason: String,
     },
     /// Workers died with it, or gave it up, too often.
     Poisoned {
-        /// In words.
+        /// The failure in words.
         message: String,
     },
     /// The activity panicked.
     Panicked {
-        /// In words.
+        /// The failure in words.
         message: String,
     },
     /// The input did not decode for the activity, or its output or error does not decode here.
     Undecodable(Undecodable),
     /// The engine could not have the activity run.
     Unavailable {
-        /// In words.
+        /// The failure in words.
         message: String,
         /// Whether trying again may help.
         retryable: bool,
@@ -150,6 +173,25 @@ pub enum ActivityError<E> {
 }
 
 impl<E> ActivityError<E> {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    ///
+    /// ```
+    /// use duroxide_core::ActivityError;
+    /// assert_eq!(ActivityError::Failed("no").code(), "D0901");
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "D0901",
+            Self::TimedOut { .. } => "D0902",
+            Self::Cancelled { .. } => "D0903",
+            Self::Poisoned { .. } => "D0904",
+            Self::Panicked { .. } => "D0905",
+            Self::Undecodable(what) => what.code(),
+            Self::Unavailable { .. } => "D0906",
+        }
+    }
+
     /// The activity's own error, if that is what it is.
     #[must_use]
     pub fn failed(&self) -> Option<&E> {
@@ -185,6 +227,11 @@ impl<E: DeserializeOwned> ActivityError<E> {
                 kind: AppErrorKind::Cancelled { reason },
                 ..
             } => Self::Cancelled { reason },
+            ErrorDetails::Application {
+                kind: AppErrorKind::Panicked,
+                message,
+                ..
+            } => Self::Panicked { message },
             ErrorDetails::Application { message, .. } => Self::of_text(message),
             ErrorDetails::Infrastructure {
                 operation,
@@ -202,10 +249,16 @@ impl<E: DeserializeOwned> ActivityError<E> {
         }
     }
 
+    /// The engine's own words come first: some errors decode from any text.
     fn of_text(text: String) -> Self {
+        if misfit::is_panic(&text) {
+            return Self::Panicked { message: text };
+        }
+        if misfit::is_misfit(&text) {
+            return Self::Undecodable(Undecodable::told(text));
+        }
         match codec::decode(&text) {
             Ok(own) => Self::Failed(own),
-            Err(_) if text.starts_with(PANICKED) => Self::Panicked { message: text },
             Err(error) => Self::Undecodable(Undecodable { text, error }),
         }
     }
@@ -233,19 +286,19 @@ impl<E: fmt::Debug + fmt::Display> Error for ActivityError<E> {}
 pub enum OrchestrationError<E> {
     /// It returned this error.
     Failed(E),
-    /// Somebody cancelled or terminated it.
+    /// A client, or its parent, cancelled or terminated it.
     Cancelled {
-        /// What was said.
+        /// The reason that was given with the request.
         reason: String,
     },
     /// It panicked.
     Panicked {
-        /// In words.
+        /// The failure in words.
         message: String,
     },
     /// A turn of it was tried too often.
     Poisoned {
-        /// In words.
+        /// The failure in words.
         message: String,
     },
     /// Its code does not fit its history.
@@ -258,18 +311,45 @@ pub enum OrchestrationError<E> {
     Undecodable(Undecodable),
     /// The engine could not run it.
     Unavailable {
-        /// In words.
+        /// The failure in words.
         message: String,
     },
 }
 
 impl<E> OrchestrationError<E> {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "D0911",
+            Self::Cancelled { .. } => "D0912",
+            Self::Panicked { .. } => "D0913",
+            Self::Poisoned { .. } => "D0914",
+            Self::Diverged { .. } => "D0915",
+            Self::Undecodable(what) => what.code(),
+            Self::Unavailable { .. } => "D0916",
+        }
+    }
+
     /// The orchestration's own error, if that is what it is.
     #[must_use]
     pub fn failed(&self) -> Option<&E> {
         match self {
             Self::Failed(own) => Some(own),
             _ => None,
+        }
+    }
+
+    /// The same failure with another error of the author.
+    pub fn map<F>(self, f: impl FnOnce(E) -> F) -> OrchestrationError<F> {
+        match self {
+            Self::Failed(own) => OrchestrationError::Failed(f(own)),
+            Self::Cancelled { reason } => OrchestrationError::Cancelled { reason },
+            Self::Panicked { message } => OrchestrationError::Panicked { message },
+            Self::Poisoned { message } => OrchestrationError::Poisoned { message },
+            Self::Diverged { message } => OrchestrationError::Diverged { message },
+            Self::Undecodable(what) => OrchestrationError::Undecodable(what),
+            Self::Unavailable { message } => OrchestrationError::Unavailable { message },
         }
     }
 }
@@ -284,6 +364,9 @@ impl<E: DeserializeOwned> OrchestrationError<E> {
                 AppErrorKind::Cancelled { reason } => Self::Cancelled { reason },
                 AppErrorKind::Panicked => Self::Panicked { message },
                 AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed => {
+                    if misfit::is_refusal(&message) {
+                        return Self::Undecodable(Undecodable::told(message));
+                    }
                     match codec::decode(&message) {
                         Ok(own) => Self::Failed(own),
                         Err(error) => Self::Undecodable(Undecodable {
@@ -366,6 +449,54 @@ mod tests {
             ActivityError::Panicked { .. }
         ));
         assert!(matches!(of("who knows"), ActivityError::Undecodable(_)));
+    }
+
+    /// Panics, and values that do not fit, seen by a caller whose error decodes from any text.
+    fn is_told_apart<E: DeserializeOwned + PartialEq + fmt::Debug>(own: E) {
+        let of = |text: &str| ActivityError::<E>::of(ErrorDetails::activity_failed(text));
+        let panicked = of("activity panicked: oh");
+        assert!(
+            matches!(panicked, ActivityError::Panicked { .. }),
+            "{panicked:?}"
+        );
+        for misfit in [
+            misfit::Misfit::Input,
+            misfit::Misfit::Output,
+            misfit::Misfit::Error,
+        ] {
+            let text = misfit.of_activity("refund", "a number was expected");
+            let told = of(&text);
+            assert!(matches!(told, ActivityError::Undecodable(_)), "{told:?}");
+        }
+        assert_eq!(of("\"no funds\""), ActivityError::Failed(own));
+        let child = |text: &str| {
+            let (kind, message) = (AppErrorKind::OrchestrationFailed, text.to_owned());
+            OrchestrationError::<E>::of(ErrorDetails::Application {
+                kind,
+                message,
+                retryable: false,
+            })
+        };
+        for refusal in [
+            "sub-orchestration instance id 'a' already exists",
+            "the input of the orchestration does not decode: eof",
+        ] {
+            let told = child(refusal);
+            assert!(
+                matches!(told, OrchestrationError::Undecodable(_)),
+                "{told:?}"
+            );
+        }
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct AnyText(String);
+
+    #[test]
+    fn the_words_of_the_engine_are_no_error_of_the_author_even_if_they_decode() {
+        is_told_apart(codec::decode::<String>("\"no funds\"").unwrap());
+        is_told_apart(codec::decode::<AnyText>("\"no funds\"").unwrap());
+        is_told_apart(codec::decode::<serde_json::Value>("\"no funds\"").unwrap());
     }
 
     #[test]

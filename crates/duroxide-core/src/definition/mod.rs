@@ -6,6 +6,7 @@
 mod arguments;
 mod error;
 mod function;
+mod misfit;
 mod reference;
 mod retry;
 
@@ -14,6 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use arguments::{Arguments, Inputs};
 pub use error::{ActivityError, Elapsed, OrchestrationError, Timeout, Undecodable};
 pub use function::{Body, Itself, ToActivity, ToOrchestration};
+pub use misfit::Misfit;
 pub use reference::{ActivityRef, OrchestrationRef};
 pub use retry::{Retry, Retryable};
 

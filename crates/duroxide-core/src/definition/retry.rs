@@ -93,7 +93,11 @@ impl Retry {
     /// together. The share is kept between 0 and 1.
     #[must_use]
     pub fn jitter(mut self, share: f64) -> Self {
-        self.jitter = share.clamp(0.0, 1.0);
+        // `clamp` keeps what is no number, and every pause would be nothing.
+        self.jitter = match share.is_nan() {
+            true => 0.0,
+            false => share.clamp(0.0, 1.0),
+        };
         self
     }
 
@@ -230,6 +234,12 @@ mod tests {
         let retry = Retry::fixed(3, Duration::from_secs(10)).jitter(0.2);
         assert_eq!(retry.pause(1, 0.0), Duration::from_secs(8));
         assert_eq!(retry.pause(1, 1.0), Duration::from_secs(12));
+    }
+
+    #[test]
+    fn a_share_that_is_no_number_changes_no_pause() {
+        let retry = Retry::fixed(3, Duration::from_secs(10)).jitter(f64::NAN);
+        assert_eq!(retry.pause(1, 0.5), Duration::from_secs(10));
     }
 
     #[test]

@@ -86,8 +86,11 @@ pub(crate) struct RecordedKv {
 /// What changes while the code runs.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
-    /// The turn's time.
+    /// The turn's time, as it is recorded: it does not go back.
     pub(crate) now_ms: u64,
+    /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead of it,
+    /// they would be late by as much.
+    pub(crate) clock_ms: u64,
     /// Whether the code is being fed events that were recorded before this turn.
     pub(crate) replaying: bool,
     /// The execution is over or set aside; drops no longer mean anything.
@@ -138,6 +141,11 @@ impl fmt::Debug for InPlace {
 const TOO_LATE: &str = "an option was set on a durable call after it was recorded; set it right after the call, before the next await";
 
 impl Cell {
+    /// The time that is recorded, and what the clock shows.
+    pub(crate) fn set_time(&mut self, now_ms: u64, clock_ms: u64) {
+        (self.now_ms, self.clock_ms) = (now_ms, clock_ms);
+    }
+
     /// Records a request that has an answer; returns its slot.
     pub(crate) fn call(
         &mut self,

@@ -99,6 +99,8 @@ pub(crate) struct Operations {
     waiting: usize,
     /// Slots that watch for a request to cancel.
     watching: Vec<usize>,
+    /// How often the code began to watch.
+    watches_begun: u64,
 }
 
 impl Operations {
@@ -127,8 +129,20 @@ impl Operations {
             waker: None,
         });
         let slot = self.slots.len() - 1;
+        self.watches_begun += 1;
         self.watching.push(slot);
         slot
+    }
+
+    /// Whether the code holds a watch for a request to cancel.
+    pub(crate) fn watches_cancellation(&self) -> bool {
+        let is_open = |slot: &usize| matches!(self.slots[*slot].call, Call::Open { .. });
+        self.watching.iter().any(is_open)
+    }
+
+    /// How often the code has begun to watch for a request to cancel.
+    pub(crate) fn watches_begun(&self) -> u64 {
+        self.watches_begun
     }
 
     /// Resolves every watch for a request to cancel; false if the code holds none.
@@ -304,7 +318,7 @@ impl Operations {
         if held {
             self.waiting -= 1;
         }
-        // An abandoned child goes on; that its future is gone is nobody's business.
+        // An abandoned child goes on; the engine records nothing about its future.
         if matches!(operation.call, Call::Dropped { .. }) && operation.on_close != OnClose::Leave {
             self.dropped.push(slot);
         }

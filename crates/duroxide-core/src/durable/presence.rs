@@ -36,6 +36,13 @@ struct Seen {
     on_foreign: Option<OnForeign>,
 }
 
+impl Seen {
+    fn place(&self) -> String {
+        let place = |at| format!("\n  last durable call: {at}");
+        self.last_call.map(place).unwrap_or_default()
+    }
+}
+
 impl Presence {
     pub(crate) fn driven(identity: Arc<Identity>) -> Self {
         Self::new(NEXT.fetch_add(1, Ordering::Relaxed), identity)
@@ -74,10 +81,7 @@ impl Presence {
         if seen.foreign.is_some() {
             return;
         }
-        let place = seen
-            .last_call
-            .map(|at| format!("\n  last durable call: {at}"));
-        let report = format!("{what}{}", place.unwrap_or_default());
+        let report = format!("{what}{}", seen.place());
         seen.foreign = Some(report.clone());
         let on_foreign = seen.on_foreign.clone();
         drop(seen);
@@ -91,6 +95,11 @@ impl Presence {
         if let Some(tell) = on_foreign {
             tell();
         }
+    }
+
+    /// A report with the line of the last durable call, if there was one.
+    pub(crate) fn placed(&self, what: &str) -> String {
+        format!("{what}{}", self.seen().place())
     }
 
     /// What came from elsewhere, if anything did.

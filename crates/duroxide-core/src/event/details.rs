@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorDetails {
     /// The store or the engine could not do its part.
     Infrastructure {
-        /// What was attempted.
+        /// The operation that was attempted.
         operation: String,
-        /// What went wrong.
+        /// The failure in words.
         message: String,
         /// Whether trying again may help.
         retryable: bool,
@@ -29,7 +29,7 @@ pub enum ErrorDetails {
     Configuration {
         /// In which way.
         kind: ConfigErrorKind,
-        /// What it is about; may be empty.
+        /// The subject; may be empty.
         resource: String,
         /// The explanation.
         message: Option<String>,
@@ -45,9 +45,9 @@ pub enum ErrorDetails {
     },
     /// Something was tried too often.
     Poison {
-        /// How often it was tried.
+        /// Number of attempts.
         attempt_count: u32,
-        /// How often it may be tried.
+        /// The largest number of attempts.
         max_attempts: u32,
         /// What it was.
         message_type: PoisonMessageType,
@@ -72,9 +72,9 @@ pub enum AppErrorKind {
     OrchestrationFailed,
     /// An orchestration panicked.
     Panicked,
-    /// Somebody cancelled the orchestration.
+    /// A client, or its parent, cancelled the orchestration.
     Cancelled {
-        /// What they said.
+        /// The reason that the caller gave.
         reason: String,
     },
 }

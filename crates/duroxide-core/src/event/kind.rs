@@ -47,9 +47,9 @@ pub enum EventKind {
         /// Input of the next execution.
         input: String,
     },
-    /// Somebody asked for cancellation.
+    /// A client, or its parent, asked the orchestration to cancel.
     OrchestrationCancelRequested {
-        /// What they said.
+        /// The reason that the caller gave.
         reason: String,
     },
     /// A detached orchestration was started.
@@ -91,12 +91,12 @@ pub enum EventKind {
     },
     /// A timer was set.
     TimerCreated {
-        /// When it is due, in milliseconds since the Unix epoch.
+        /// The time at which it is due, in milliseconds since the Unix epoch.
         fire_at_ms: u64,
     },
     /// A timer fired.
     TimerFired {
-        /// When it was due.
+        /// The time at which it was due.
         fire_at_ms: u64,
     },
     /// The orchestration began to wait for a positional signal.
@@ -171,7 +171,7 @@ pub enum EventKind {
         key: String,
         /// Value.
         value: String,
-        /// When it was set, in milliseconds since the Unix epoch.
+        /// The time at which it was set, in milliseconds since the Unix epoch.
         #[serde(default)]
         last_updated_at_ms: u64,
     },

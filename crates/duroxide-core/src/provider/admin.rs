@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
     InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Page, PendingWork,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SystemMetrics,
 };
 use crate::event::{Event, EventKind};
 
@@ -134,6 +134,45 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(Vec::new())
     }
 
+    /// One dead letter; `None` if there is none with this number.
+    ///
+    /// Default: looks through all of them.
+    async fn get_dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, ProviderError> {
+        let letters = self.list_dead_letters(u32::MAX).await?;
+        Ok(letters.into_iter().find(|letter| letter.id == id))
+    }
+
+    /// How many dead letters there are.
+    ///
+    /// Default: counts the list.
+    async fn count_dead_letters(&self) -> Result<u64, ProviderError> {
+        Ok(self.list_dead_letters(u32::MAX).await?.len() as u64)
+    }
+
+    /// The newest dead letters that name an instance, at most `limit`, newest first.
+    ///
+    /// Default: looks through all of them.
+    async fn list_dead_letters_of(
+        &self,
+        instance: &str,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>, ProviderError> {
+        let mut letters = self.list_dead_letters(u32::MAX).await?;
+        letters.retain(|letter| letter.instance_id.as_deref() == Some(instance));
+        letters.reverse();
+        letters.truncate(limit as usize);
+        Ok(letters)
+    }
+
+    /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or neither, and only if
+    /// [`LetterOrigin::refusal`](super::LetterOrigin::refusal) has nothing against it, judged in the same transaction.
+    ///
+    /// Default: `None`, the store cannot do that in one step.
+    async fn requeue_dead_letter(&self, id: u64) -> Result<Option<Requeue>, ProviderError> {
+        let _ = id;
+        Ok(None)
+    }
+
     /// Forgets one dead letter; returns whether it existed.
     ///
     /// Default: `false`.
@@ -228,9 +267,13 @@ async fn admitted<A: ProviderAdmin + ?Sized>(
     ids.retain(|id| query.admits_id(id));
     let mut admitted = Vec::new();
     for id in ids {
-        let Some(info) = existing(admin.get_instance_info(&id).await)? else {
+        let Some(mut info) = existing(admin.get_instance_info(&id).await)? else {
             continue;
         };
+        if info.parent_instance_id.is_some() {
+            // One whose parent was deleted has none, also if the id lives again.
+            info.parent_instance_id = existing(admin.get_parent_id(&id).await)?.flatten();
+        }
         if !query.admits(&info) {
             continue;
         }

@@ -30,24 +30,26 @@ pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// ```
 #[derive(Clone)]
 pub struct TurnClaim {
-    /// How many instances at most; at least one.
+    /// The largest number of instances; at least one.
     pub max: usize,
     /// Lease of each claimed instance.
     pub lock_timeout: Duration,
-    /// How long to wait for the first one.
+    /// The longest wait for the first one.
     pub poll_timeout: Duration,
-    /// Which executions the caller can replay; `None` for all.
+    /// The executions that the caller can replay; `None` for all.
     pub filter: Option<DispatcherCapabilityFilter>,
     /// What the caller has code for; `None` for everything. An instance goes only to callers that can run it: a running
     /// one by the handler of its current execution, a new or continued one by the handler that its start names.
     /// Messages of an instance that has ended need no code. To be passed over for want of code is not an attempt.
     pub handlers: Option<Arc<OrchestrationHandlers>>,
     /// An instance with a request to cancel that was enqueued this long ago goes to any caller, with code or without:
-    /// it can be ended though no node has its code.
+    /// it can be ended though no node has its code. One with a request that
+    /// [terminates](crate::WorkItem::terminates) does so at once: no code is asked.
     pub cancel_without_code_after: Duration,
     /// How many messages of one instance at most, oldest first, at least one and never more than [`CLAIM_MESSAGES_MAX`]
-    /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel come
-    /// with the claim even if older messages fill it: an instance that cannot run must still be seen to be cancelled.
+    /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel, one
+    /// that terminates before others, come with the claim even if older messages fill it: an instance that cannot run must
+    /// still be seen to be cancelled.
     ///
     /// A [`ContinueAsNew`](crate::WorkItem::ContinueAsNew) goes before an older start, for the claim and for the code it
     /// needs. If it carries unread queue messages, the claim takes no [`QueueMessage`](crate::WorkItem::QueueMessage):
@@ -74,6 +76,20 @@ impl TurnClaim {
             messages_max: CLAIM_MESSAGES_MAX,
             cached: None,
             hand_out: HandOut::AfterCommit,
+        }
+    }
+
+    /// The claim of one instance that [`Provider::fetch_orchestration_item`](super::Provider::fetch_orchestration_item)
+    /// stands for.
+    #[must_use]
+    pub fn one(
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Self {
+        Self {
+            filter: filter.cloned(),
+            ..Self::new(1, lock_timeout, poll_timeout)
         }
     }
 }
@@ -167,6 +183,15 @@ pub struct ClaimedTurn {
     pub history: TurnHistory,
 }
 
+impl ClaimedTurn {
+    /// What [`Provider::fetch_orchestration_item`](super::Provider::fetch_orchestration_item) returns: the turn, its lock
+    /// token and its attempt count.
+    #[must_use]
+    pub fn into_parts(self) -> (OrchestrationItem, String, u32) {
+        (self.item, self.lock_token, self.attempt_count)
+    }
+}
+
 /// Whether a claim loaded the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnHistory {
@@ -179,18 +204,18 @@ pub enum TurnHistory {
 /// What a dispatcher asks for when it claims activities.
 #[derive(Debug, Clone)]
 pub struct WorkClaim {
-    /// How many at most; at least one.
+    /// The largest number of activities; at least one.
     pub max: usize,
     /// Lease of each claimed item.
     pub lock_timeout: Duration,
-    /// How long to wait for the first one.
+    /// The longest wait for the first one.
     pub poll_timeout: Duration,
     /// Session owner; `None` takes no session-bound work.
     pub session: Option<SessionFetchConfig>,
     /// How many sessions that the owner does not hold yet this claim may take at most. Work of a session that would
     /// exceed it stays queued, free for other owners.
     pub new_sessions_max: usize,
-    /// Which tags.
+    /// The tags that the caller takes.
     pub tag_filter: TagFilter,
     /// The activities the caller has code for; `None` for all. Work for other names stays queued and is not counted as
     /// tried.
@@ -211,6 +236,21 @@ impl WorkClaim {
             activities: None,
         }
     }
+
+    /// The claim of one activity that [`Provider::fetch_work_item`](super::Provider::fetch_work_item) stands for.
+    #[must_use]
+    pub fn one(
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Self {
+        Self {
+            session: session.cloned(),
+            tag_filter: tag_filter.clone(),
+            ..Self::new(1, lock_timeout, poll_timeout)
+        }
+    }
 }
 
 /// One claimed activity.
@@ -224,4 +264,13 @@ pub struct ClaimedWork {
     pub attempt_count: u32,
     /// The life of the instance that scheduled it; `None` if the store does not tell.
     pub incarnation: Option<Incarnation>,
+}
+
+impl ClaimedWork {
+    /// What [`Provider::fetch_work_item`](super::Provider::fetch_work_item) returns: the item, its lock token and its
+    /// attempt count.
+    #[must_use]
+    pub fn into_parts(self) -> (WorkItem, String, u32) {
+        (self.item, self.lock_token, self.attempt_count)
+    }
 }

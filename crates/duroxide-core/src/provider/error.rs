@@ -23,7 +23,7 @@ const LEASE_LOST: &str = "Invalid lock token";
 pub struct ProviderError {
     /// The call.
     pub operation: String,
-    /// What went wrong.
+    /// The failure in words.
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
@@ -49,7 +49,7 @@ impl ProviderError {
     }
 
     /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or another node took over.
-    /// Whoever holds the lease goes on; the caller drops what it did.
+    /// The holder of the lease goes on; the caller drops what it did.
     ///
     /// ```
     /// use duroxide_core::provider::ProviderError;

@@ -120,7 +120,7 @@ pub struct PruneResult {
 /// An instance and all its descendants.
 #[derive(Debug, Clone)]
 pub struct InstanceTree {
-    /// Where the tree begins.
+    /// The instance at the top of the tree.
     pub root_id: String,
     /// Root first.
     pub all_ids: Vec<String>,
@@ -133,7 +133,7 @@ impl InstanceTree {
         self.all_ids.len() == 1
     }
 
-    /// How many instances.
+    /// Number of instances.
     #[must_use]
     pub fn size(&self) -> usize {
         self.all_ids.len()
@@ -151,7 +151,7 @@ pub struct DeadLetter {
     pub instance_id: Option<String>,
     /// The message as it was stored.
     pub payload: String,
-    /// Why it was set aside.
+    /// The reason why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
     pub set_aside_at: u64,

@@ -11,6 +11,8 @@ pub mod management;
 mod outcome;
 mod pending;
 mod query;
+mod requeue;
+pub mod rules;
 mod status;
 mod tags;
 mod types;
@@ -37,6 +39,7 @@ pub use query::{
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
     TimeRange,
 };
+pub use requeue::{LetterOrigin, Requeue};
 pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{

@@ -7,11 +7,11 @@ use crate::event::{ErrorDetails, Event, EventKind};
 pub struct InstanceOutcome {
     /// The current execution.
     pub execution_id: u64,
-    /// Where it stands.
+    /// The status of that execution.
     pub status: OutcomeStatus,
     /// Custom status of the instance.
     pub custom_status: Option<String>,
-    /// How often the custom status changed.
+    /// Number of changes of the custom status.
     pub custom_status_version: u64,
 }
 

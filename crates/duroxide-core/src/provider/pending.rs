@@ -22,7 +22,7 @@ pub struct PendingMessage {
     pub kind: String,
     /// When it can be claimed, in milliseconds since the Unix epoch.
     pub visible_at_ms: u64,
-    /// How often it was claimed.
+    /// Number of claims so far.
     pub attempts: u32,
     /// The handler and version that it asks for, if it begins an execution.
     pub begins: Option<(String, Option<String>)>,
@@ -39,6 +39,6 @@ pub struct PendingActivity {
     pub visible_at_ms: u64,
     /// Until when a worker holds it, in milliseconds since the Unix epoch; `None` if none does.
     pub leased_until_ms: Option<u64>,
-    /// How often it was claimed.
+    /// Number of claims so far.
     pub attempts: u32,
 }

@@ -21,7 +21,7 @@ pub struct KvEntry {
 /// Everything a dispatcher needs to run one turn.
 #[derive(Debug, Clone)]
 pub struct OrchestrationItem {
-    /// Whose turn it is.
+    /// The instance.
     pub instance: String,
     /// Handler name.
     pub orchestration_name: String,
@@ -59,9 +59,9 @@ pub struct ExecutionMetadata {
 /// Names one scheduled activity, for cancellation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledActivityIdentifier {
-    /// Who scheduled it.
+    /// The instance that scheduled it.
     pub instance: String,
-    /// In which execution.
+    /// The execution that scheduled it.
     pub execution_id: u64,
     /// Scheduling event id.
     pub activity_id: u64,

@@ -9,80 +9,51 @@ use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
-/// A completion as it arrives: for which execution and schedule, and what it says.
-struct Completion {
-    execution_id: u64,
-    id: u64,
+/// What kind of operation a completion claims to answer, in the words of the reports.
+struct Answered {
     noun: &'static str,
     missing: &'static str,
-    kind: EventKind,
 }
+
+const ACTIVITY: Answered = Answered {
+    noun: "activity",
+    missing: "completion",
+};
+const TIMER: Answered = Answered {
+    noun: "timer",
+    missing: "timer",
+};
+const CHILD: Answered = Answered {
+    noun: "suborchestration",
+    missing: "sub-orchestration",
+};
 
 impl Execution {
     /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution, unless
     /// what came before it did.
     pub(super) fn admit(&mut self, message: WorkItem) {
+        let schedule = message.answers();
+        let mut complete = |answered: Answered, kind: EventKind| {
+            if let Some((execution_id, id)) = schedule {
+                self.admit_completion(execution_id, id, &answered, kind);
+            }
+        };
         match message {
-            WorkItem::ActivityCompleted {
-                execution_id,
-                id,
-                result,
-                ..
-            } => self.admit_completion(Completion {
-                execution_id,
-                id,
-                noun: "activity",
-                missing: "completion",
-                kind: EventKind::ActivityCompleted { result },
-            }),
-            WorkItem::ActivityFailed {
-                execution_id,
-                id,
-                details,
-                ..
-            } => self.admit_completion(Completion {
-                execution_id,
-                id,
-                noun: "activity",
-                missing: "completion",
-                kind: EventKind::ActivityFailed { details },
-            }),
-            WorkItem::TimerFired {
-                execution_id,
-                id,
-                fire_at_ms,
-                ..
-            } => self.admit_completion(Completion {
-                execution_id,
-                id,
-                noun: "timer",
-                missing: "timer",
-                kind: EventKind::TimerFired { fire_at_ms },
-            }),
-            WorkItem::SubOrchCompleted {
-                parent_execution_id,
-                parent_id,
-                result,
-                ..
-            } => self.admit_completion(Completion {
-                execution_id: parent_execution_id,
-                id: parent_id,
-                noun: "suborchestration",
-                missing: "sub-orchestration",
-                kind: EventKind::SubOrchestrationCompleted { result },
-            }),
-            WorkItem::SubOrchFailed {
-                parent_execution_id,
-                parent_id,
-                details,
-                ..
-            } => self.admit_completion(Completion {
-                execution_id: parent_execution_id,
-                id: parent_id,
-                noun: "suborchestration",
-                missing: "sub-orchestration",
-                kind: EventKind::SubOrchestrationFailed { details },
-            }),
+            WorkItem::ActivityCompleted { result, .. } => {
+                complete(ACTIVITY, EventKind::ActivityCompleted { result });
+            }
+            WorkItem::ActivityFailed { details, .. } => {
+                complete(ACTIVITY, EventKind::ActivityFailed { details });
+            }
+            WorkItem::TimerFired { fire_at_ms, .. } => {
+                complete(TIMER, EventKind::TimerFired { fire_at_ms });
+            }
+            WorkItem::SubOrchCompleted { result, .. } => {
+                complete(CHILD, EventKind::SubOrchestrationCompleted { result });
+            }
+            WorkItem::SubOrchFailed { details, .. } => {
+                complete(CHILD, EventKind::SubOrchestrationFailed { details });
+            }
             WorkItem::ExternalRaised { name, data, .. } => {
                 self.expect(EventKind::ExternalEvent { name, data }, None);
             }
@@ -138,14 +109,14 @@ impl Execution {
         });
     }
 
-    fn admit_completion(&mut self, completion: Completion) {
-        let Completion {
-            execution_id,
-            id,
-            noun,
-            missing,
-            kind,
-        } = completion;
+    fn admit_completion(
+        &mut self,
+        execution_id: u64,
+        id: u64,
+        answered: &Answered,
+        kind: EventKind,
+    ) {
+        let Answered { noun, missing } = answered;
         if execution_id != self.execution_id() {
             self.note_ignored(
                 id,
@@ -161,6 +132,11 @@ impl Execution {
                 .map(|operation| (operation.kind.noun(), operation.call.awaits_answer()))
         };
         match schedule {
+            None if self.passed_over.contains(&id) => self.note_ignored(
+                id,
+                Unused::Duplicate,
+                "ignoring the answer to a patch that is no longer in the code",
+            ),
             None if self.begins() => self.note_ignored(
                 id,
                 Unused::NeverScheduled,
@@ -171,7 +147,7 @@ impl Execution {
                 kind,
                 format!("no matching schedule for {missing} id={id}"),
             ),
-            Some((expected, _)) if expected != noun => self.reject(
+            Some((expected, _)) if expected != *noun => self.reject(
                 id,
                 kind,
                 format!(

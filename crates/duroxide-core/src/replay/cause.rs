@@ -13,7 +13,7 @@ pub enum FailedBy {
     Panic,
     /// A limit was broken.
     Limit,
-    /// Somebody cancelled or terminated it.
+    /// A client, or its parent, cancelled or terminated it.
     Cancellation,
     /// A failure of an activity or a child that the code does not get to see.
     Operation,

@@ -18,7 +18,7 @@ pub enum Progress {
 /// What a turn decided. All of it is committed together or none of it.
 #[derive(Debug)]
 pub struct Turn {
-    /// What to append to the history.
+    /// The events to append to the history.
     pub events: Vec<Event>,
     /// What to do: activities, timers, children and detached orchestrations to start.
     pub actions: Vec<Action>,
@@ -28,10 +28,12 @@ pub struct Turn {
     pub cancelled_children: Vec<ChildCancel>,
     /// Questions to the host that this turn left open; their answers must be sent as completions.
     pub unanswered: Vec<HostCall>,
-    /// Where the execution stands.
+    /// The state of the execution after the turn.
     pub outcome: Outcome,
     /// What made it fail; `None` unless the outcome is [`Outcome::Failed`].
     pub failed_by: Option<FailedBy>,
+    /// The reason of a request to cancel that the next execution gets; only with [`Outcome::ContinuedAsNew`].
+    pub handed_on: Option<String>,
     /// What is worth saying about it, once it is committed.
     pub notes: Notes,
 }
@@ -46,6 +48,7 @@ impl Turn {
             unanswered: Vec::new(),
             outcome: Outcome::Waiting,
             failed_by: None,
+            handed_on: None,
             notes,
         }
     }

@@ -13,9 +13,9 @@ pub struct Divergence {
     pub headline: String,
     /// The event at which it was noticed.
     pub event_id: Option<u64>,
-    /// What the history says.
+    /// The recorded event, in words.
     pub recorded: Option<String>,
-    /// What the code asked for.
+    /// The decision of the code, in words.
     pub attempted: Option<String>,
     /// Where the code asked, as `file:line:column`.
     pub location: Option<String>,
@@ -49,6 +49,12 @@ impl Divergence {
         let continued = || next.map(|next| format!("continue_as_new({})", short(&next.input)));
         self.attempted = ending.or_else(continued);
         self
+    }
+
+    /// A stable code, that of the failure it becomes; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.to_details().code()
     }
 
     /// The report as the failure of the orchestration.

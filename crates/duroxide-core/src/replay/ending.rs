@@ -60,6 +60,9 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         } else {
             state.host_calls
         },
+        handed_on: state
+            .handed_on
+            .filter(|_| matches!(outcome, Outcome::ContinuedAsNew { .. })),
         outcome,
         failed_by,
         notes: state.notes,
@@ -193,7 +196,7 @@ struct Cancel {
 }
 
 impl Execution {
-    fn panicked(&self) -> bool {
+    pub(super) fn panicked(&self) -> bool {
         matches!(
             self.handler,
             super::handler_future::HandlerFuture::Panicked(_)

@@ -75,7 +75,7 @@ pub struct ExecutionStart {
     pub version: String,
     /// Input.
     pub input: String,
-    /// Who awaits the result.
+    /// The instance that awaits the result.
     pub parent: Option<ParentLink>,
     /// Unread queue messages of the previous execution.
     pub carried: Vec<(String, String)>,
@@ -103,7 +103,10 @@ pub struct Execution {
     pub(super) cancel_reason: Option<String>,
     /// The code watched for the request to cancel and was told; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
-    /// Somebody asked for the end at once; the code runs no more.
+    /// The code watched for a request to cancel when it returned or asked for another execution: since before that poll, or
+    /// since it.
+    pub(super) ended_watching: bool,
+    /// A client asked for the end at once; the code runs no more.
     pub(super) terminated: bool,
     pub(super) sets_strays_aside: bool,
     pub(super) ended: bool,
@@ -145,7 +148,7 @@ impl Execution {
         let mut execution = Self::opened(&event, handler, kv, Origin::New)
             .expect("the event above is an OrchestrationStarted");
         execution.turn.now_ms = now_ms;
-        execution.shared.cell().now_ms = now_ms;
+        execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
         for (name, data) in carried {
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
@@ -214,6 +217,7 @@ impl Execution {
         };
         let cell = Cell {
             now_ms: first.timestamp_ms,
+            clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
             started_ms: first.timestamp_ms,
@@ -237,6 +241,7 @@ impl Execution {
             started_at_ms: first.timestamp_ms,
             cancel_reason: None,
             winds_down: false,
+            ended_watching: false,
             terminated: false,
             sets_strays_aside: false,
             ended: false,
@@ -270,7 +275,7 @@ impl Execution {
         &self.shared.identity.version
     }
 
-    /// Who awaits the result.
+    /// The instance that awaits the result.
     #[must_use]
     pub fn parent(&self) -> Option<&ParentLink> {
         self.parent.as_ref()
@@ -372,7 +377,9 @@ impl Execution {
             return Err(Divergence::new(IDS_MUST_INCREASE).at(event));
         }
         self.step(event, Origin::Recorded)?;
-        self.shared.cell().now_ms = event.timestamp_ms;
+        self.shared
+            .cell()
+            .set_time(event.timestamp_ms, event.timestamp_ms);
         Ok(())
     }
 
@@ -391,13 +398,21 @@ impl Execution {
         if !self.handler.is_suspended() || self.turn.abort.is_some() || self.terminated {
             return;
         }
-        let commands_before = {
+        let (commands_before, watched) = {
             let mut cell = self.shared.cell();
             cell.replaying = origin == Origin::Recorded;
             cell.last_event_id = self.last_event_id;
-            cell.commands.len()
+            let watches = cell.operations.watches_cancellation();
+            let begun = cell.operations.watches_begun();
+            (cell.commands.len(), (watches, begun))
         };
+        let was_undecided = self.is_undecided();
         self.handler.poll();
+        if was_undecided && !self.is_undecided() {
+            let (watches, begun) = watched;
+            let begins = self.shared.cell().operations.watches_begun() > begun;
+            self.ended_watching = watches || begins;
+        }
         if matches!(self.handler, HandlerFuture::Panicked(_)) {
             // A poll that panics decides nothing.
             self.shared.cell().commands.truncate(commands_before);

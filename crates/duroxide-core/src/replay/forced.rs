@@ -116,6 +116,7 @@ impl<'a> Ending<'a> {
             unanswered: Vec::new(),
             outcome: Outcome::Failed { details },
             failed_by: Some(failed_by),
+            handed_on: None,
             notes: super::notes::Notes::default(),
         }
     }

@@ -29,9 +29,9 @@ pub enum HostRequest {
     UtcNowMs,
     /// A key-value of an instance; the answer is JSON: `null` or a string.
     ReadKv {
-        /// Which instance.
+        /// The instance.
         instance_id: String,
-        /// Which key.
+        /// The key.
         key: String,
     },
     /// Whether a worker ever claimed an activity; the answer is `true` or `false`.
@@ -52,7 +52,7 @@ pub enum HostRequest {
     },
     /// A question that cannot be understood; the answer is this error.
     Malformed {
-        /// What is wrong with the request.
+        /// The defect of the request.
         error: String,
     },
 }

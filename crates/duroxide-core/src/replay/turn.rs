@@ -11,7 +11,7 @@ use super::notes::Unused;
 use super::turn_state::Incoming;
 use crate::defect::Defect;
 use crate::event::{ErrorDetails, Event, EventKind};
-use crate::work_item::WorkItem;
+use crate::work_item::{WorkItem, termination_reason};
 
 impl Execution {
     /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all
@@ -23,10 +23,11 @@ impl Execution {
         }
         self.turns += 1;
         let mut cell = self.shared.cell();
-        cell.now_ms = match Defect::TimeGoesBack.is_on() {
+        let recorded_ms = match Defect::TimeGoesBack.is_on() {
             true => now_ms,
             false => cell.now_ms.max(now_ms),
         };
+        cell.set_time(recorded_ms, now_ms);
         self.turn.now_ms = cell.now_ms;
         drop(cell);
         if self.turn.events.is_empty() {
@@ -125,7 +126,11 @@ impl Execution {
                 Some(Incoming::Event {
                     kind,
                     source_event_id,
-                }) => self.arrive(kind, source_event_id),
+                }) => {
+                    if !self.comes_too_late(&kind) {
+                        self.arrive(kind, source_event_id);
+                    }
+                }
                 Some(Incoming::Stray(details)) => {
                     self.poll_if_due();
                     self.abort(FailedBy::StrayCompletion, details);
@@ -154,6 +159,28 @@ impl Execution {
         let name = name.clone();
         self.poll_if_due();
         !self.is_over() && !self.shared.cell().operations.is_awaited(&name)
+    }
+
+    /// Whether this is a request to cancel, and the code, which watched for one, had ended before it came. Code that
+    /// watches can put things right; a request that comes with the message that lets it end must not take that away, as it
+    /// would not in a batch of its own. A value that was returned stands, and another execution gets the request.
+    fn comes_too_late(&mut self, kind: &EventKind) -> bool {
+        let EventKind::OrchestrationCancelRequested { reason } = kind else {
+            return false;
+        };
+        if termination_reason(reason).is_some() || Defect::LateCancelKills.is_on() {
+            return false;
+        }
+        self.poll_if_due();
+        let is_undisturbed = self.turn.abort.is_none() && self.cancel_reason.is_none();
+        if !self.ended_watching || !is_undisturbed || self.panicked() {
+            return false;
+        }
+        match self.shared.cell().next {
+            Some(_) => self.turn.handed_on = Some(reason.clone()),
+            None => self.turn.notes.unused.push(Unused::Ended),
+        }
+        true
     }
 
     fn asks_host(&mut self) -> bool {
@@ -260,7 +287,7 @@ impl Execution {
                 } else {
                     failed(
                         FailedBy::NotDurable,
-                        ErrorDetails::nondeterminism(NOT_DURABLE),
+                        ErrorDetails::nondeterminism(self.shared.presence.placed(NOT_DURABLE)),
                     )
                 }
             }

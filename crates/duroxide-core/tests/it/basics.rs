@@ -106,3 +106,27 @@ fn an_execution_that_has_ended_decides_nothing_more() {
     assert!(turn.events.is_empty());
     assert!(turn.actions.is_empty());
 }
+
+#[test]
+fn a_timer_is_computed_from_the_clock_though_recorded_time_is_ahead_of_it() {
+    const HOUR_MS: u64 = 3_600_000;
+    let mut world = World::of(|ctx, _| async move {
+        ctx.schedule_wait("go").await;
+        ctx.schedule_timer(Duration::from_secs(10)).await;
+        Ok(String::new())
+    });
+    world.now_ms += HOUR_MS;
+    world.turn(vec![]);
+    world.now_ms -= HOUR_MS;
+    let turn = world.replayed_turn(vec![signal("go", "")]);
+    let fire_at = turn.actions.iter().find_map(|action| match action {
+        Action::CreateTimer { fire_at_ms, .. } => Some(*fire_at_ms),
+        _ => None,
+    });
+    assert_eq!(fire_at, Some(world.now_ms + 10_000));
+    let times: Vec<u64> = world.history.iter().map(|e| e.timestamp_ms).collect();
+    assert!(
+        times.is_sorted(),
+        "recorded time does not go back: {times:?}"
+    );
+}

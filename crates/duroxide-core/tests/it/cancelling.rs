@@ -1,7 +1,7 @@
 //! Requests to cancel and to terminate: what counts, what is recorded, who is told.
 
 use duroxide_core::replay::{FailedBy, Outcome, Unused, terminate_without_replay};
-use duroxide_core::{Event, EventKind, TERMINATE_PREFIX, WorkItem};
+use duroxide_core::{Either2, Event, EventKind, TERMINATE_PREFIX, WorkItem};
 
 use crate::history::{cancel, completed, event, signal};
 use crate::world::{World, failure, kinds};
@@ -128,4 +128,72 @@ fn a_second_request_that_is_recorded_still_ends_the_execution() {
     world.history.push(again);
     let turn = world.replayed_turn(vec![]);
     assert_eq!(failure(&turn), "canceled: please");
+}
+
+/// Code that watches for a request to cancel until it ends as it is told.
+fn watchful() -> World {
+    World::of(|ctx, _| async move {
+        let work = async {
+            match ctx.schedule_wait("end").await.as_str() {
+                "continue" => ctx.continue_as_new("next").await,
+                text => Ok(text.to_owned()),
+            }
+        };
+        match ctx.select2(work, ctx.cancellation_requested()).await {
+            Either2::First(ended) => ended,
+            Either2::Second(reason) => ctx.schedule_activity("undo", reason).await,
+        }
+    })
+}
+
+#[test]
+fn a_request_that_comes_with_the_message_that_lets_watchful_code_continue_reaches_the_next_execution()
+ {
+    for replay in [false, true] {
+        let mut world = watchful();
+        world.turn(vec![]);
+        if replay {
+            world.forget();
+        }
+        let turn = world.turn(vec![signal("end", "continue"), cancel("please")]);
+        assert!(matches!(turn.outcome, Outcome::ContinuedAsNew { .. }));
+        assert_eq!(turn.handed_on.as_deref(), Some("please"));
+        assert!(!kinds(&turn.events).contains(&"OrchestrationCancelRequested"));
+    }
+}
+
+#[test]
+fn a_request_that_comes_after_watchful_code_has_returned_changes_nothing() {
+    let mut world = watchful();
+    world.turn(vec![]);
+    let turn = world.turn(vec![signal("end", "done"), cancel("please")]);
+    let output = "done".to_owned();
+    assert_eq!(turn.outcome, Outcome::Completed { output });
+    assert_eq!(turn.notes.unused, [Unused::Ended]);
+    assert_eq!(turn.handed_on, None);
+}
+
+#[test]
+fn a_request_that_comes_with_the_start_does_not_undo_what_watchful_code_returns_at_once() {
+    let mut world = World::of(|ctx, _| async move {
+        let work = async { Ok("done".to_owned()) };
+        match ctx.select2(work, ctx.cancellation_requested()).await {
+            Either2::First(ended) => ended,
+            Either2::Second(reason) => Err(reason),
+        }
+    });
+    let turn = world.turn(vec![cancel("please")]);
+    let output = "done".to_owned();
+    assert_eq!(turn.outcome, Outcome::Completed { output });
+}
+
+#[test]
+fn terminating_wins_over_whatever_watchful_code_decided_before() {
+    for end in ["continue", "done"] {
+        let mut world = watchful();
+        world.turn(vec![]);
+        let turn = world.turn(vec![signal("end", end), terminate("now")]);
+        assert_eq!(failure(&turn), "canceled: now");
+        assert_eq!(turn.handed_on, None);
+    }
 }

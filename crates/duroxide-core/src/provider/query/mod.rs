@@ -44,9 +44,9 @@ pub struct InstanceQuery {
     pub root: Option<String>,
     /// Only instances without a parent.
     pub roots_only: bool,
-    /// When the instance was created.
+    /// The time at which the instance was created.
     pub created: TimeRange,
-    /// When its last turn was committed.
+    /// The time at which its last turn was committed.
     pub updated: TimeRange,
     /// When its current execution completed or failed; a bound excludes what has not ended.
     pub ended: TimeRange,
@@ -72,9 +72,9 @@ pub struct TimeRange {
 /// The order of a query. Instances with the same time are ordered by their ids, so that no two pages share or lose one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InstanceSort {
-    /// Which time decides.
+    /// The time that decides.
     pub by: SortKey,
-    /// Which end comes first.
+    /// The end that comes first.
     pub order: SortOrder,
 }
 

@@ -147,7 +147,7 @@ pub struct Page<T> {
 pub struct InstanceCount {
     /// The status, name or version; empty if all were counted together.
     pub key: String,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 

@@ -1,0 +1,34 @@
+//! What the events of one turn mean for the row of its instance.
+
+use super::super::{ExecutionStatus, OutcomeStatus};
+use crate::event::{Event, EventKind};
+
+/// How the instance ends with a turn, if it does: the last event of the turn ends it and the status of the commit agrees.
+///
+/// ```
+/// use duroxide_core::provider::rules::ended_by;
+/// use duroxide_core::{Event, EventKind};
+/// let end = EventKind::OrchestrationCompleted { output: "ok".into() };
+/// let events = [Event::with_event_id(5, "i", 1, None, end)];
+/// assert!(ended_by(&events, Some("Completed")).is_some());
+/// assert!(ended_by(&events, Some("Running")).is_none());
+/// ```
+#[must_use]
+pub fn ended_by(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
+    let outcome = OutcomeStatus::of_event(events.last()?)?;
+    let recorded = match &outcome {
+        OutcomeStatus::Completed { .. } => ExecutionStatus::Completed,
+        OutcomeStatus::Failed { .. } => ExecutionStatus::Failed,
+        OutcomeStatus::Running => return None,
+    };
+    (status == Some(recorded.as_str())).then_some(outcome)
+}
+
+/// The last custom status that a turn sets: `None` if it sets none, `Some(None)` if it clears it.
+#[must_use]
+pub fn last_custom_status(events: &[Event]) -> Option<Option<&str>> {
+    events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::CustomStatusUpdated { status } => Some(status.as_deref()),
+        _ => None,
+    })
+}
