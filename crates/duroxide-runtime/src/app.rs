@@ -31,6 +31,18 @@ pub enum AppError {
     Options(#[from] InvalidOptions),
 }
 
+impl AppError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Store(_) => "D0403",
+            Self::Handlers(_) => "D0404",
+            Self::Options(options) => options.code(),
+        }
+    }
+}
+
 /// Collects what an [`App`] is made of.
 #[must_use = "nothing happens before `start` is awaited"]
 pub struct AppBuilder {
@@ -60,8 +72,8 @@ impl AppBuilder {
         self
     }
 
-    /// Gives a value that the program shares with its activities.
-    pub fn shared_state<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+    /// Gives a value that the program shares with its activities; also as `Arc<dyn Mailer>`, for `State<dyn Mailer>`.
+    pub fn shared_state<T: Send + Sync + ?Sized + 'static>(mut self, value: Arc<T>) -> Self {
         self.handlers = self.handlers.shared_state(value);
         self
     }
@@ -134,7 +146,10 @@ impl fmt::Debug for AppBuilder {
 }
 
 /// A program that runs: its store, its code and its runtime.
+///
+/// It runs until [`shutdown`](Self::shutdown), or until the async runtime that it was started in ends. Dropping it stops nothing.
 #[derive(Debug, Clone)]
+#[must_use = "it runs on; keep it, and end it with `shutdown`"]
 pub struct App {
     runtime: Arc<Runtime>,
 }

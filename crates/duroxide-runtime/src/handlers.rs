@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use duroxide_core::{
-    Activity, Inputs, Orchestration, OrchestrationBody, OrchestrationContext, ToActivity,
+    Activity, Inputs, Misfit, Orchestration, OrchestrationBody, OrchestrationContext, ToActivity,
     ToOrchestration, TypedOrchestration, codec,
 };
 
@@ -42,13 +42,15 @@ pub struct TypedActivity<A> {
 #[async_trait]
 impl<A: ActivityBody> ActivityHandler for TypedActivity<A> {
     async fn invoke(&self, ctx: ActivityContext, input: String) -> Result<String, String> {
-        let input = Inputs::decode(&input).map_err(|e| {
-            let name = self.activity.name();
-            format!("the input of activity '{name}' does not decode: {e}")
-        })?;
+        let name = self.activity.name();
+        let input =
+            Inputs::decode(&input).map_err(|error| Misfit::Input.of_activity(name, &error))?;
         match self.activity.run(ctx, &self.states, input).await {
-            Ok(output) => codec::encode(&output),
-            Err(error) => Err(codec::encode(&error)?),
+            Ok(output) => {
+                codec::encode(&output).map_err(|error| Misfit::Output.of_activity(name, &error))
+            }
+            Err(error) => Err(codec::encode(&error)
+                .unwrap_or_else(|error| Misfit::Error.of_activity(name, &error))),
         }
     }
 }
@@ -257,8 +259,8 @@ impl Handlers {
         self.shared_state(Arc::new(value))
     }
 
-    /// Gives a value that the program shares with its activities.
-    pub fn shared_state<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+    /// Gives a value that the program shares with its activities; also as `Arc<dyn Mailer>`, for `State<dyn Mailer>`.
+    pub fn shared_state<T: Send + Sync + ?Sized + 'static>(mut self, value: Arc<T>) -> Self {
         if !self.states.insert(value) {
             let name = std::any::type_name::<T>();
             self.mistakes.push(format!("two states of type {name}"));

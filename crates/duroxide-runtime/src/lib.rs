@@ -22,7 +22,7 @@ mod worker;
 
 pub use activity::{ActivityContext, ActivityHandler, FnActivity};
 pub use app::{App, AppBuilder, AppError};
-pub use client::{Client, ClientError, Handle, ResultError, Start};
+pub use client::{Client, ClientError, Handle, IfExists, ResultError, Start};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;

@@ -93,7 +93,7 @@ pub struct RuntimeOptions {
     pub observability: ObservabilityConfig,
     /// Waits for handlers that are not registered here.
     pub unregistered_backoff: UnregisteredBackoffConfig,
-    /// How often a message may be tried.
+    /// The largest number of attempts of a message.
     pub max_attempts: u32,
     /// How long a cancelled activity may take to end by itself.
     pub activity_cancellation_grace_period: Duration,
@@ -106,13 +106,13 @@ pub struct RuntimeOptions {
     pub session_lock_renewal_buffer: Duration,
     /// A session without activities for this long is given up.
     pub session_idle_timeout: Duration,
-    /// How often orphaned sessions are swept.
+    /// The pause between sweeps of orphaned sessions.
     pub session_cleanup_interval: Duration,
     /// Sessions with running activities at once.
     pub max_sessions_per_runtime: usize,
     /// A stable owner of sessions, kept over restarts; `None` for one per runtime.
     pub worker_node_id: Option<String>,
-    /// Which activities this runtime runs.
+    /// The activities that this runtime runs, by tag.
     pub worker_tag_filter: TagFilter,
     /// What to do when code no longer fits a history.
     pub on_divergence: OnDivergence,

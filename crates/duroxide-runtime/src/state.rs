@@ -76,7 +76,7 @@ pub struct Needed {
 impl Needed {
     /// This type.
     #[must_use]
-    pub fn of<T: Send + Sync + 'static>() -> Self {
+    pub fn of<T: Send + Sync + ?Sized + 'static>() -> Self {
         Self {
             id: TypeId::of::<T>(),
             name: type_name::<T>(),
@@ -84,14 +84,15 @@ impl Needed {
     }
 }
 
-/// All values of a program, by type.
+/// All values of a program, by type. Each is kept as its [`State`], which has a size whatever it leads to.
 #[derive(Clone, Default)]
 pub struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl States {
     /// Adds a value; false if there is one of this type already.
-    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
-        self.0.insert(TypeId::of::<T>(), value).is_none()
+    pub(crate) fn insert<T: Send + Sync + ?Sized + 'static>(&mut self, value: Arc<T>) -> bool {
+        let state = Arc::new(State(value));
+        self.0.insert(TypeId::of::<T>(), state).is_none()
     }
 
     /// The name of the type, if it is missing.
@@ -106,14 +107,12 @@ impl States {
     /// If it is missing. Registering an activity checks what it needs, so this cannot happen in one that
     /// [says so](crate::ActivityBody::needs).
     #[must_use]
-    pub fn get<T: Send + Sync + 'static>(&self) -> State<T> {
-        let value = self.0.get(&TypeId::of::<T>()).cloned();
-        let value = value.and_then(|value| value.downcast().ok());
-        State(
-            value.unwrap_or_else(|| {
-                panic!("no state of type {}: list it in `needs`", type_name::<T>())
-            }),
-        )
+    pub fn get<T: Send + Sync + ?Sized + 'static>(&self) -> State<T> {
+        let state = self.0.get(&TypeId::of::<T>());
+        let state = state.and_then(|state| state.downcast_ref::<State<T>>());
+        state
+            .cloned()
+            .unwrap_or_else(|| panic!("no state of type {}: list it in `needs`", type_name::<T>()))
     }
 }
 

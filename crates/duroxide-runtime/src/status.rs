@@ -26,7 +26,7 @@ pub enum OrchestrationStatus {
     Running {
         /// What the orchestration says about itself.
         custom_status: Option<String>,
-        /// How often it said something.
+        /// Number of changes of the custom status.
         custom_status_version: u64,
     },
     /// Ended with a value.
@@ -35,7 +35,7 @@ pub enum OrchestrationStatus {
         output: String,
         /// What the orchestration last said about itself.
         custom_status: Option<String>,
-        /// How often it said something.
+        /// Number of changes of the custom status.
         custom_status_version: u64,
     },
     /// Ended without a value.
@@ -44,7 +44,7 @@ pub enum OrchestrationStatus {
         details: ErrorDetails,
         /// What the orchestration last said about itself.
         custom_status: Option<String>,
-        /// How often it said something.
+        /// Number of changes of the custom status.
         custom_status_version: u64,
     },
 }
@@ -104,7 +104,7 @@ pub struct OrchestrationDescriptor {
     pub name: String,
     /// Pinned version.
     pub version: String,
-    /// Who awaits it.
+    /// The instance that awaits its result.
     pub parent_instance: Option<String>,
     /// The parent's scheduling event.
     pub parent_id: Option<u64>,

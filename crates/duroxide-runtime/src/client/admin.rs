@@ -3,8 +3,8 @@
 use duroxide_core::Event;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
-    SystemStats,
+    PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    SystemMetrics, SystemStats,
 };
 
 use super::{Client, ClientError};
@@ -146,6 +146,15 @@ impl Client {
         Ok(self.admin()?.list_ready_work(limit).await?)
     }
 
+    /// What lies in the queues for one instance: messages, timers, activities. `None` if the store cannot tell.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn pending_work(&self, instance: &str) -> Result<Option<PendingWork>, ClientError> {
+        Ok(self.admin()?.pending_work(instance).await?)
+    }
+
     /// Messages that were set aside because they could not be understood or were tried too often.
     ///
     /// # Errors
@@ -153,6 +162,24 @@ impl Client {
     /// `ManagementNotAvailable`, or what the store says.
     pub async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, ClientError> {
         Ok(self.admin()?.list_dead_letters(limit).await?)
+    }
+
+    /// One dead letter; `None` if there is none with this number.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn get_dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, ClientError> {
+        Ok(self.admin()?.get_dead_letter(id).await?)
+    }
+
+    /// How many dead letters there are.
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn count_dead_letters(&self) -> Result<u64, ClientError> {
+        Ok(self.admin()?.count_dead_letters().await?)
     }
 
     /// Forgets one dead letter; returns whether it existed.

@@ -1,6 +1,6 @@
 //! Doing something once more: dead letters back into their queue, an instance under another id.
 
-use duroxide_core::provider::DeadLetter;
+use duroxide_core::provider::{DeadLetter, Requeue};
 use duroxide_core::{EventKind, WorkItem};
 
 use super::{Client, ClientError};
@@ -8,15 +8,34 @@ use super::{Client, ClientError};
 impl Client {
     /// Puts a dead letter back into its queue, and forgets the letter; returns whether it existed.
     ///
-    /// The message is sent before the letter is forgotten: if this process dies between the two, both exist, and the letter can be
-    /// deleted. The message is a new one, whose attempts are counted from nothing.
+    /// The message is a new one, whose attempts are counted from nothing. It does not reach a later instance of the same id, and an
+    /// operation that was told of its failure is not done again: both are refused. A store that cannot do it in one step (the default
+    /// of [`ProviderAdmin::requeue_dead_letter`](duroxide_core::provider::ProviderAdmin::requeue_dead_letter)) makes neither check, and
+    /// the message is sent before the letter is forgotten.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the message cannot be read, `ManagementNotAvailable`, or what the store says.
+    /// `InvalidInput` if the message cannot be read or must not be delivered, `ManagementNotAvailable`, or what the store says.
     pub async fn requeue_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
-        let letters = self.admin()?.list_dead_letters(u32::MAX).await?;
-        let Some(letter) = letters.into_iter().find(|letter| letter.id == id) else {
+        let was_there = match self.admin()?.requeue_dead_letter(id).await? {
+            Some(Requeue::Done) => true,
+            Some(Requeue::NoSuchLetter) => false,
+            Some(Requeue::Refused { why }) => {
+                return Err(ClientError::invalid(format!(
+                    "dead letter {id} stays: {why}"
+                )));
+            }
+            None => self.send_and_forget(id).await?,
+        };
+        if was_there {
+            tracing::info!(target: "duroxide::runtime", id, "requeued dead letter");
+        }
+        Ok(was_there)
+    }
+
+    /// Requeues a letter in two steps.
+    async fn send_and_forget(&self, id: u64) -> Result<bool, ClientError> {
+        let Some(letter) = self.admin()?.get_dead_letter(id).await? else {
             return Ok(false);
         };
         let item = message_of(&letter)?;
@@ -24,13 +43,12 @@ impl Client {
             WorkItem::ActivityExecute { .. } => self.store.enqueue_for_worker(item).await?,
             other => self.store.enqueue_for_orchestrator(other, None).await?,
         }
-        self.admin()?.delete_dead_letter(id).await?;
-        tracing::info!(target: "duroxide::runtime", id, instance_id = ?letter.instance_id, "requeued dead letter");
-        Ok(true)
+        Ok(self.admin()?.delete_dead_letter(id).await?)
     }
 
     /// Starts a new instance with the handler, the version and the input that the current execution of another one began with. The
-    /// other one stays as it is.
+    /// other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
+    /// that the nodes choose.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -71,8 +89,14 @@ impl Client {
                 "instance {new_id} exists; choose another id"
             )));
         }
-        self.start_orchestration_versioned(new_id, name, version, input)
-            .await
+        // An instance that ended without its code may have begun without a version: the nodes choose one.
+        match semver::Version::parse(&version) {
+            Ok(_) => {
+                self.start_orchestration_versioned(new_id, name, version, input)
+                    .await
+            }
+            Err(_) => self.start_orchestration(new_id, name, input).await,
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub enum ClientError {
     /// The caller's mistake.
     #[error("Invalid input: {message}")]
     InvalidInput {
-        /// What is wrong.
+        /// The problem in words.
         message: String,
     },
     /// The deadline passed.
@@ -50,7 +50,7 @@ pub enum ClientError {
         /// The instance.
         instance_id: String,
     },
-    /// Nobody knows it.
+    /// The store has no instance of this id.
     #[error("Instance {instance_id} not found")]
     InstanceNotFound {
         /// The instance.

@@ -21,6 +21,7 @@ pub struct Handle<O> {
 
 /// Why a client has no result of an orchestration.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum ResultError<E> {
     /// The orchestration ended without a value.
     Orchestration(OrchestrationError<E>),
@@ -29,6 +30,15 @@ pub enum ResultError<E> {
 }
 
 impl<E> ResultError<E> {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Orchestration(error) => error.code(),
+            Self::Client(error) => error.code(),
+        }
+    }
+
     /// The orchestration's own error, if that is what it is.
     #[must_use]
     pub fn failed(&self) -> Option<&E> {

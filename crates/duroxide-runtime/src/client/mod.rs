@@ -22,7 +22,7 @@ use duroxide_core::provider::Provider;
 pub use error::ClientError;
 pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
 pub use handle::{Handle, ResultError};
-pub use start_typed::Start;
+pub use start_typed::{IfExists, Start};
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 

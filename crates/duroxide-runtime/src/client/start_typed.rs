@@ -5,6 +5,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use duroxide_core::provider::OutcomeStatus;
 use duroxide_core::{Arguments, Orchestration, ToOrchestration};
 
 use super::{Client, ClientError, Handle};
@@ -36,6 +37,7 @@ impl Client {
             id: None,
             version: orchestration.version().map(str::to_owned),
             delay: None,
+            if_exists: IfExists::default(),
             orchestration,
         }
     }
@@ -50,6 +52,37 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Does with what has the id what the caller chose.
+    async fn make_way(&self, id: &str, choice: IfExists) -> Result<(), ClientError> {
+        if choice == IfExists::Use {
+            return Ok(());
+        }
+        let ended = match self.store.read_outcome(id).await? {
+            Some(outcome) => !matches!(outcome.status, OutcomeStatus::Running),
+            None if self.is_starting(id).await? => false,
+            None => return Ok(()),
+        };
+        if ended && choice == IfExists::ReplaceFinished {
+            self.delete_instance(id, false).await?;
+            return Ok(());
+        }
+        let state = if ended { "has ended" } else { "runs" };
+        Err(ClientError::invalid(format!(
+            "instance {id} exists and {state}"
+        )))
+    }
+
+    /// Whether a start is queued for the id, as far as the store tells.
+    async fn is_starting(&self, id: &str) -> Result<bool, ClientError> {
+        let Some(admin) = self.store.as_management_capability() else {
+            return Ok(false);
+        };
+        let pending = admin.pending_work(id).await?.unwrap_or_default();
+        Ok(pending.messages.iter().any(|one| one.begins.is_some()))
+    }
+}
+
 /// A start that is stored when it is awaited.
 #[must_use = "nothing is started before it is awaited"]
 pub struct Start<O> {
@@ -59,6 +92,22 @@ pub struct Start<O> {
     id: Option<String>,
     version: Option<String>,
     delay: Option<Duration>,
+    if_exists: IfExists,
+}
+
+/// What a start does if the store knows its id already: an instance, or a start that no node has taken up.
+///
+/// Two starts of one id at the same moment may both find it free; one of them wins, and both handles lead to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum IfExists {
+    /// Nothing is started; the handle leads to what has the id.
+    #[default]
+    Use,
+    /// The start is refused with `InvalidInput`.
+    Fail,
+    /// An instance that has ended is deleted with its children, and the start is sent; otherwise it is refused.
+    ReplaceFinished,
 }
 
 impl<O: Orchestration> Start<O> {
@@ -86,12 +135,19 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
+    /// What to do if the id exists.
+    pub fn if_exists(mut self, choice: IfExists) -> Self {
+        self.if_exists = choice;
+        self
+    }
+
     async fn store(self) -> Result<Handle<O>, ClientError> {
         let input = self
             .input
             .map_err(|e| ClientError::invalid(format!("encode: {e}")))?;
         let id = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let name = self.orchestration.name().to_owned();
+        self.client.make_way(&id, self.if_exists).await?;
         self.client
             .begin_later(id.clone(), name, self.version, input, self.delay)
             .await?;

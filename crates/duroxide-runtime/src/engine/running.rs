@@ -112,14 +112,20 @@ impl RunningActivities {
             .collect()
     }
 
+    /// Cancels in the order of instances and activities: a simulation runs the same whatever the order of a map.
     pub(crate) fn cancel_lost(&self, lost: &[String]) {
-        let cancelled: Vec<_> = self
-            .running()
-            .values()
-            .filter(|running| lost.contains(&running.lock_token))
-            .map(|running| running.cancelled.clone())
+        let running = self.running();
+        let mut lost: Vec<_> = running
+            .iter()
+            .filter(|(_, running)| lost.contains(&running.lock_token))
+            .map(|((instance, _, execution_id, activity_id), running)| {
+                let place = (instance.clone(), *execution_id, *activity_id);
+                (place, running.cancelled.clone())
+            })
             .collect();
-        for cancelled in cancelled {
+        drop(running);
+        lost.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (_, cancelled) in lost {
             cancelled.cancel();
         }
     }

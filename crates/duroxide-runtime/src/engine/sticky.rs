@@ -29,7 +29,7 @@ pub(crate) struct StickyLimits {
 
 /// A suspended orchestration, and which life of its instance it belongs to.
 pub(crate) struct Kept {
-    pub(crate) execution: Execution,
+    pub(crate) execution: Box<Execution>,
     pub(crate) incarnation: Incarnation,
     /// Bytes of the payloads it has seen: about what it may hold.
     pub(crate) bytes: usize,
@@ -279,7 +279,7 @@ mod tests {
             ..ExecutionStart::default()
         };
         let handler = Arc::new(FnOrchestration(waits));
-        let mut execution = Execution::begin(start, handler, HashMap::new(), 0);
+        let mut execution = Box::new(Execution::begin(start, handler, HashMap::new(), 0));
         execution.start_turn(0, Vec::new());
         let limits = TurnLimits {
             payload_bytes_max: 1_000,

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 pub(super) struct Contained(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Contained {
-    pub(super) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Some(Box::pin(future)))
+    pub(super) fn new(future: Pin<Box<dyn Future<Output = ()> + Send>>) -> Self {
+        Self(Some(future))
     }
 }
 

@@ -73,7 +73,7 @@ fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Task>> {
 fn linger(shared: &Shared) {
     let until = Instant::now() + LINGER;
     while !shared.waiting.any() && Instant::now() < until {
-        // Whoever needs the processor gets it.
+        // Another thread that needs the processor gets it.
         std::thread::yield_now();
     }
 }

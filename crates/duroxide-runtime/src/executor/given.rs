@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::contained::Contained;
 use super::{Task, until_abort};
 
 /// Polls all futures of a runtime, instead of the runtime's own threads.
@@ -47,7 +48,7 @@ impl Given {
         &self.host
     }
 
-    pub(super) fn spawn(&self, task: &Task, future: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: &Task, future: Contained) {
         let future = until_abort(&self.tasks, self.abort.clone(), future);
         self.poller.poll(&task.to_string(), Box::pin(future));
     }

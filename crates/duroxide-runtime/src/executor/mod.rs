@@ -7,7 +7,7 @@
 //! so well-behaved code shares a warm thread, and code that blocks has one to itself.
 //!
 //! A simulation polls everything itself and hands in its own [`Poller`] (`given.rs`): then there are no drainers, no thread
-//! that keeps time, and nobody to look after.
+//! that keeps time, and no drainer to look after.
 //!
 //! Drainers are threads of the engine (`threads.rs`) inside the context of the async runtime the engine was started in:
 //! its timers, sockets and tasks work in them as everywhere. Activities are polled with the async runtime's cooperative
@@ -187,15 +187,18 @@ impl Executor {
     /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
     /// only this thread has.
     pub(crate) fn spawn(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
+        // On the heap before anything wraps it: the future of a turn has many kilobytes, and every wrapper would move them.
+        let future = Box::pin(future);
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         if subscriber.is::<NoSubscriber>() {
-            self.spawn_contained(task, future);
+            self.spawn_contained(task, Contained::new(future));
         } else {
-            self.spawn_contained(task, future.with_subscriber(subscriber));
+            let future = future.with_subscriber(subscriber);
+            self.spawn_contained(task, Contained::new(Box::pin(future)));
         }
     }
 
-    fn spawn_contained(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
+    fn spawn_contained(&self, task: Task, future: Contained) {
         match self {
             Self::Own(shared) => shared.spawn(task, future),
             Self::Given(given) => given.spawn(&task, future),
@@ -207,9 +210,8 @@ impl Executor {
 fn until_abort(
     tasks: &TaskTracker,
     abort: CancellationToken,
-    future: impl Future<Output = ()> + Send + 'static,
+    future: Contained,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let future = Contained::new(future);
     tasks.track_future(async move {
         tokio::select! {
             biased;
@@ -233,7 +235,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(self: &Arc<Self>, task: Task, future: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(self: &Arc<Self>, task: Task, future: Contained) {
         let future = until_abort(&self.tasks, self.abort.clone(), future);
         let shared = Arc::clone(self);
         let (runnable, handle) = async_task::Builder::new()

@@ -30,7 +30,7 @@ pub(super) struct Drainer(Mutex<Option<Polling>>);
 struct Polling {
     task: Task,
     since: Instant,
-    /// Somebody complained about it.
+    /// The supervisor has logged it.
     reported: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The executor alone: futures that block, that nobody wakes, that are given up.
+//! The executor alone: futures that block, that are never woken, that are given up.
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, mpsc};
@@ -150,7 +150,7 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             drop(runtime);
             assert_eq!(Arc::strong_count(&store), 1);
             assert!(world.tasks.is_empty() && world.keepers.is_empty());
-            // Whoever still has the executor may use it; nothing comes of it.
+            // A caller that still has the executor may use it; it polls nothing more.
             let held = Arc::clone(&store);
             world
                 .executor
@@ -162,7 +162,7 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
     });
 }
 
-/// Somebody to be woken, under a lock.
+/// A waker to be called, under a lock.
 type Registry = Arc<Mutex<Option<Waker>>>;
 
 /// Waits in the registry, and leaves it when it is dropped.
@@ -174,7 +174,7 @@ impl Drop for Registered {
     }
 }
 
-/// Wakes whoever is registered when it is dropped.
+/// Wakes the registered waker when it is dropped.
 struct Ringer(Registry);
 
 impl Drop for Ringer {

@@ -127,7 +127,7 @@ impl Drop for Held {
             token: std::mem::take(&mut self.token),
             after_panic: std::thread::panicking(),
         };
-        // Nobody listens once the runtime has shut down; the lease then runs out by itself.
+        // The receiver is gone once the runtime has shut down; the lease then runs out by itself.
         let _nobody_listens = self.leases.unfinished.send(unfinished);
     }
 }

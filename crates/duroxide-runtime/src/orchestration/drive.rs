@@ -6,9 +6,11 @@ use std::sync::Arc;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{
-    Divergence, Execution, ExecutionStart, HostCall, InPlaceFuture, Progress, Turn,
+    Divergence, Execution, ExecutionStart, HostCall, HostRequest, InPlaceFuture, Progress, Turn,
 };
 use duroxide_core::{Event, OrchestrationHandler, WorkItem};
+use futures_util::future::try_join_all;
+use tokio::time::Instant;
 
 use super::{foreign, host};
 use crate::engine::Engine;
@@ -37,8 +39,8 @@ pub(super) enum TurnStart {
 
 /// A turn that ran.
 pub(super) struct Driven {
-    pub(super) execution: Execution,
-    pub(super) turn: Turn,
+    pub(super) execution: Box<Execution>,
+    pub(super) turn: Box<Turn>,
     /// Answers that are sent as completions, because the turn asked too often.
     pub(super) late_answers: Vec<WorkItem>,
 }
@@ -49,24 +51,30 @@ pub(super) enum NotDriven {
     Diverged(Divergence),
     /// The store could not be asked.
     Store(ProviderError),
+    /// What the turn asked for was not answered in the time that a turn may take.
+    TooLong,
 }
 
-/// Runs one turn to its end.
+/// Runs one turn to its end. Questions to the host share the time that a turn may take: after it the lease is not renewed
+/// any more, so an answer would come too late.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
     begin: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
+    let began = Instant::now();
     let is_kept = matches!(begin, TurnStart::Kept(_));
     let mut execution = match begin {
-        TurnStart::Kept(execution) => *execution,
+        TurnStart::Kept(execution) => execution,
         TurnStart::Recorded {
             history,
             handler,
             kv,
-        } => Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?,
-        TurnStart::New { start, handler, kv } => Execution::begin(start, handler, kv, now_ms),
+        } => Box::new(Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?),
+        TurnStart::New { start, handler, kv } => {
+            Box::new(Execution::begin(start, handler, kv, now_ms))
+        }
     };
     if !is_kept {
         foreign::watch(engine, &execution);
@@ -80,12 +88,21 @@ pub(super) async fn drive(
     let mut round = 0;
     loop {
         let calls = match progress {
-            Progress::Done(turn) => return finish(engine, execution, *turn).await,
+            Progress::Done(turn) if turn.unanswered.is_empty() => {
+                return Ok(Driven {
+                    execution,
+                    turn,
+                    late_answers: Vec::new(),
+                });
+            }
+            Progress::Done(turn) => {
+                return Box::pin(finish(engine, execution, turn, began)).await;
+            }
             Progress::NeedsHost(calls) => calls,
         };
         let asking = Asking::of(&execution);
         let questions = questions(&mut execution, calls);
-        let answers = answer_all(engine, &asking, questions).await?;
+        let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
         for (call, answer) in answers {
             execution.answer_host(&call, answer);
         }
@@ -123,33 +140,63 @@ fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
     calls.into_iter().map(with_work).collect()
 }
 
+/// Answers all questions, side by side, in the order they were asked.
 async fn answer_all(
     engine: &Engine,
     asking: &Asking,
     questions: Vec<Question>,
+    began: Instant,
 ) -> Result<Vec<Answered>, NotDriven> {
-    let mut answers = Vec::with_capacity(questions.len());
-    for (call, work) in questions {
-        let answer = match work {
-            Some(work) => host::run_in_place(work).await,
-            None => host::answer(engine, &asking.instance, asking.execution_id, &call)
-                .await
-                .map_err(NotDriven::Store)?,
-        };
-        answers.push((call, answer));
+    let answers = questions
+        .into_iter()
+        .map(|(call, work)| answer_one(engine, asking, call, work));
+    let left = engine
+        .options
+        .turn_duration_max
+        .saturating_sub(began.elapsed());
+    match tokio::time::timeout(left, try_join_all(answers)).await {
+        Ok(answers) => answers,
+        Err(_) => Err(NotDriven::TooLong),
     }
-    Ok(answers)
 }
 
+async fn answer_one(
+    engine: &Engine,
+    asking: &Asking,
+    call: HostCall,
+    work: Option<InPlaceFuture>,
+) -> Result<Answered, NotDriven> {
+    let answer = match work {
+        Some(work) => {
+            let what = match &call.request {
+                HostRequest::RunInPlace { name } => format!("Result of run '{name}'"),
+                _ => "Result of a run in place".to_owned(),
+            };
+            let answer = host::run_in_place(work).await;
+            let (Ok(text) | Err(text)) = &answer;
+            match engine.limits.too_large(&what, text) {
+                Some(violation) => Err(violation),
+                None => answer,
+            }
+        }
+        None => host::answer(engine, &asking.instance, asking.execution_id, &call)
+            .await
+            .map_err(NotDriven::Store)?,
+    };
+    Ok((call, answer))
+}
+
+/// Answers the questions of a turn that asked too often, as completions of a later one.
 async fn finish(
     engine: &Engine,
-    mut execution: Execution,
-    mut turn: Turn,
+    mut execution: Box<Execution>,
+    mut turn: Box<Turn>,
+    began: Instant,
 ) -> Result<Driven, NotDriven> {
     let mut late_answers = Vec::new();
     let asking = Asking::of(&execution);
     let unanswered = questions(&mut execution, std::mem::take(&mut turn.unanswered));
-    for (call, answer) in answer_all(engine, &asking, unanswered).await? {
+    for (call, answer) in answer_all(engine, &asking, unanswered, began).await? {
         let (instance, execution_id) = (asking.instance.clone(), asking.execution_id);
         late_answers.push(match answer {
             Ok(result) => WorkItem::ActivityCompleted {

@@ -78,9 +78,16 @@ pub(super) async fn run(
         Err(NotDriven::Diverged(divergence)) => {
             Box::pin(diverged(engine, claim, run, divergence, cancel)).await;
         }
+        Err(NotDriven::TooLong) => {
+            let limit = engine.options.turn_duration_max;
+            tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
+            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+        }
         Err(NotDriven::Store(error)) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
-            give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+            // The pause is made under the lease: messages that rest would be overtaken by later ones.
+            tokio::time::sleep(REST).await;
+            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
         }
     }
 }
@@ -132,7 +139,7 @@ async fn finish(
     let outcome = turn.outcome.clone();
     let notes = std::mem::take(&mut turn.notes);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
-    let mut writes = plan(&run.of, turn);
+    let mut writes = plan(&run.of, *turn);
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(late_answers);
     let children = started_children(&writes);

@@ -32,7 +32,7 @@ pub(super) enum ForcedEnd {
     Terminate(String),
 }
 
-/// Somebody asked to cancel or terminate.
+/// A client, or the parent, asked to cancel or terminate.
 #[derive(Debug, Clone)]
 pub(super) struct CancelRequest {
     reason: String,

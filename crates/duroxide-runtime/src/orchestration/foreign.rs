@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use duroxide_core::replay::Execution;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, fetch_backoff};
 use crate::executor::Task;
 
 /// Gives an execution a turn as soon as something foreign reaches it: nothing that is recorded would.
@@ -17,9 +17,17 @@ pub(super) fn watch(engine: &Arc<Engine>, execution: &Execution) {
         };
         let (store, nudge) = (Arc::clone(&engine.store), nudge.clone());
         let task = Task::engine("a notice of something foreign");
+        let patient = Arc::clone(&engine);
         engine.executor.spawn(task, async move {
-            if let Err(error) = store.enqueue_for_orchestrator(nudge, None).await {
-                tracing::warn!(target: "duroxide::runtime", %error, "an orchestration that waits for something not durable gets no turn now; its next one will fail");
+            let mut errors = 0;
+            while let Err(error) = store.enqueue_for_orchestrator(nudge.clone(), None).await {
+                errors += 1;
+                let tries_again =
+                    error.is_retryable() && patient.pause(fetch_backoff(errors)).await;
+                if !tries_again {
+                    tracing::warn!(target: "duroxide::runtime", %error, "an orchestration that waits for something not durable gets no turn now; its next one will fail");
+                    return;
+                }
             }
         });
     }));

@@ -22,7 +22,7 @@ pub(super) fn recognise(item: &mut OrchestrationItem, kept: Option<&Kept>) {
         None if item.history.is_empty() => item.messages.iter().find_map(starting_parent),
         None => ParentLink::recorded_in(&item.history).map(|link| link.instance),
     };
-    // Nobody can say whose child an instance is whose history cannot be read; it is ended rather than left behind.
+    // The parent of an instance is in its history. If that cannot be read, the instance is ended rather than left behind.
     let is_unknown = item.history_error.is_some();
     for message in &mut item.messages {
         if let WorkItem::CancelInstance { reason, .. } = message

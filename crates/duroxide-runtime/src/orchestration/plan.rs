@@ -79,6 +79,11 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         });
     }
     commit.to_orchestrators.extend(successor(of, &turn.outcome));
+    let handed_on = turn.handed_on.map(|reason| WorkItem::CancelInstance {
+        instance: of.instance.clone(),
+        reason,
+    });
+    commit.to_orchestrators.extend(handed_on);
     commit.to_orchestrators.extend(notice(of, &turn.outcome));
     commit
 }

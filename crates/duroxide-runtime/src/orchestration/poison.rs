@@ -100,7 +100,7 @@ pub(super) fn details(
                 instance,
                 execution_id,
             },
-            serde_json::to_string(&item.messages).unwrap_or_default(),
+            shown(&serde_json::to_string(&item.messages).unwrap_or_default()),
         ),
     };
     ErrorDetails::Poison {
@@ -108,5 +108,20 @@ pub(super) fn details(
         max_attempts,
         message_type,
         message,
+    }
+}
+
+/// How much of the messages is recorded; they may have megabytes, and the failure travels to the parent.
+const SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// The beginning of a text, with its size if that is not all.
+fn shown(text: &str) -> String {
+    match text.len() <= SHOWN_BYTES_MAX {
+        true => text.to_owned(),
+        false => {
+            let fits = |end: &usize| text.is_char_boundary(*end);
+            let end = (0..=SHOWN_BYTES_MAX).rev().find(fits).unwrap_or(0);
+            format!("{}… ({} bytes in all)", &text[..end], text.len())
+        }
     }
 }

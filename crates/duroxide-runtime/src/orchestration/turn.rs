@@ -277,7 +277,7 @@ impl ClaimInHand<'_> {
             source: Source::Memory { bytes: kept.bytes },
             refusals: batch.refusals,
         };
-        let begin = TurnStart::Kept(Box::new(kept.execution));
+        let begin = TurnStart::Kept(kept.execution);
         self.run(engine, run, begin, batch.messages).await;
     }
 

@@ -393,6 +393,7 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
 async fn sweep_memory(engine: Arc<Engine>) {
     loop {
         tokio::select! {
+            biased;
             () = engine.stop.cancelled() => return,
             () = engine.sticky.next_stale() => engine.sticky.sweep(),
         }

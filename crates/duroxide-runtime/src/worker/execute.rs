@@ -47,7 +47,7 @@ struct Work {
 /// How the handler ended.
 enum Ended {
     With(Result<String, String>),
-    /// Nobody wants the result any more.
+    /// The orchestration does not want the result any more.
     Cancelled,
     /// It exceeded a limit that the worker keeps.
     Exceeded(Timeout, Duration),
@@ -141,7 +141,9 @@ impl Work {
         slot: usize,
     ) {
         let cancelled = self.lease.lost().clone();
-        let ctx = self.context(engine, slot, cancelled.clone()).await;
+        // What the attempt started hears of its end, whatever ends it; the lease itself is needed to store that.
+        let notice = cancelled.child_token();
+        let ctx = self.context(engine, slot, notice.clone()).await;
         if cancelled.is_cancelled() && !Defect::LostLeaseBegins.is_on() {
             // The store took its time to name the orchestration; meanwhile the lease went.
             self.lease.end();
@@ -168,6 +170,7 @@ impl Work {
             }
             Ended::With(result) => self.complete(engine, &worker_id, result, seconds).await,
             Ended::Exceeded(which, limit) => {
+                notice.cancel();
                 line!(warn, "Activity exceeded a time limit", self, worker_id, outcome = "app_error", limit = %which, limit_ms = limit.as_millis() as u64);
                 let item = self.failed(which.to_details(&self.name, limit));
                 self.store(engine, "app_error", item, seconds).await;

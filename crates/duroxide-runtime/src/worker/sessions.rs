@@ -23,6 +23,11 @@ const WAITING_MAX: usize = 256;
 /// Sessions whose slot is remembered while they rest.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("1024 is not zero");
 
+/// Tries in what is left of a lease when its renewal is due.
+const TRIES: u32 = 5;
+/// Between two tries, however short the lease is.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
 /// A session with activities in this runtime.
 #[derive(Default)]
 struct Session {
@@ -177,6 +182,9 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
         engine.options.session_lock_timeout,
         engine.options.session_lock_renewal_buffer,
     );
+    let lease = engine.options.session_lock_timeout;
+    // What is left of the lease when a renewal is due, for several tries: another node takes the session at its end.
+    let left = lease.saturating_sub(renew_every).max(SHORTEST_PAUSE);
     let mut renew = tokio::time::interval(renew_every);
     let mut sweep = tokio::time::interval(engine.options.session_cleanup_interval);
     renew.reset();
@@ -190,16 +198,16 @@ pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) 
             () = engine.abort.cancelled() => return,
             () = sessions.first.cancelled(), if !sessions.first.is_cancelled() => renew.reset(),
             _ = renew.tick(), if sessions.first.is_cancelled() => {
-                let lease = engine.options.session_lock_timeout;
                 let owners = [owner.as_str()];
                 let call = store.renew_session_lock(&owners, lease, idle);
-                if let Err(error) = in_time(lease, call).await {
+                if let Err(error) = in_time(left, call).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "renewing sessions failed");
+                    renew.reset_after((left / TRIES).max(SHORTEST_PAUSE));
                 }
             }
             _ = sweep.tick(), if !engine.stop.is_cancelled() => {
                 let call = store.cleanup_orphaned_sessions(idle);
-                if let Err(error) = in_time(engine.options.session_lock_timeout, call).await {
+                if let Err(error) = in_time(lease, call).await {
                     tracing::warn!(target: "duroxide::runtime::worker", %error, "sweeping sessions failed");
                 }
             }

@@ -21,13 +21,16 @@ use super::{Client, ClientError};
 const DEPTH_MAX: usize = 8;
 /// How many children are followed over all.
 const CHILDREN_MAX: usize = 100;
-/// How many handlers and dead letters are looked through.
+/// How many handlers are looked through.
 const LOOKED_THROUGH: u32 = 10_000;
+/// How many dead letters of one instance are told.
+const LETTERS_MAX: u32 = 20;
+/// How long work may be ready before nodes are doubted.
+const UNCLAIMED_MS: u64 = 30_000;
 
 /// What is asked of the store once, and not once per instance.
 struct Surroundings {
     ready: Vec<ReadyWork>,
-    letters: Vec<DeadLetter>,
     seen: HashSet<String>,
 }
 
@@ -61,7 +64,6 @@ impl Client {
         let ready = admin.list_ready_work(LOOKED_THROUGH).await?;
         let mut around = Surroundings {
             ready: ready.unwrap_or_default(),
-            letters: admin.list_dead_letters(LOOKED_THROUGH).await?,
             seen: HashSet::new(),
         };
         let told = self.explain_one(instance, &mut around, 0).await?;
@@ -83,7 +85,8 @@ impl Client {
             Some(pending) => pending.now_ms,
             None => SystemClock.now_ms(),
         };
-        let mut findings = letters_of(instance, around);
+        let letters = self.admin()?.list_dead_letters_of(instance, LETTERS_MAX);
+        let mut findings = told_letters(&letters.await?);
         let Some(standing) = open::standing(&history) else {
             return Ok(not_begun(
                 instance,
@@ -104,7 +107,12 @@ impl Client {
         }
         if matches!(standing, Standing::Running | Standing::BetweenExecutions) {
             findings.extend(turn_findings(&history, pending.as_ref(), now_ms));
-            findings.extend(missing_code(&history, &waits, pending.as_ref(), around));
+            findings.extend(missing_code(
+                &history,
+                &waits,
+                pending.as_ref(),
+                (around, now_ms),
+            ));
         }
         let (name, version) = history.iter().find_map(Event::started_handler).unzip();
         Ok(Some(Explanation {
@@ -191,17 +199,14 @@ impl Client {
     }
 }
 
-fn letters_of(instance: &str, around: &Surroundings) -> Vec<Finding> {
-    let of_it = around
-        .letters
-        .iter()
-        .filter(|letter| letter.instance_id.as_deref() == Some(instance));
+/// Oldest first.
+fn told_letters(letters: &[DeadLetter]) -> Vec<Finding> {
     let tell = |letter: &DeadLetter| Finding::DeadLetter {
         id: letter.id,
         reason: letter.reason.clone(),
         at_ms: letter.set_aside_at,
     };
-    of_it.map(tell).collect()
+    letters.iter().rev().map(tell).collect()
 }
 
 /// An instance without a history: its start waits, or the store knows nothing of it.
@@ -219,7 +224,12 @@ fn not_begun(
     let (name, version) = start.unzip();
     let version = version.flatten();
     if let Some(name) = &name {
-        let waits = ready_for(around, HandlerKind::Orchestration, name, version.as_deref());
+        let waits = ready_for(
+            (around, now_ms),
+            HandlerKind::Orchestration,
+            name,
+            version.as_deref(),
+        );
         findings.extend(waits);
     }
     findings.extend(turn_findings(&[], pending, now_ms));
@@ -263,12 +273,12 @@ fn turn_findings(history: &[Event], pending: Option<&PendingWork>, now_ms: u64) 
     findings
 }
 
-/// Ready work of the handlers that this instance needs: nobody claims it, so nobody may have the code.
+/// Ready work of the handlers that this instance needs: no node claims it, so perhaps no node has the code.
 fn missing_code(
     history: &[Event],
     waits: &[Wait],
     pending: Option<&PendingWork>,
-    around: &Surroundings,
+    around: (&Surroundings, u64),
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let has_messages =
@@ -289,8 +299,9 @@ fn missing_code(
     findings
 }
 
+/// Ready work of a handler: nodes that have its code are busy, or there is none.
 fn ready_for(
-    around: &Surroundings,
+    (around, now_ms): (&Surroundings, u64),
     kind: HandlerKind,
     name: &str,
     version: Option<&str>,
@@ -298,11 +309,22 @@ fn ready_for(
     let ready = around.ready.iter().find(|work| {
         work.kind == kind && work.name == name && work.version.as_deref() == version
     })?;
-    Some(Finding::NotClaimed {
-        kind,
-        name: ready.name.clone(),
-        version: ready.version.clone(),
-        count: ready.count,
-        since_ms: ready.ready_since_ms,
+    let (name, version) = (ready.name.clone(), ready.version.clone());
+    let (count, since_ms) = (ready.count, ready.ready_since_ms);
+    Some(match now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
+        true => Finding::InLine {
+            kind,
+            name,
+            version,
+            count,
+            since_ms,
+        },
+        false => Finding::NotClaimed {
+            kind,
+            name,
+            version,
+            count,
+            since_ms,
+        },
     })
 }

@@ -1,6 +1,6 @@
 //! What a history leaves open. Pure: events in, waits out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use duroxide_core::{Event, EventKind, build_child_instance_id};
 
@@ -39,13 +39,18 @@ pub(super) fn waits(history: &[Event]) -> Vec<Wait> {
     for event in history {
         open.take(event);
     }
-    open.waits
+    open.waits.into_values().collect()
 }
 
-/// Waits that are open so far, and what arrived before anybody waited for it.
+/// Waits that are open so far, and what arrived before a wait was recorded.
 #[derive(Default)]
 struct Open {
-    waits: Vec<Wait>,
+    /// By the event that began them, which is their order.
+    waits: BTreeMap<u64, Wait>,
+    /// Waits for signals, by name, oldest first; those that are not open any more are passed over.
+    signals: HashMap<String, VecDeque<u64>>,
+    /// The same for queues.
+    queues: HashMap<String, VecDeque<u64>>,
     /// Queue messages that were delivered and not asked for, by queue.
     unread: HashMap<String, usize>,
 }
@@ -67,7 +72,7 @@ impl Open {
                 session_id,
                 tag,
                 ..
-            } => self.waits.push(Wait::Activity {
+            } => self.begin(Wait::Activity {
                 event_id,
                 name: name.clone(),
                 tag: tag.clone(),
@@ -75,19 +80,26 @@ impl Open {
                 since_ms,
                 place: ActivityPlace::Unknown,
             }),
-            EventKind::TimerCreated { fire_at_ms } => self.waits.push(Wait::Timer {
+            EventKind::TimerCreated { fire_at_ms } => self.begin(Wait::Timer {
                 event_id,
                 due_ms: *fire_at_ms,
                 since_ms,
             }),
-            EventKind::ExternalSubscribed { name } => self.waits.push(Wait::Signal {
-                event_id,
-                name: name.clone(),
-                since_ms,
-            }),
+            EventKind::ExternalSubscribed { name } => {
+                let name = name.clone();
+                self.signals
+                    .entry(name.clone())
+                    .or_default()
+                    .push_back(event_id);
+                self.begin(Wait::Signal {
+                    event_id,
+                    name,
+                    since_ms,
+                });
+            }
             EventKind::QueueSubscribed { name } => self.ask_queue(event, name),
             EventKind::SubOrchestrationScheduled { name, instance, .. } => {
-                self.waits.push(Wait::Child {
+                self.begin(Wait::Child {
                     event_id,
                     name: name.clone(),
                     instance_id: build_child_instance_id(&event.instance_id, instance),
@@ -96,12 +108,11 @@ impl Open {
                 });
             }
             EventKind::ExternalEvent { name, .. } => {
-                let is_it = |wait: &Wait| matches!(wait, Wait::Signal { name: n, .. } if n == name);
-                self.close_first(is_it);
+                close_first(&mut self.waits, self.signals.get_mut(name));
             }
             EventKind::QueueEventDelivered { name, .. } => {
-                let is_it = |wait: &Wait| matches!(wait, Wait::Queue { name: n, .. } if n == name);
-                if !self.close_first(is_it) {
+                let is_taken = close_first(&mut self.waits, self.queues.get_mut(name));
+                if !is_taken {
                     *self.unread.entry(name.clone()).or_default() += 1;
                 }
             }
@@ -114,34 +125,46 @@ impl Open {
             | EventKind::SubOrchestrationCompleted { .. }
             | EventKind::SubOrchestrationFailed { .. }
             | EventKind::SubOrchestrationCancelRequested { .. } => {
-                let source = event.source_event_id;
-                self.close_first(|wait| Some(wait.event_id()) == source);
+                if let Some(source) = event.source_event_id {
+                    self.waits.remove(&source);
+                }
             }
             _ => {}
         }
+    }
+
+    fn begin(&mut self, wait: Wait) {
+        self.waits.insert(wait.event_id(), wait);
     }
 
     /// A message that came before is taken at once.
     fn ask_queue(&mut self, event: &Event, name: &str) {
         match self.unread.get_mut(name) {
             Some(unread) if *unread > 0 => *unread -= 1,
-            _ => self.waits.push(Wait::Queue {
-                event_id: event.event_id,
-                name: name.to_owned(),
-                since_ms: event.timestamp_ms,
-            }),
-        }
-    }
-
-    fn close_first(&mut self, is_it: impl Fn(&Wait) -> bool) -> bool {
-        match self.waits.iter().position(is_it) {
-            Some(at) => {
-                self.waits.remove(at);
-                true
+            _ => {
+                let asked = self.queues.entry(name.to_owned()).or_default();
+                asked.push_back(event.event_id);
+                self.begin(Wait::Queue {
+                    event_id: event.event_id,
+                    name: name.to_owned(),
+                    since_ms: event.timestamp_ms,
+                });
             }
-            None => false,
         }
     }
+}
+
+/// Closes the oldest wait of a name that is still open; returns whether there was one.
+fn close_first(waits: &mut BTreeMap<u64, Wait>, asked: Option<&mut VecDeque<u64>>) -> bool {
+    let Some(asked) = asked else {
+        return false;
+    };
+    while let Some(event_id) = asked.pop_front() {
+        if waits.remove(&event_id).is_some() {
+            return true;
+        }
+    }
+    false
 }
 
 impl Wait {
@@ -203,6 +226,15 @@ mod tests {
             open_ids(vec![dequeue(), (Some(1), dropped)]),
             Vec::<u64>::new()
         );
+    }
+
+    #[test]
+    fn a_wait_that_was_given_up_takes_no_message() {
+        let dropped = EventKind::QueueSubscriptionCancelled {
+            reason: "dropped_future".into(),
+        };
+        let kinds = vec![dequeue(), dequeue(), (Some(1), dropped), letter()];
+        assert_eq!(open_ids(kinds), Vec::<u64>::new());
     }
 
     #[test]

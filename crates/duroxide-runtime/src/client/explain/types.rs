@@ -15,7 +15,7 @@ pub struct Explanation {
     pub version: String,
     /// Current execution.
     pub execution_id: u64,
-    /// Where it stands.
+    /// The status of that execution.
     pub standing: Standing,
     /// When this was found out, in milliseconds since the Unix epoch.
     pub now_ms: u64,
@@ -63,18 +63,18 @@ pub enum Wait {
         tag: Option<String>,
         /// The session it is bound to.
         session: Option<String>,
-        /// When it was scheduled.
+        /// The time at which it was scheduled.
         since_ms: u64,
-        /// Where it is.
+        /// The queue or worker that has it.
         place: ActivityPlace,
     },
     /// A timer.
     Timer {
         /// The event that set it.
         event_id: u64,
-        /// When it is due.
+        /// The time at which it is due.
         due_ms: u64,
-        /// When it was set.
+        /// The time at which it was set.
         since_ms: u64,
     },
     /// A signal.
@@ -83,7 +83,7 @@ pub enum Wait {
         event_id: u64,
         /// Its name.
         name: String,
-        /// When the wait began.
+        /// The time at which the wait began.
         since_ms: u64,
     },
     /// A message of a queue.
@@ -92,7 +92,7 @@ pub enum Wait {
         event_id: u64,
         /// The queue's name.
         name: String,
-        /// When the wait began.
+        /// The time at which the wait began.
         since_ms: u64,
     },
     /// The result of a child.
@@ -103,7 +103,7 @@ pub enum Wait {
         name: String,
         /// The child.
         instance_id: String,
-        /// When it was scheduled.
+        /// The time at which it was scheduled.
         since_ms: u64,
         /// Why the child stands where it stands; `None` if nothing is known of it, or it was told above.
         why: Option<Box<Explanation>>,
@@ -118,16 +118,16 @@ pub enum ActivityPlace {
     Unknown,
     /// In the queue.
     Queued {
-        /// When it can be claimed; 0 if it always could.
+        /// The time at which it can be claimed; 0 if it always could.
         visible_at_ms: u64,
-        /// How often a worker has tried.
+        /// Number of attempts by workers.
         attempts: u32,
     },
     /// A worker holds it.
     Held {
         /// Until when, unless the worker renews its lease.
         until_ms: u64,
-        /// Which attempt this is.
+        /// The number of this attempt.
         attempts: u32,
     },
     /// A worker has claimed it at least once; the store cannot tell more.
@@ -141,24 +141,38 @@ pub enum ActivityPlace {
 #[serde(tag = "is", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finding {
-    /// Somebody asked for its cancellation.
+    /// A client, or its parent, asked it to cancel.
     CancelRequested {
-        /// What they said.
+        /// The reason that the caller gave.
         reason: String,
-        /// When.
+        /// The time of the request.
         at_ms: u64,
     },
     /// A message that concerns it was dead-lettered.
     DeadLetter {
         /// The letter's number.
         id: u64,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When.
+        /// The time at which it was dead-lettered.
         at_ms: u64,
     },
     /// Work of a handler that it needs is ready and no node claims it: none may have the code.
     NotClaimed {
+        /// The kind of handler.
+        #[serde(serialize_with = "kind_in_words")]
+        kind: HandlerKind,
+        /// The handler.
+        name: String,
+        /// The version that is needed.
+        version: Option<String>,
+        /// How many instances or activities wait for it.
+        count: u64,
+        /// Since when the oldest does.
+        since_ms: u64,
+    },
+    /// Work of a handler that it needs is ready, and has been for a short time only: nodes are busy, or about to take it.
+    InLine {
         /// The kind of handler.
         #[serde(serialize_with = "kind_in_words")]
         kind: HandlerKind,
@@ -178,11 +192,11 @@ pub enum Finding {
     },
     /// Messages are ready and no node has taken them in.
     MessagesWait {
-        /// How many.
+        /// Their number.
         count: u64,
         /// Since when the first does.
         since_ms: u64,
-        /// How often one of them was tried.
+        /// The largest number of attempts of one of them.
         attempts: u32,
     },
 }

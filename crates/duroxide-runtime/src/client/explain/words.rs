@@ -177,15 +177,22 @@ impl Finding {
                 count,
                 since_ms,
             } => {
-                let kind = match kind {
-                    HandlerKind::Orchestration => "orchestration",
-                    HandlerKind::Activity => "activity",
-                };
-                let version = version.as_ref().map_or(String::new(), |v| format!(" {v}"));
+                let handler = handler(*kind, name, version.as_deref());
                 let since = ago(*since_ms, now_ms);
                 format!(
-                    "no node claims {kind} {name}{version}: {count} ready, the oldest since {since}; is a node running that has its code?"
+                    "no node claims {handler}: {count} ready, the oldest since {since}; is a node running that has its code?"
                 )
+            }
+            Self::InLine {
+                kind,
+                name,
+                version,
+                count,
+                since_ms,
+            } => {
+                let handler = handler(*kind, name, version.as_deref());
+                let since = ago(*since_ms, now_ms);
+                format!("{count} of {handler} ready for a node, the oldest since {since}")
             }
             Self::TurnRuns { until_ms } => {
                 let due = due(*until_ms, now_ms);
@@ -243,6 +250,16 @@ fn span(ms: u64) -> String {
         3_600..86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
         _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
     }
+}
+
+/// A handler in words.
+fn handler(kind: HandlerKind, name: &str, version: Option<&str>) -> String {
+    let kind = match kind {
+        HandlerKind::Orchestration => "orchestration",
+        HandlerKind::Activity => "activity",
+    };
+    let version = version.map_or(String::new(), |version| format!(" {version}"));
+    format!("{kind} {name}{version}")
 }
 
 #[cfg(test)]
