@@ -47,7 +47,7 @@ pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`].
     Lease(LeaseToken),
     /// No message arrived for the leased group or became visible in it since the claim; otherwise
-    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if somebody else has it; it may have lapsed.
+    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if another holder has it; it may have lapsed.
     Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`].
     Absent {
@@ -265,6 +265,13 @@ pub enum Query {
         /// Its token.
         token: LeaseToken,
     },
+    /// The valid leases on messages of a group, by message; answered by [`Answer::Leases`].
+    Leases {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+    },
     /// Messages by number, whatever their state; answered by [`Answer::Messages`].
     Messages {
         /// Queue.
@@ -337,6 +344,8 @@ pub enum Answer {
     Entries(Vec<Entry>),
     /// To [`Query::Lease`].
     Lease(Option<Lease>),
+    /// To [`Query::Leases`].
+    Leases(Vec<Lease>),
     /// To [`Query::Messages`], [`Query::MessagesById`] and [`Query::MessagesByKey`].
     Messages(Vec<Message>),
     /// To [`Query::Backlog`].
@@ -375,6 +384,7 @@ unwrap_answer! {
     into_entry: Entry -> Option<Vec<u8>>;
     into_entries: Entries -> Vec<Entry>;
     into_lease: Lease -> Option<Lease>;
+    into_leases: Leases -> Vec<Lease>;
     into_messages: Messages -> Vec<Message>;
     into_backlog: Backlog -> Vec<Backlog>;
     into_depths: Depths -> Vec<Depth>;

@@ -216,7 +216,7 @@ impl StoreClock {
         self.clock.now_ms()
     }
 
-    /// By how much the store's time is ahead of the clock it was given: 0 unless that was set back. A time that somebody
+    /// By how much the store's time is ahead of the clock it was given: 0 unless that was set back. A time that another process
     /// else computed with the clock is this much later in the store's time.
     #[must_use]
     pub fn ahead_ms(&self) -> u64 {
@@ -240,7 +240,7 @@ impl StoreClock {
         }
     }
 
-    /// Somebody stored this time: it is not earlier than that.
+    /// A process stored this time: it is not earlier than that.
     pub fn raise_to(&self, stored_ms: u64) {
         let (now_ms, clock_ms) = self.read();
         if stored_ms <= now_ms {

@@ -10,13 +10,13 @@ pub enum StoreError {
     /// The same call may succeed later: the store is busy or out of reach.
     #[error("{0}")]
     Retryable(String),
-    /// The store broke down while it wrote: the call took effect or it did not. Whoever tries again guards against both.
+    /// The store broke down while it wrote: the call took effect or it did not. A caller that tries again guards against both.
     #[error("{0}; whether it took effect is not known")]
     Unknown(String),
     /// The same call will fail again.
     #[error("{0}")]
     Permanent(String),
-    /// Somebody else wrote first: a guard does not hold, or an event with that number exists.
+    /// Another caller wrote first: a guard does not hold, or an event with that number exists.
     #[error("{0}")]
     Conflict(String),
     /// The lease is unknown, expired or taken over.

@@ -75,5 +75,5 @@ pub enum After {
 }
 
 /// End of rest of a group that is leased: nothing arrived or became visible since the claim. It is no time, and once the
-/// lease has lapsed it keeps nobody waiting.
+/// lease has lapsed it keeps no caller waiting.
 pub(crate) const UNDISTURBED: u64 = u64::MAX;

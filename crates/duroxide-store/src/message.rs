@@ -12,7 +12,7 @@ use crate::lease::{LeaseToken, Owner};
 pub struct Queue {
     /// Name.
     pub name: Cow<'static, str>,
-    /// How it delivers.
+    /// The way in which it delivers.
     pub delivery: Delivery,
 }
 
@@ -92,6 +92,14 @@ pub fn later_ms(now_ms: u64, by_ms: u64) -> u64 {
     now_ms.saturating_add(by_ms).min(LAST_MS)
 }
 
+/// When an alarm opens its group, for a claim that says how old it must be.
+pub(crate) fn opens_at_ms(rings_from_ms: u64, after_ms: u64) -> u64 {
+    match rings_from_ms {
+        0 => 0,
+        from => later_ms(from, after_ms),
+    }
+}
+
 /// A message to enqueue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewMessage {
@@ -99,20 +107,20 @@ pub struct NewMessage {
     pub group: String,
     /// Key by which it can be deleted; unique within a group by the caller's choice only.
     pub key: Option<String>,
-    /// Affinity key: while one owner holds it, nobody else can claim the message. Single delivery only.
+    /// Affinity key: while one owner holds it, no other owner can claim the message. Single delivery only.
     pub affinity: Option<String>,
     /// Label: selects messages at the claim in a queue of single messages, and is counted in [`Depth`].
     pub label: Option<String>,
     /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead or successor, the kind
     /// that it gives its group.
     pub kind: Option<String>,
-    /// What it does to its group.
+    /// The effect on its group.
     pub role: Role,
     /// A number that travels with the message, at most `i64::MAX`; the store does not look at it.
     pub stamp: Option<u64>,
     /// Bytes the store does not look into.
     pub payload: Vec<u8>,
-    /// When it can be claimed.
+    /// The time from which it can be claimed.
     pub visible: Visible,
 }
 
@@ -161,7 +169,7 @@ pub struct Message {
     pub label: Option<String>,
     /// Kind.
     pub kind: Option<String>,
-    /// What it does to its group.
+    /// The effect on its group.
     pub role: Role,
     /// The number that travels with it.
     pub stamp: Option<u64>,
@@ -171,7 +179,7 @@ pub struct Message {
     pub visible_at: u64,
     /// When it was enqueued, in milliseconds since the Unix epoch.
     pub enqueued_at: u64,
-    /// How often it was claimed.
+    /// Number of claims so far.
     pub attempts: u32,
 }
 
@@ -180,6 +188,14 @@ impl Message {
     #[must_use]
     pub fn since_ms(&self) -> u64 {
         self.visible_at.max(self.enqueued_at)
+    }
+
+    /// From when on the age of an alarm counts; an urgent one is as old as any claim wants.
+    pub(crate) fn rings_from_ms(&self) -> u64 {
+        match self.role {
+            Role::UrgentAlarm => 0,
+            _ => self.enqueued_at,
+        }
     }
 }
 
@@ -198,6 +214,8 @@ pub enum Role {
     Follower,
     /// It opens its group to claims of any kind, once it is visible and as old as the claim says.
     Alarm,
+    /// An alarm that opens its group as soon as it is visible, and goes before those that are not urgent.
+    UrgentAlarm,
 }
 
 /// Whether a claim that takes a successor takes the group's followers too.
@@ -288,20 +306,21 @@ impl Labels {
 pub struct Claim {
     /// From which queue.
     pub queue: Queue,
-    /// How many groups or messages at most.
+    /// The largest number of groups or messages.
     pub max: usize,
     /// Length of each lease.
     pub lease_ms: u64,
     /// How long to wait for the first one; zero tries once.
     pub wait: Duration,
-    /// Which labels.
+    /// The labels that the caller takes.
     pub labels: Labels,
-    /// Which kinds.
+    /// The kinds that the caller takes.
     pub kinds: Labels,
-    /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind.
+    /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind; one with
+    /// a visible [`Role::UrgentAlarm`] is at once. `None`: alarms open nothing.
     pub any_kind_after_ms: Option<u64>,
     /// How many messages of one group at most, at least one; the oldest visible successor comes in addition, else the
-    /// oldest visible lead, and the oldest visible alarm.
+    /// oldest visible lead, and the oldest visible alarm, an urgent one if there is one.
     pub messages_max: usize,
     /// How many bytes of messages of one group at most; one message comes whatever its size.
     pub bytes_max: usize,

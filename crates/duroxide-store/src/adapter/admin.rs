@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, PendingWork,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    SystemMetrics,
 };
 
 use super::provider::at;
-use super::{StoreProvider, dead_letters, delete, inspect, prune, read};
+use super::{StoreProvider, dead_letters, delete, inspect, pending, prune, read};
 use crate::EventStore;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -74,6 +75,11 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
         at("list_ready_work", ready).map(Some)
     }
 
+    async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
+        let pending = pending::run(&*self.store, instance).await;
+        at("pending_work", pending).map(Some)
+    }
+
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {
         at("get_queue_depths", inspect::depths(&*self.store).await)
     }
@@ -123,6 +129,17 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {
         let letters = dead_letters::list(&*self.store, limit).await;
         at("list_dead_letters", letters)
+    }
+
+    async fn get_dead_letter(&self, id: u64) -> Answer<Option<DeadLetter>> {
+        let found = dead_letters::get(&*self.store, id).await;
+        at("get_dead_letter", found)
+    }
+
+    async fn requeue_dead_letter(&self, id: u64) -> Answer<Option<Requeue>> {
+        let _one_at_a_time = self.requeue.lock().await;
+        let done = dead_letters::requeue(&*self.store, id).await;
+        at("requeue_dead_letter", done).map(Some)
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {

@@ -5,7 +5,7 @@ use duroxide_core::{ErrorDetails, WorkItem};
 
 use crate::message::Message;
 
-/// The key of a message that somebody waits for.
+/// The key of a message that an operation waits for.
 pub(super) fn key_of(item: &WorkItem) -> Option<String> {
     match item {
         WorkItem::ActivityCompleted {
@@ -40,7 +40,7 @@ pub(super) fn key_of(item: &WorkItem) -> Option<String> {
     }
 }
 
-/// What tells the one who waits for a message that it cannot be read; `None` if nobody does.
+/// The message that fails the operation that waits for an unreadable one; `None` if none waits.
 pub(super) fn instead_of(message: &Message, reason: &str) -> Option<WorkItem> {
     let key = message.key.as_deref()?;
     told(message, key, reason)

@@ -10,6 +10,7 @@ use super::error::{Error, Result};
 use super::inspect::{self, Listed};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
 use super::rows::{ExecutionRow, InstanceRow};
+use super::unborn::{self, Unborn};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::record::Entry;
 use crate::{EventStore, StoreError};
@@ -60,6 +61,8 @@ struct Found {
     current: Option<ExecutionRow>,
     /// Those of earlier lives included.
     children: Vec<Entry>,
+    /// Asked for, and not begun.
+    unborn: Vec<Unborn>,
 }
 
 impl Found {
@@ -90,7 +93,15 @@ impl Found {
                 instance,
                 executions: next()?.into_count()?,
                 children: next()?.into_entries()?,
+                unborn: Vec::new(),
             };
+            let life = found.instance.as_ref().and_then(InstanceRow::life);
+            // Where lives are not told apart, nobody knows whose child it is.
+            let is_told_apart =
+                !Defect::UnbornOutlivesParent.is_on() && !Defect::OtherLifeAccepted.is_on();
+            if let Some(life) = life.filter(|_| is_told_apart) {
+                found.unborn = unborn::of(store, id, life).await?;
+            }
             if found.current.is_none() && found.executions > 0 {
                 let executions = super::read::executions(store, id).await?;
                 found.current = executions.into_iter().last().map(|(_, row)| row);
@@ -169,6 +180,10 @@ impl Plan {
     fn add(&mut self, found: Found, force: bool) {
         self.instances += u64::from(found.exists());
         self.batch.guards.extend(found.guards(force));
+        for child in found.unborn {
+            self.batch.guards.push(child.guard());
+            self.push(Counted::Messages, child.delete());
+        }
         let id = found.id;
         for scope in [INSTANCES, RUNNING_INSTANCES] {
             let (scope, key) = (scope.to_owned(), id.clone());
@@ -260,7 +275,7 @@ pub(super) async fn bulk<S: EventStore>(
     Ok(total)
 }
 
-/// The instances that a filter names, or all, oldest first: whoever cleans up in steps comes to an end.
+/// The instances that a filter names, or all, oldest first, so that a cleanup in steps comes to an end.
 pub(super) async fn oldest_first<S: EventStore>(
     store: &S,
     filter: &InstanceFilter,

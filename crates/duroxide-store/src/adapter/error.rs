@@ -64,7 +64,7 @@ impl Error {
     }
 }
 
-/// A lease that was lost meanwhile is somebody else's business.
+/// Ignores a lease that was lost meanwhile: its new holder goes on.
 pub(super) fn unless_lost<T>(result: std::result::Result<T, StoreError>) -> Result<()> {
     match result {
         Ok(_) | Err(StoreError::LeaseLost(_)) => Ok(()),

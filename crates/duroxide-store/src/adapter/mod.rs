@@ -12,12 +12,14 @@ mod inspect;
 mod kept;
 mod kinds;
 mod names;
+mod pending;
 mod provider;
 mod prune;
 mod read;
 mod rows;
 mod token;
 mod turn;
+mod unborn;
 mod work;
 
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use crate::message::LAST_MS;
 use crate::wake::TopicWatch;
 
 /// How long a message for an unknown instance waits for a start, unless configured otherwise.
-pub const DEFAULT_ORPHAN_GRACE: Duration = Duration::from_secs(60);
+pub const DEFAULT_UNKNOWN_INSTANCE_GRACE: Duration = Duration::from_secs(60);
 
 /// A complete provider over a store.
 ///
@@ -46,8 +48,10 @@ pub const DEFAULT_ORPHAN_GRACE: Duration = Duration::from_secs(60);
 pub struct StoreProvider<S> {
     store: Arc<S>,
     name: &'static str,
-    orphan_grace: Duration,
+    unknown_instance_grace: Duration,
     kept: Arc<Kept>,
+    /// Dead letters go back into their queues one at a time.
+    requeue: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl<S: EventStore> StoreProvider<S> {
@@ -56,15 +60,16 @@ impl<S: EventStore> StoreProvider<S> {
         Self {
             store: store.into(),
             name,
-            orphan_grace: DEFAULT_ORPHAN_GRACE,
+            unknown_instance_grace: DEFAULT_UNKNOWN_INSTANCE_GRACE,
             kept: Arc::default(),
+            requeue: Arc::default(),
         }
     }
 
     /// Sets how long a message for an unknown instance waits for a start before it becomes a dead letter.
     #[must_use]
-    pub fn with_orphan_grace(mut self, grace: Duration) -> Self {
-        self.orphan_grace = grace;
+    pub fn with_unknown_instance_grace(mut self, grace: Duration) -> Self {
+        self.unknown_instance_grace = grace;
         self
     }
 
@@ -80,8 +85,9 @@ impl<S> Clone for StoreProvider<S> {
         Self {
             store: Arc::clone(&self.store),
             name: self.name,
-            orphan_grace: self.orphan_grace,
+            unknown_instance_grace: self.unknown_instance_grace,
             kept: Arc::clone(&self.kept),
+            requeue: Arc::clone(&self.requeue),
         }
     }
 }

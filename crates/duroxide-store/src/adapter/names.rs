@@ -13,7 +13,7 @@ use crate::message::{Followers, NewMessage, Queue, Role, Visible};
 pub(super) const TURNS: Queue = Queue::grouped("orchestrator");
 /// Activities; the group is the instance, the label the tag, the kind the activity's name, the affinity the session.
 pub(super) const WORK: Queue = Queue::single("worker");
-/// What was set aside.
+/// Dead letters.
 pub(super) const DEAD: Queue = Queue::single("dead_letters");
 /// Label of messages that wait for their due time.
 pub(super) const TIMER: &str = "timer";
@@ -84,6 +84,12 @@ pub(super) fn activity_key(execution: u64, activity: u64) -> String {
     format!("{execution}/{activity}")
 }
 
+/// The execution and the activity in such a key.
+pub(super) fn parse_activity_key(key: &str) -> Option<(u64, u64)> {
+    let (execution, activity) = key.split_once('/')?;
+    Some((execution.parse().ok()?, activity.parse().ok()?))
+}
+
 /// The message that carries an item to an instance.
 pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessage> {
     let mut message = NewMessage {
@@ -99,7 +105,12 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
             });
         }
         WorkItem::TimerFired { .. } => message.label = Some(TIMER.to_owned()),
-        WorkItem::CancelInstance { .. } => message.role = Role::Alarm,
+        WorkItem::CancelInstance { .. } => {
+            message.role = match item.terminates() {
+                true => Role::UrgentAlarm,
+                false => Role::Alarm,
+            };
+        }
         WorkItem::StartOrchestration {
             orchestration,
             version,

@@ -118,15 +118,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
-        let ask = TurnClaim {
-            filter: filter.cloned(),
-            ..TurnClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let ask = TurnClaim::one(lock_timeout, poll_timeout, filter);
         let claimed = turn::claim::run(self, &ask).await;
         let mut turns = at("fetch_orchestration_item", claimed)?;
-        Ok(turns
-            .pop()
-            .map(|turn| (turn.item, turn.lock_token, turn.attempt_count)))
+        Ok(turns.pop().map(ClaimedTurn::into_parts))
     }
 
     async fn ack_orchestration_item(
@@ -192,15 +187,9 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
-        let ask = WorkClaim {
-            session: session.cloned(),
-            tag_filter: tag_filter.clone(),
-            ..WorkClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let ask = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
         let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
-        Ok(claimed
-            .pop()
-            .map(|work| (work.item, work.lock_token, work.attempt_count)))
+        Ok(claimed.pop().map(ClaimedWork::into_parts))
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {

@@ -13,6 +13,7 @@ use crate::{EventStore, StoreError};
 /// Executions that one commit deletes at most.
 const STEP: usize = 64;
 
+/// Looks at the executions once, and deletes those that are to go a few at a time.
 pub(super) async fn run<S: EventStore>(
     store: &S,
     instance: &str,
@@ -22,38 +23,54 @@ pub(super) async fn run<S: EventStore>(
         instances_processed: 1,
         ..PruneResult::default()
     };
-    while let (deleted @ 1.., events) = step(store, instance, options).await? {
-        total.executions_deleted += deleted;
+    let row = row(store, instance).await?;
+    let executions = read::executions(store, instance).await?;
+    let newest = executions.last().map_or(0, |(id, _)| *id);
+    // A row that does not decode names no current execution; the newest is taken for it.
+    let current = InstanceRow::read(&row).map_or(newest, |row| row.execution);
+    let chosen = choose(&executions, current, options);
+    drop(executions);
+    for some in chosen.chunks(STEP) {
+        let Some(events) = step(store, instance, &row, some).await? else {
+            break;
+        };
+        total.executions_deleted += some.len() as u64;
         total.events_deleted += events;
     }
     Ok(total)
 }
 
-/// Deletes some of the executions that are to go; returns how many, and how many events with them.
+async fn row<S: EventStore>(store: &S, instance: &str) -> Result<Vec<u8>> {
+    let row = store.get(INSTANCES, instance).await?;
+    row.ok_or_else(|| Error::InstanceNotFound(instance.to_owned()))
+}
+
+/// Whether two rows are of one life of the instance. The current execution only grows within a life.
+fn is_same_life(one: &[u8], other: &[u8]) -> bool {
+    one == other
+        || match (InstanceRow::read(one), InstanceRow::read(other)) {
+            (Ok(one), Ok(other)) => one.life() == other.life() && one.execution <= other.execution,
+            _ => false,
+        }
+}
+
+/// Deletes these executions; returns how many events went, or nothing if the instance is not the one they were chosen of.
 async fn step<S: EventStore>(
     store: &S,
     instance: &str,
-    options: &PruneOptions,
-) -> Result<(u64, u64)> {
+    chosen_of: &[u8],
+    chosen: &[u64],
+) -> Result<Option<u64>> {
     let mut last = String::new();
     for tried in 0..TRIES {
-        let row = store
-            .get(INSTANCES, instance)
-            .await?
-            .ok_or_else(|| Error::InstanceNotFound(instance.to_owned()))?;
-        let executions = read::executions(store, instance).await?;
-        let newest = executions.last().map_or(0, |(id, _)| *id);
-        // A row that does not decode names no current execution; the newest is taken for it.
-        let current = InstanceRow::read(&row).map_or(newest, |row| row.execution);
-        let mut chosen = choose(&executions, current, options);
-        chosen.truncate(STEP);
-        if chosen.is_empty() {
-            return Ok((0, 0));
+        let row = row(store, instance).await?;
+        if !is_same_life(chosen_of, &row) {
+            return Ok(None);
         }
-        let batch = Batch::of(deletions(instance, &chosen))
+        let batch = Batch::of(deletions(instance, chosen))
             .guarded_by(names::unchanged(instance, Some(&row)));
         match store.commit(batch).await {
-            Ok(counts) => return Ok((chosen.len() as u64, counts.iter().step_by(2).sum())),
+            Ok(counts) => return Ok(Some(counts.iter().step_by(2).sum())),
             Err(StoreError::Conflict(reason)) => last = reason,
             Err(error) => return Err(error.into()),
         }

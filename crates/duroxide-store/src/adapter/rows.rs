@@ -1,7 +1,7 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
 use duroxide_core::ErrorDetails;
-use duroxide_core::provider::{Incarnation, OutcomeStatus};
+use duroxide_core::provider::{Incarnation, LetterOrigin, OutcomeStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +180,21 @@ pub(super) struct DeadRow {
     pub(super) instance: Option<String>,
     pub(super) payload: String,
     pub(super) reason: String,
+    /// The life of the instance that it was for, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) life: Option<i64>,
+    /// Whether the instance was told that it could not be used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) answered: bool,
+}
+
+impl DeadRow {
+    pub(super) fn origin(&self) -> LetterOrigin {
+        LetterOrigin {
+            life: self.life.and_then(Incarnation::from_stored),
+            answered: self.answered,
+        }
+    }
 }
 
 pub(super) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>> {

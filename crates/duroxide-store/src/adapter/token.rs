@@ -14,8 +14,45 @@ pub(super) struct TurnToken<'t> {
     pub(super) instance: &'t str,
     /// The life that the commit gives the instance if it has none yet.
     pub(super) life: Option<Incarnation>,
-    /// The life of the parent that sent the start, as far as the start tells.
+    /// The life of the parent that sent the first start, as far as the start tells.
     pub(super) parent_life: Option<Incarnation>,
+    /// The operations that the claimed starts are for, if there is more than one start.
+    pub(super) askers: Vec<Asker>,
+}
+
+/// An operation that a start is for, and the life of the parent that waits with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asker {
+    pub(super) parent: String,
+    pub(super) execution: u64,
+    pub(super) id: u64,
+    pub(super) life: Option<Incarnation>,
+}
+
+impl Asker {
+    /// Parents have any characters, so their length is told.
+    fn write(&self) -> String {
+        let life = self.life.map_or(0, Incarnation::to_stored);
+        let (length, parent) = (self.parent.len(), &self.parent);
+        format!("{}.{}.{life}.{length}.{parent}", self.execution, self.id)
+    }
+
+    /// The first of these, and what follows it.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        let mut parts = text.splitn(5, '.');
+        let execution = parts.next()?.parse().ok()?;
+        let id = parts.next()?.parse().ok()?;
+        let life = Incarnation::from_stored(parts.next()?.parse().ok()?);
+        let length = parts.next()?.parse().ok()?;
+        let (parent, rest) = parts.next()?.split_at_checked(length)?;
+        let asker = Self {
+            parent: parent.to_owned(),
+            execution,
+            id,
+            life,
+        };
+        Some((asker, rest))
+    }
 }
 
 impl<'t> TurnToken<'t> {
@@ -23,12 +60,13 @@ impl<'t> TurnToken<'t> {
     pub(super) fn write(&self) -> String {
         let number = |life: Option<Incarnation>| life.map_or(0, Incarnation::to_stored);
         let (life, parent_life) = (number(self.life), number(self.parent_life));
-        let lease = self.lease.as_str();
-        format!(
-            "{life}:{parent_life}:{}:{lease}:{}",
-            lease.len(),
-            self.instance
-        )
+        let (askers, lease) = (self.askers.len(), self.lease.as_str());
+        let mut token = format!("{life}:{parent_life}:{askers}:");
+        for asker in &self.askers {
+            token.push_str(&asker.write());
+        }
+        token.push_str(&format!("{}:{lease}:{}", lease.len(), self.instance));
+        token
     }
 
     pub(super) fn parse(token: &'t str) -> Result<Self> {
@@ -39,18 +77,27 @@ impl<'t> TurnToken<'t> {
         let mut parts = token.splitn(4, ':');
         let life = Incarnation::from_stored(parts.next()?.parse().ok()?);
         let parent_life = Incarnation::from_stored(parts.next()?.parse().ok()?);
-        let length = parts.next()?.parse().ok()?;
-        let (lease, instance) = parts.next()?.split_at_checked(length)?;
+        let count: usize = parts.next()?.parse().ok()?;
+        let mut rest = parts.next()?;
+        let mut askers = Vec::new();
+        for _ in 0..count {
+            let (asker, after) = Asker::read(rest)?;
+            askers.push(asker);
+            rest = after;
+        }
+        let (length, rest) = rest.split_once(':')?;
+        let (lease, instance) = rest.split_at_checked(length.parse().ok()?)?;
         Some(Self {
             lease: LeaseToken::new(lease),
             instance: instance.strip_prefix(':')?,
             life,
             parent_life,
+            askers,
         })
     }
 }
 
-/// A life that nobody has had before.
+/// A life that no instance has had before.
 pub(super) fn new_life() -> Incarnation {
     let (bits, _) = uuid::Uuid::new_v4().as_u64_pair();
     Incarnation::from_random(bits)
@@ -70,6 +117,15 @@ pub(super) fn life_of(stamp: Option<u64>) -> Option<Incarnation> {
 mod tests {
     use super::*;
 
+    fn asker(parent: &str, life: Option<Incarnation>) -> Asker {
+        Asker {
+            parent: parent.to_owned(),
+            execution: 1,
+            id: 7,
+            life,
+        }
+    }
+
     #[test]
     fn a_lease_with_any_characters_is_found_again() {
         for lease in ["lock_1", "a:b::c", ":", "é:ü", ""] {
@@ -79,6 +135,7 @@ mod tests {
                     instance,
                     life: Some(new_life()),
                     parent_life: None,
+                    askers: vec![asker("p.1:", None), asker("", Some(new_life()))],
                 };
                 assert_eq!(TurnToken::parse(&token.write()).ok(), Some(token.clone()));
             }
@@ -91,10 +148,12 @@ mod tests {
             "",
             ":",
             "1:2",
-            "x:0:1:a:i",
-            "0:0:99:a:i",
-            "0:0:1:ai",
-            "0:0:1:é:i",
+            "x:0:0:1:a:i",
+            "0:0:0:99:a:i",
+            "0:0:0:1:ai",
+            "0:0:0:1:é:i",
+            "0:0:1:1:a:i",
+            "0:0:1:1.2.0.99.p1:a:i",
         ] {
             assert!(TurnToken::parse(text).is_err(), "{text}");
         }

@@ -1,7 +1,9 @@
 //! Activities: claim, complete, renew, give back.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{ClaimedWork, ScheduledActivityIdentifier, TagFilter, WorkClaim};
+use duroxide_core::provider::{
+    ClaimedWork, LetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
+};
 use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
@@ -97,7 +99,8 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
         lease: lease.clone(),
     }];
     for message in &messages {
-        operations.push(dead_letters::keep(&WORK, message, reason)?);
+        let origin = dead_letters::stamped(message);
+        operations.push(dead_letters::keep(&WORK, message, reason, origin)?);
     }
     store
         .commit(Batch::of(operations).guarded_by(Guard::Lease(lease)))
@@ -105,7 +108,7 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
     Ok(())
 }
 
-/// Keeps a message as a dead letter and fails the activity, so that nobody waits for it for ever. The release fences the batch, see `turn::claim`.
+/// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release fences the batch, see `turn::claim`.
 async fn set_aside<S: EventStore>(
     store: &S,
     lease: &LeaseToken,
@@ -117,15 +120,18 @@ async fn set_aside<S: EventStore>(
         after: After::Now,
         forgive: true,
     };
-    let kept = dead_letters::keep(&WORK, message, reason)?;
+    let instead = dead_letters::instead_of(message, reason)?;
+    let origin = LetterOrigin {
+        answered: instead.is_some(),
+        ..dead_letters::stamped(message)
+    };
+    let kept = dead_letters::keep(&WORK, message, reason, origin)?;
     let delete = Operation::DeleteMessages {
         queue: WORK,
         ids: vec![message.id],
     };
     let mut batch = Batch::of([release, kept, delete]);
-    batch
-        .operations
-        .extend(dead_letters::instead_of(message, reason)?.map(unstamped));
+    batch.operations.extend(instead.map(unstamped));
     unless_lost(store.commit(batch).await)
 }
 

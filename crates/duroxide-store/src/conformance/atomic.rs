@@ -111,7 +111,7 @@ pub async fn guards_hold_as_they_say(harness: &impl Harness) {
     assert!(is_conflict(&try_guard(keys(&["k", "l"])).await));
 }
 
-/// A holder that lost its lease to time cannot write, though nobody took it over.
+/// A holder whose lease lapsed cannot write, although no other holder took it over.
 pub async fn a_lost_lease_stores_nothing(harness: &impl Harness) {
     let desk = Desk::new(harness, Queue::grouped("other"));
     desk.store.put("s", "old", vec![1]).await.expect("put");

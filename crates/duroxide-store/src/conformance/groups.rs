@@ -75,7 +75,7 @@ pub async fn a_delayed_message_appears_at_its_time(harness: &impl Harness) {
     assert_eq!(texts(&desk.take().await), ["later"]);
 }
 
-/// Who waits longest is next, so nobody starves.
+/// The group that waits longest is next, so none starves.
 pub async fn groups_come_in_the_order_in_which_they_became_eligible(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);
     desk.put("a", "1").await;
@@ -291,7 +291,7 @@ pub async fn a_stirred_group_is_noticed(harness: &impl Harness) {
     assert!(is_lost(&relying(&claimed.token, "lost").await));
 }
 
-/// Whoever held it cannot complete, and the group begins anew.
+/// Its holder cannot complete, and the group begins anew.
 pub async fn deleting_a_group_ends_its_lease(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);
     desk.put("a", "1").await;
@@ -352,7 +352,7 @@ pub async fn a_claim_and_its_messages_can_be_looked_up(harness: &impl Harness) {
     assert_eq!(unknown, None);
 }
 
-/// By the label of the message, also for a message that waits behind somebody else's lease.
+/// By the label of the message, also for a message that waits behind another holder's lease.
 pub async fn depths_tell_ready_delayed_and_leased(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);
     desk.put("a", "1").await;

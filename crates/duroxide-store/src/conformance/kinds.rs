@@ -134,6 +134,35 @@ pub async fn an_old_alarm_opens_its_group(harness: &impl Harness) {
     assert!(desk.claim_with(claim).await.is_empty(), "the alarm is gone");
 }
 
+/// An urgent alarm opens its group as soon as it is visible, and is part of the claim whatever is older.
+pub async fn an_urgent_alarm_opens_its_group_at_once(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    set_kind(&desk, "a", Some("rare")).await;
+    for text in ["1", "2"] {
+        desk.put_message(NewMessage::new("a", text)).await;
+    }
+    desk.put_message(alarm("a", "alarm")).await;
+    let claim = Claim {
+        kinds: Labels::of(["usual"]),
+        any_kind_after_ms: Some(u64::MAX),
+        messages_max: 1,
+        ..desk.ask()
+    };
+    assert_eq!(desk.claim_with(claim.clone()).await, []);
+    let urgent = NewMessage {
+        role: Role::UrgentAlarm,
+        ..alarm("a", "urgent")
+    };
+    desk.put_message(urgent).await;
+    let closed = Claim {
+        any_kind_after_ms: None,
+        ..claim.clone()
+    };
+    assert_eq!(desk.claim_with(closed).await, []);
+    let claimed = desk.claim_with(claim).await;
+    assert_eq!(texts(&claimed[0]), ["1", "urgent"]);
+}
+
 /// A claim takes a prefix within its bounds, and the oldest lead in addition.
 pub async fn a_claim_keeps_its_bounds(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Desk, GROUPS, Harness, LEASE_MS, is_lost, pass_ms, texts};
+use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, is_lost, pass_ms, texts};
+use crate::atomic::Query;
 use crate::lease::After;
 use crate::message::Claim;
 
@@ -120,4 +121,37 @@ pub async fn many_claimers_never_share_a_group(harness: &impl Harness) {
         }
     }
     assert_eq!((groups.len(), empty), (20, 20));
+}
+
+/// What is leased is told with its lease, by group, as long as the lease is valid.
+pub async fn leases_of_a_group_are_told_while_they_are_valid(harness: &impl Harness) {
+    for queue in [GROUPS, SINGLES] {
+        let desk = Desk::new(harness, queue.clone());
+        desk.put("a", "1").await;
+        desk.put("b", "2").await;
+        let of = |group: &str| Query::Leases {
+            queue: queue.clone(),
+            group: group.to_owned(),
+        };
+        let told = async |group: &str| {
+            let answer = desk.store.query_one(of(group)).await.expect("an answer");
+            answer.into_leases().expect("leases")
+        };
+        assert_eq!(told("a").await, []);
+        let claimed = desk.take().await;
+        let [lease] = &told("a").await[..] else {
+            panic!("one lease");
+        };
+        let expected = Query::Lease {
+            token: claimed.token.clone(),
+        };
+        let expected = desk.store.query_one(expected).await.expect("an answer");
+        assert_eq!(
+            expected.into_lease().expect("a lease").as_ref(),
+            Some(lease)
+        );
+        assert_eq!(told("b").await, []);
+        pass_ms(harness, LEASE_MS).await;
+        assert_eq!(told("a").await, [], "it has lapsed");
+    }
 }

@@ -75,7 +75,7 @@ pub async fn a_message_is_selected_by_its_label(harness: &impl Harness) {
     assert_eq!(desk.claim_with(only(&[Some("y")])).await.len(), 1);
 }
 
-/// That is how its holder learns that nobody wants the result.
+/// That is how its holder learns that the result is not wanted.
 pub async fn a_message_deleted_by_key_cannot_be_completed(harness: &impl Harness) {
     let desk = Desk::new(harness, SINGLES);
     for (group, key) in [("a", "k"), ("a", "kk"), ("b", "k")] {
@@ -125,7 +125,7 @@ pub async fn a_single_lease_lapses_is_renewed_and_released(harness: &impl Harnes
         .store
         .release(&claimed.token, After::DelayMs(3_000), true)
         .await;
-    released.expect("a lapsed lease that nobody took over can be released");
+    released.expect("a lapsed lease that was not taken over can be released");
     assert!(desk.claim().await.is_none());
     pass_ms(harness, 3_000).await;
     let again = desk.take().await;

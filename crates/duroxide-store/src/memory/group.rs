@@ -16,6 +16,7 @@ pub(super) struct Group {
     successors: BTreeSet<u64>,
     leads: BTreeSet<u64>,
     alarms: BTreeSet<u64>,
+    urgent_alarms: BTreeSet<u64>,
     pub(super) label: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) lease: Option<GroupLease>,
@@ -39,7 +40,7 @@ pub(super) struct Place {
     pub(super) kind: Option<String>,
     /// In the waiting line: until when.
     pub(super) waiting: Option<u64>,
-    /// Among the alarms: when it was enqueued, and its number.
+    /// Among the alarms: from when on its age counts, and its number.
     pub(super) alarm: Option<(u64, u64)>,
 }
 
@@ -52,6 +53,7 @@ impl Group {
             Role::Successor(_) => drop(self.successors.insert(message.id)),
             Role::Lead => drop(self.leads.insert(message.id)),
             Role::Alarm => drop(self.alarms.insert(message.id)),
+            Role::UrgentAlarm => drop(self.urgent_alarms.insert(message.id)),
         }
     }
 
@@ -60,6 +62,7 @@ impl Group {
         self.successors.remove(&message.id);
         self.leads.remove(&message.id);
         self.alarms.remove(&message.id);
+        self.urgent_alarms.remove(&message.id);
     }
 
     pub(super) fn unplace_message(&mut self, message: &Message) {
@@ -107,6 +110,12 @@ impl Group {
         ids.iter().copied().find(|id| self.is_ripe(*id))
     }
 
+    /// The oldest ripe alarm, an urgent one if there is one.
+    fn first_alarm(&self) -> Option<u64> {
+        let urgent = self.first_ripe(&self.urgent_alarms);
+        urgent.or_else(|| self.first_ripe(&self.alarms))
+    }
+
     /// The group's own kind, else that of its oldest successor, else that of its oldest lead.
     pub(super) fn kind(&self, messages: &IndexedMessages) -> Option<String> {
         let lead = self.successors.first().or(self.leads.first());
@@ -133,7 +142,7 @@ impl Group {
             chosen.push(id);
         }
         let lead = successor.or_else(|| self.first_ripe(&self.leads));
-        for special in lead.into_iter().chain(self.first_ripe(&self.alarms)) {
+        for special in lead.into_iter().chain(self.first_alarm()) {
             if let Err(position) = chosen.binary_search(&special) {
                 chosen.insert(position, special);
             }
@@ -160,15 +169,16 @@ impl Group {
             let until = next_due.map_or(self.quiet_until, |due| due.min(self.quiet_until));
             return waits_until(Some(until));
         }
-        let alarm = self.first_ripe(&self.alarms);
-        let unripe_alarm = self.alarms.iter().any(|id| !self.is_ripe(*id));
+        let alarm = self.first_alarm();
+        let mut alarms = self.urgent_alarms.iter().chain(&self.alarms);
+        let unripe_alarm = alarms.any(|id| !self.is_ripe(*id));
         Place {
             ready: Some((oldest.since_ms().max(leased_until), oldest.id)),
             kind: self.kind(messages),
             waiting: next_due.filter(|due| *due > now_ms && alarm.is_none() && unripe_alarm),
             alarm: alarm
                 .and_then(|id| messages.get(id))
-                .map(|alarm| (alarm.enqueued_at, alarm.id)),
+                .map(|alarm| (alarm.rings_from_ms(), alarm.id)),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use super::group::{Group, GroupLease, Place};
 use super::indexed_messages::{IndexedMessages, remove_from};
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
-use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms};
+use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms, opens_at_ms};
 use crate::poll::Attempt;
 
 #[derive(Debug, Default)]
@@ -90,7 +90,8 @@ impl Grouped {
             }
             Line::Alarms(label) => {
                 let slot = self.alarms.get(label)?.first()?;
-                let opens_at = later_ms(slot.0, claim.any_kind_after_ms?);
+                let after_ms = claim.any_kind_after_ms?;
+                let opens_at = opens_at_ms(slot.0, after_ms);
                 (opens_at <= now_ms).then_some((opens_at, slot))?
             }
         };
@@ -102,8 +103,8 @@ impl Grouped {
         let waiting = self.waiting.first().map(|(at, _)| *at);
         let after = claim.any_kind_after_ms.unwrap_or_default();
         let alarms = self.alarm_labels(claim).filter_map(|label| {
-            let (enqueued_at, ..) = self.alarms.get(&label)?.first()?;
-            Some(later_ms(*enqueued_at, after))
+            let (from_ms, ..) = self.alarms.get(&label)?.first()?;
+            Some(opens_at_ms(*from_ms, after))
         });
         waiting.into_iter().chain(alarms).min()
     }
@@ -158,6 +159,12 @@ impl Grouped {
             valid: held.until_ms > now_ms,
             claimed: held.claimed.clone(),
         })
+    }
+
+    pub(super) fn leases_of(&self, name: &str, now_ms: u64) -> Vec<Lease> {
+        let held = self.groups.get(name).and_then(|group| group.lease.as_ref());
+        let lease = held.and_then(|held| self.lease(&held.token, now_ms));
+        lease.into_iter().collect()
     }
 
     /// Removes the claimed messages; returns how many, and whether others of the group remain.
@@ -292,7 +299,7 @@ impl Grouped {
         super::labelled(depths)
     }
 
-    /// Groups that can be claimed now, those that nobody has moved to the ready line yet included.
+    /// Groups that can be claimed now, including those that are not in the ready line yet.
     pub(super) fn backlog(&self, now_ms: u64, count_max: u64) -> Vec<Backlog> {
         let mut found: BTreeMap<Label, (u64, u64)> = BTreeMap::new();
         let mut add = |kind: Label, count: u64, since_ms: u64| {

@@ -185,6 +185,20 @@ impl Queues {
         }
     }
 
+    /// The valid leases on messages of a group.
+    pub(super) fn leases(&self, queue: &Queue, group: &str, now_ms: u64) -> Vec<Lease> {
+        let mut leases = match self.queues.get(queue.name.as_ref()) {
+            Some(Content::Grouped(queue)) => queue.leases_of(group, now_ms),
+            Some(Content::Single(queue)) => queue.leases_of(group, now_ms),
+            None => Vec::new(),
+        };
+        leases.retain(|lease| lease.valid);
+        for lease in &mut leases {
+            lease.queue = queue.name.to_string();
+        }
+        leases
+    }
+
     pub(super) fn page(
         &self,
         queue: &Queue,

@@ -96,7 +96,7 @@ impl Single {
         held.is_some_and(|held| held.owner == owner.id && held.until_ms > now_ms)
     }
 
-    /// Until when somebody else holds the affinity key; for ever if the caller names no owner.
+    /// Until when another owner holds the affinity key; for ever if the caller names no owner.
     fn reserved_until(
         &self,
         affinity: Option<&str>,
@@ -155,6 +155,13 @@ impl Single {
             valid: held.until_ms > now_ms,
             claimed: vec![id],
         })
+    }
+
+    pub(super) fn leases_of(&self, group: &str, now_ms: u64) -> Vec<Lease> {
+        let ids = self.messages.of_group(group).into_iter();
+        let held = ids.filter_map(|id| self.held.get(&id));
+        held.filter_map(|held| self.lease(&held.token, now_ms))
+            .collect()
     }
 
     pub(super) fn complete(&mut self, token: &LeaseToken, now_ms: u64) -> u64 {
@@ -263,7 +270,7 @@ impl Single {
         super::labelled(depths)
     }
 
-    /// What can be claimed now, what nobody has moved to its bucket yet included.
+    /// What can be claimed now, including what is not in its bucket yet.
     pub(super) fn backlog(&self, now_ms: u64, count_max: u64) -> Vec<Backlog> {
         let mut found: BTreeMap<Option<String>, (u64, u64)> = BTreeMap::new();
         let mut add = |kind: &Option<String>, count: u64, since_ms: u64| {

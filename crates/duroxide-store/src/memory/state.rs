@@ -206,6 +206,10 @@ impl State {
             } => Answer::Entries(self.scopes.page(&scope, after.as_deref(), limit)),
             Query::Count { scope } => Answer::Count(self.scopes.count(&scope)),
             Query::Lease { token } => Answer::Lease(self.queues.lease(&token, now_ms)),
+            Query::Leases { queue, group } => {
+                self.queues.check_delivery(&queue)?;
+                Answer::Leases(self.queues.leases(&queue, &group, now_ms))
+            }
             Query::Messages {
                 queue,
                 group,

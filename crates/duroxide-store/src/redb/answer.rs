@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use ::redb::ReadableTableMetadata;
 
-use super::error::Result;
+use super::error::{Result, in_order};
 use super::tables::Views;
 use super::{backlog, messages};
 use crate::atomic::{Answer, Query};
+use crate::lease::Lease;
 use crate::message::{Delivery, Depth, Message, Queue};
 use crate::record::{Entry, PartitionInfo, Record};
 
@@ -36,6 +37,10 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
         Query::Count { scope } => Answer::Count(count(views, scope)?),
         Query::Lease { token } => {
             Answer::Lease(messages::lease(&views.leases, token.as_str(), now_ms)?)
+        }
+        Query::Leases { queue, group } => {
+            check_delivery(views, queue)?;
+            Answer::Leases(leases(views, queue, group, now_ms)?)
         }
         Query::Messages {
             queue,
@@ -118,7 +123,9 @@ fn partitions(views: &Views, entity: &str) -> Result<Vec<u64>> {
         let Some(found) = views.events.range(range)?.next() else {
             break;
         };
-        let partition = found?.0.value().1;
+        let found = found?.0;
+        let (found_entity, partition, number) = found.value();
+        in_order(&(found_entity, partition, number), &(entity, first, 0))?;
         partitions.push(partition);
         from = partition.checked_add(1);
     }
@@ -130,6 +137,7 @@ fn entries(views: &Views, scope: &str, after: Option<&str>, limit: usize) -> Res
     for found in views.entries.range((scope, after.unwrap_or(""))..)? {
         let (place, value) = found?;
         let (found_scope, key) = place.value();
+        in_order(&(found_scope, key), &(scope, after.unwrap_or("")))?;
         if found_scope != scope || entries.len() >= limit {
             break;
         }
@@ -197,11 +205,12 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
         let id = place.value().1;
         let (group, _, _, label, ..) = row.value();
         let leased = match queue.delivery {
-            Delivery::Single => is_held(views, id, now_ms)?,
+            Delivery::Single => item_lease(views, id, now_ms)?.is_some(),
             Delivery::Grouped => {
                 if !claimed.contains_key(group) {
-                    let ids = claimed_of(views, name, group, now_ms)?;
-                    claimed.insert(group.to_owned(), ids);
+                    let lease = group_lease(views, name, group, now_ms)?;
+                    let ids = lease.map(|lease| lease.claimed);
+                    claimed.insert(group.to_owned(), ids.unwrap_or_default());
                 }
                 claimed[group].contains(&id)
             }
@@ -223,24 +232,37 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
     Ok(labelled.collect())
 }
 
-fn is_held(views: &Views, id: u64, now_ms: u64) -> Result<bool> {
-    let state = messages::load_state(&views.states, id)?;
-    let Some(token) = state.lease else {
-        return Ok(false);
-    };
-    let lease = messages::lease(&views.leases, &token, now_ms)?;
-    Ok(lease.is_some_and(|lease| lease.valid))
+/// The valid leases on messages of a group, by message.
+fn leases(views: &Views, queue: &Queue, group: &str, now_ms: u64) -> Result<Vec<Lease>> {
+    if queue.delivery == Delivery::Grouped {
+        let lease = group_lease(views, &queue.name, group, now_ms)?;
+        return Ok(lease.into_iter().collect());
+    }
+    let mut leases = Vec::new();
+    for id in messages::of_group(&views.by_group, &queue.name, group)? {
+        leases.extend(item_lease(views, id, now_ms)?);
+    }
+    Ok(leases)
 }
 
-/// Messages of a group that are under a valid lease.
-fn claimed_of(views: &Views, queue: &str, group: &str, now_ms: u64) -> Result<Vec<u64>> {
-    let Some(row) = views.groups.get((queue, group))? else {
-        return Ok(Vec::new());
-    };
-    let Some(token) = row.value().2.map(str::to_owned) else {
-        return Ok(Vec::new());
+/// The lease on a single message, while it is valid.
+fn item_lease(views: &Views, id: u64, now_ms: u64) -> Result<Option<Lease>> {
+    let state = messages::load_state(&views.states, id)?;
+    let Some(token) = state.lease else {
+        return Ok(None);
     };
     let lease = messages::lease(&views.leases, &token, now_ms)?;
-    let valid = lease.filter(|lease| lease.valid);
-    Ok(valid.map_or_else(Vec::new, |lease| lease.claimed))
+    Ok(lease.filter(|lease| lease.valid))
+}
+
+/// The lease on a group, while it is valid.
+fn group_lease(views: &Views, queue: &str, group: &str, now_ms: u64) -> Result<Option<Lease>> {
+    let Some(row) = views.groups.get((queue, group))? else {
+        return Ok(None);
+    };
+    let Some(token) = row.value().2.map(str::to_owned) else {
+        return Ok(None);
+    };
+    let lease = messages::lease(&views.leases, &token, now_ms)?;
+    Ok(lease.filter(|lease| lease.valid))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::Result;
+use super::error::{Result, in_order};
 use super::grouped::above;
 use super::messages;
 use super::role;
@@ -65,6 +65,7 @@ fn groups(
         let (mut count, mut oldest, mut line) = (0, 0, None);
         for slot in views.schedule.range(start..)? {
             let slot = slot?.0;
+            in_order(&slot.value(), &start)?;
             let (found, label, kind, since_ms, ..) = slot.value();
             let here = (label.map(str::to_owned), kind.map(str::to_owned));
             if found != queue || line.as_ref().is_some_and(|line| *line != here) {
@@ -125,6 +126,7 @@ fn singles(
         let mut oldest = u64::MAX;
         for slot in views.ready.range(start..)? {
             let slot = slot?.0;
+            in_order(&slot.value(), &start)?;
             let (found, label, kind, _, id) = slot.value();
             let here = (label.map(str::to_owned), kind.map(str::to_owned));
             if found != queue || line.as_ref().is_some_and(|line| *line != here) {

@@ -4,6 +4,16 @@ use crate::error::StoreError;
 
 pub(super) type Result<T> = std::result::Result<T, Trouble>;
 
+/// A walk that skips from key to key ends only if each look finds what is not before its start. Pages that are damaged may
+/// hold keys out of their order.
+pub(super) fn in_order<K: PartialOrd>(found: &K, start: &K) -> Result<()> {
+    if found < start {
+        let text = "its keys are out of order".to_owned();
+        return Err(::redb::StorageError::Corrupted(text).into());
+    }
+    Ok(())
+}
+
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// Found out before anything was written: the rest of a shared transaction goes on.
@@ -64,3 +74,15 @@ broken!(
     SetDurabilityError,
     CompactionError
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_before_the_start_of_a_look_is_damage() {
+        in_order(&("q", Some("b")), &("q", Some("b"))).unwrap();
+        let trouble = in_order(&("q", None), &("q", Some("b"))).unwrap_err();
+        assert!(matches!(trouble.into_store_error(), StoreError::Corrupt(_)));
+    }
+}

@@ -4,6 +4,7 @@
 use std::fs::{File as OsFile, OpenOptions};
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use ::redb::{
 };
 
 use super::error::{Result, Trouble};
-use super::tables::{CLOCK, FORMAT, Tables, numbers};
+use super::tables::{self, CLOCK, FORMAT, Tables, numbers};
 use crate::error::StoreError;
 
 /// How long the first opener waits for a reader of the store before it, and how often it looks.
@@ -61,7 +62,7 @@ pub(super) struct File {
 #[derive(Default)]
 struct Place {
     db: Option<Arc<Held>>,
-    /// Whether anybody still has the database that was opened last.
+    /// Whether a user of the database that was opened last is left.
     last: Weak<()>,
 }
 
@@ -114,7 +115,7 @@ impl File {
         Ok(place.db.clone().ok_or_else(away)?)
     }
 
-    /// Takes the database away from everybody, and waits until nobody uses it any more.
+    /// Takes the database away from all users, and waits until the last one has dropped it.
     pub(super) fn take(&self) -> Option<Held> {
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
         let mut shared = place.db.take()?;
@@ -132,6 +133,16 @@ impl File {
     pub(super) fn put_back(&self, held: Held) {
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
         place.db = Some(Arc::new(held));
+    }
+
+    /// Closes the file. redb may panic while it does so, if damaged bytes lead it out of bounds; nothing is left to lose then.
+    pub(super) fn close(&self) {
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        let closed = place.db.take();
+        drop(place);
+        if catch_unwind(AssertUnwindSafe(|| drop(closed))).is_err() {
+            tracing::error!(target: "duroxide::providers::redb", "the file could not be closed well: it is damaged");
+        }
     }
 
     fn put(&self, db: Database) {
@@ -226,7 +237,8 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
             let text = "the file that was opened again is an empty store".to_owned();
             return Err(StoreError::Retryable(text).into());
         }
-        let mut tables = Tables::open(&txn)?;
+        tables::create(&txn)?;
+        let mut tables = Tables::of(&txn);
         tables.numbers.insert("format", FORMAT)?;
         drop(tables);
         txn.commit()?;

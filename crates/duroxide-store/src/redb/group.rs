@@ -4,7 +4,7 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::messages;
-use super::role::{self, Listed};
+use super::role;
 use super::tables::Tables;
 use crate::lease::UNDISTURBED;
 use crate::message::{Claim, Followers, Role};
@@ -114,7 +114,7 @@ pub(super) fn choose(
     let (mut lead, mut alarm, mut alone) = (None, None, false);
     if !role::none(&tables.roles, queue, name)? {
         lead = role::find_lead(&tables.roles, queue, name, ripe)?;
-        alarm = role::find(&tables.roles, queue, name, Listed::Alarm, ripe)?;
+        alarm = role::find_alarm(&tables.roles, queue, name, ripe)?;
         if let Some(lead) = lead {
             let row = tables.messages.get((queue, lead))?;
             let role = row.map(|row| role::of_code(row.value().5));
@@ -269,16 +269,17 @@ fn find_place(
     }
     group.line = kind_of(tables, queue, name, group)?;
     let ripe = |id| is_ripe(tables, queue, name, id);
-    match role::find(&tables.roles, queue, name, Listed::Alarm, ripe)? {
+    match role::find_alarm(&tables.roles, queue, name, ripe)? {
         Some(alarm) => {
-            let enqueued_at = tables
-                .messages
-                .get((queue, alarm))?
-                .map(|row| row.value().8);
-            group.alarm = enqueued_at.map(|at| (at, alarm));
+            let row = tables.messages.get((queue, alarm))?;
+            let rings_from = row.map(|row| match role::of_code(row.value().5) {
+                Role::UrgentAlarm => 0,
+                _ => row.value().8,
+            });
+            group.alarm = rings_from.map(|at| (at, alarm));
         }
         None => {
-            let any = role::find(&tables.roles, queue, name, Listed::Alarm, |_| Ok(true))?;
+            let any = role::find_alarm(&tables.roles, queue, name, |_| Ok(true))?;
             group.waiting = next_due.filter(|due| any.is_some() && *due > now_ms);
         }
     }

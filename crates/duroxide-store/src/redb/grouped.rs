@@ -6,13 +6,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use ::redb::ReadableTable;
 
-use super::error::Result;
+use super::error::{Result, in_order};
 use super::group::{self, Group};
 use super::messages::{self, save_lease};
 use super::role;
 use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
-use crate::message::{Claim, Claimed, Message, later_ms};
+use crate::message::{Claim, Claimed, Message, later_ms, opens_at_ms};
 use crate::poll::Attempt;
 
 type Label = Option<String>;
@@ -92,6 +92,7 @@ fn ready_lines(tables: &Tables<'_>, claim: &Claim) -> Result<Vec<Line>> {
             return Ok(lines);
         };
         let slot = slot?.0;
+        in_order(&slot.value(), &start)?;
         let (found, label, kind, ..) = slot.value();
         if found != queue {
             return Ok(lines);
@@ -114,6 +115,7 @@ fn alarm_labels(tables: &Tables<'_>, claim: &Claim) -> Result<Vec<Label>> {
             break;
         };
         let slot = slot?.0;
+        in_order(&slot.value(), &start)?;
         let (found, label, ..) = slot.value();
         if found != queue {
             break;
@@ -166,7 +168,7 @@ fn first_alarm(tables: &Tables<'_>, queue: &str, label: Option<&str>) -> Result<
 }
 
 fn opens_at(alarm: &Slot, claim: &Claim) -> u64 {
-    later_ms(alarm.0, claim.any_kind_after_ms.unwrap_or(u64::MAX))
+    opens_at_ms(alarm.0, claim.any_kind_after_ms.unwrap_or(u64::MAX))
 }
 
 /// When something may become claimable by itself.
@@ -192,8 +194,8 @@ fn first_resting(tables: &Tables<'_>, queue: &str) -> Result<Option<(u64, String
     Ok((found == queue).then(|| (at, name.to_owned())))
 }
 
-/// Groups that one claim looks at again at most, so that no claim grows with what has become due.
-const PROMOTE_MAX: usize = 1_000;
+/// Groups or messages that one claim looks at again at most, so that no claim grows with what has become due.
+pub(super) const PROMOTE_MAX: usize = 1_000;
 
 fn promote(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<bool> {
     let mut promoted = 0;

@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod group;
 mod grouped;
+mod lazy_table;
 mod messages;
 mod provider;
 mod role;
@@ -19,6 +20,7 @@ mod writer;
 
 use std::cell::Cell;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,8 +119,13 @@ impl RedbStore {
         path: impl AsRef<Path>,
         options: RedbOptions,
     ) -> std::result::Result<Self, StoreError> {
-        let file = File::at(path.as_ref(), options.cache_bytes);
-        Self::over(file.map_err(Trouble::into_store_error)?, options)
+        let opening = || {
+            let file = File::at(path.as_ref(), options.cache_bytes);
+            Self::over(file.map_err(Trouble::into_store_error)?, options)
+        };
+        // redb panics where damaged bytes lead it out of bounds.
+        catch_unwind(AssertUnwindSafe(opening))
+            .unwrap_or_else(|_| Err(StoreError::Corrupt("the file is damaged".to_owned())))
     }
 
     /// Opens the file like [`open_with`](Self::open_with), on a thread that may block.
@@ -183,7 +190,7 @@ impl RedbStore {
         let job = job(reply);
         let writes = matches!(job, Job::Commit(..));
         self.inner.send(job)?;
-        // The writer panicked with the job in its hands: before its commit or after it, nobody knows.
+        // The writer panicked with the job in its hands: before its commit or after it; which is not known.
         answer.await.map_err(|_| match writes {
             true => StoreError::Unknown(STOPPED.to_owned()),
             false => stopped(),
@@ -216,6 +223,7 @@ impl Drop for Inner {
             // The writer finishes what was sent; a panic of it was already answered with errors.
             let _ = thread.join();
         }
+        self.file.close();
     }
 }
 

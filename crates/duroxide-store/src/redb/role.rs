@@ -14,6 +14,7 @@ pub(super) fn code(role: Role) -> u8 {
         Role::Successor(Followers::Come) => 3,
         Role::Successor(Followers::Stay) => 4,
         Role::Follower => 5,
+        Role::UrgentAlarm => 6,
     }
 }
 
@@ -24,6 +25,7 @@ pub(super) fn of_code(code: u8) -> Role {
         3 => Role::Successor(Followers::Come),
         4 => Role::Successor(Followers::Stay),
         5 => Role::Follower,
+        6 => Role::UrgentAlarm,
         _ => Role::Plain,
     }
 }
@@ -34,6 +36,7 @@ pub(super) enum Listed {
     Lead = 1,
     Alarm = 2,
     Successor = 3,
+    UrgentAlarm = 4,
 }
 
 fn listed(role: Role) -> Option<Listed> {
@@ -41,6 +44,7 @@ fn listed(role: Role) -> Option<Listed> {
         Role::Plain | Role::Follower => None,
         Role::Lead => Some(Listed::Lead),
         Role::Alarm => Some(Listed::Alarm),
+        Role::UrgentAlarm => Some(Listed::UrgentAlarm),
         Role::Successor(_) => Some(Listed::Successor),
     }
 }
@@ -101,5 +105,18 @@ pub(super) fn find_lead(
     match find(roles, queue, name, Listed::Successor, &wanted)? {
         Some(successor) => Ok(Some(successor)),
         None => find(roles, queue, name, Listed::Lead, wanted),
+    }
+}
+
+/// The urgent alarm that the search wants, else the alarm.
+pub(super) fn find_alarm(
+    roles: &impl ReadableTable<(&'static str, &'static str, u8, u64), ()>,
+    queue: &str,
+    name: &str,
+    wanted: impl Fn(u64) -> Result<bool>,
+) -> Result<Option<u64>> {
+    match find(roles, queue, name, Listed::UrgentAlarm, &wanted)? {
+        Some(urgent) => Ok(Some(urgent)),
+        None => find(roles, queue, name, Listed::Alarm, wanted),
     }
 }

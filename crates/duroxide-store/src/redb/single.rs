@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use ::redb::ReadableTable;
 
-use super::error::Result;
+use super::error::{Result, in_order};
 use super::grouped;
 use super::messages::{self, State, save_lease};
 use super::tables::Tables;
@@ -79,6 +79,7 @@ fn heads(tables: &Tables<'_>, claim: &Claim, now_ms: u64) -> Result<(Heads, Opti
             return Ok((heads, due_ms));
         };
         let found = found?.0;
+        in_order(&found.value(), &start)?;
         let (found_queue, label, kind, affinity, first) = found.value();
         if found_queue != queue {
             return Ok((heads, due_ms));
@@ -123,7 +124,7 @@ fn holds(
     }))
 }
 
-/// Until when somebody else holds the affinity key; for ever if the caller names no owner.
+/// Until when another owner holds the affinity key; for ever if the caller names no owner.
 fn reserved_until(
     tables: &Tables<'_>,
     queue: &str,
@@ -342,8 +343,9 @@ fn first_waiting(tables: &Tables<'_>, queue: &str) -> Result<Option<(u64, u64)>>
 }
 
 fn promote(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<bool> {
-    let mut promoted = false;
-    while let Some((at, id)) = first_waiting(tables, queue)?
+    let mut promoted = 0;
+    while promoted < grouped::PROMOTE_MAX
+        && let Some((at, id)) = first_waiting(tables, queue)?
         && at <= now_ms
     {
         let message = messages::load(&tables.messages, &tables.states, queue, id)?;
@@ -351,9 +353,9 @@ fn promote(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<bool> {
         let message = message.ok_or_else(missing)?;
         let state = messages::load_state(&tables.states, id)?;
         place(tables, queue, &message, state, now_ms)?;
-        promoted = true;
+        promoted += 1;
     }
-    Ok(promoted)
+    Ok(promoted > 0)
 }
 
 fn unplace(tables: &mut Tables<'_>, queue: &str, message: &Message, state: &State) -> Result<()> {

@@ -3,9 +3,10 @@
 //! What is in a queue lies in `messages` (never rewritten) and `states`; the other queue tables are indexes and
 //! leases, changed together with them.
 
-use ::redb::{ReadOnlyTable, ReadTransaction, Table, TableDefinition, WriteTransaction};
+use ::redb::{ReadOnlyTable, ReadTransaction, TableDefinition, WriteTransaction};
 
 use super::error::Result;
+use super::lazy_table::LazyTable;
 
 type Text = &'static str;
 type Label = Option<&'static str>;
@@ -15,19 +16,26 @@ macro_rules! tables {
         read { $($(#[$doc:meta])* $name:ident: $key:ty => $value:ty;)* }
         write_only { $($(#[$wdoc:meta])* $wname:ident: $wkey:ty => $wvalue:ty;)* }
     ) => {
-        /// All tables, open for writing.
+        /// All tables, to be written; each is opened when it is first touched.
         pub(super) struct Tables<'t> {
-            $($(#[$doc])* pub(super) $name: Table<'t, $key, $value>,)*
-            $($(#[$wdoc])* pub(super) $wname: Table<'t, $wkey, $wvalue>,)*
+            $($(#[$doc])* pub(super) $name: LazyTable<'t, $key, $value>,)*
+            $($(#[$wdoc])* pub(super) $wname: LazyTable<'t, $wkey, $wvalue>,)*
         }
 
         impl<'t> Tables<'t> {
-            pub(super) fn open(txn: &'t WriteTransaction) -> Result<Self> {
-                Ok(Self {
-                    $($name: txn.open_table(definition::$name)?,)*
-                    $($wname: txn.open_table(definition::$wname)?,)*
-                })
+            pub(super) fn of(txn: &'t WriteTransaction) -> Self {
+                Self {
+                    $($name: LazyTable::new(txn, definition::$name),)*
+                    $($wname: LazyTable::new(txn, definition::$wname),)*
+                }
             }
+        }
+
+        /// Makes all tables, so that queries find them.
+        pub(super) fn create(txn: &WriteTransaction) -> Result<()> {
+            $(txn.open_table(definition::$name)?;)*
+            $(txn.open_table(definition::$wname)?;)*
+            Ok(())
         }
 
         /// The tables that queries read, as they were at one moment.

@@ -17,7 +17,7 @@ use crate::queue::MessageQueue as _;
 
 const MAIL: Queue = Queue::single("mail");
 
-/// A disk in memory that fails the next writes if told to, and outlives whoever has it open.
+/// A disk in memory that fails the next writes if told to, and outlives the stores that open it.
 #[derive(Debug, Clone)]
 struct Disk {
     content: Arc<Mutex<InMemoryBackend>>,
@@ -207,7 +207,7 @@ async fn a_flush_of_relaxed_commits_that_fails_opens_the_file_again() {
     let first_life = Arc::downgrade(&first);
     drop(first);
     disk.failing_syncs.store(1, Ordering::SeqCst);
-    // Nobody asks for anything more: the flush alone meets the failure.
+    // No further request comes: the flush alone meets the failure.
     store.put("s", "unflushed", vec![1]).await.unwrap();
     while first_life.strong_count() > 0 {
         tokio::task::yield_now().await;

@@ -66,7 +66,7 @@ enum Went {
 /// Why a transaction came to nothing.
 struct GivenUp {
     trouble: Trouble,
-    /// Whether it failed in the last step, so that nobody knows whether it is on disk.
+    /// Whether it failed in the last step, so that it is not known whether it is on disk.
     at_commit: bool,
 }
 
@@ -85,12 +85,12 @@ pub(super) struct Writer {
     pub(super) wakeups: Arc<Wakeups>,
     pub(super) durability: Durability,
     pub(super) quick_repair: bool,
-    /// The time that the file tells whoever opens it next.
+    /// The time that the file keeps for the process that opens it next.
     pub(super) told_ms: Cell<u64>,
 }
 
 impl Writer {
-    /// Works until nobody can send jobs any more, then flushes.
+    /// Works until the last sender of jobs is dropped, then flushes.
     pub(super) fn run(self, jobs: &Receiver<Job>) {
         let mut unflushed: Option<Instant> = None;
         loop {
@@ -288,7 +288,7 @@ impl Writer {
         let now_ms = self.clock.now_ms();
         let tells_time = now_ms >= later_ms(self.told_ms.get(), TELL_TIME_MS);
         {
-            let mut tables = Tables::open(&txn)?;
+            let mut tables = Tables::of(&txn);
             for job in jobs {
                 match self.execute(&mut tables, job, wake) {
                     Ok((result, wrote)) => {
@@ -331,7 +331,7 @@ impl Writer {
                 wake.extend(receipt.wake);
                 Ok((Done::Counts(receipt.counts), !batch.operations.is_empty()))
             }
-            // Whoever asked has gone; a lease would only stand in the way until it lapses.
+            // The caller has gone; a lease would only stand in the way until it lapses.
             Job::Claim(_, reply) if reply.is_closed() => {
                 let nothing = Attempt::Nothing { due_ms: None };
                 Ok((Done::Claimed(nothing), false))

@@ -8,20 +8,9 @@ use duroxide_core::provider::{
 use duroxide_core::{Event, EventKind, WorkItem};
 use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
 
-const LOCK: Duration = Duration::from_secs(30);
+use crate::support::start;
 
-fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.into(),
-        orchestration: "Hello".into(),
-        input: "{}".into(),
-        version: Some("1.0.0".into()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
-}
+const LOCK: Duration = Duration::from_secs(30);
 
 fn raised(instance: &str) -> WorkItem {
     WorkItem::ExternalRaised {

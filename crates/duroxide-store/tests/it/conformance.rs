@@ -23,6 +23,11 @@ pub(crate) trait Shop: Default + Send + Sync + 'static {
     type Store: EventStore + 'static;
     const NAME: &'static str;
     fn open(&self, clock: ClockRef) -> Self::Store;
+    /// Opens the store that was opened last again, once it is closed; `None` if it is gone with its handles.
+    fn reopen(&self, _clock: ClockRef) -> Option<Self::Store> {
+        None
+    }
+    const REOPENS: bool = false;
 }
 
 #[derive(Default)]
@@ -127,7 +132,7 @@ impl<K: Shop> Factory<K> {
 impl<K: Shop> ProviderFactory for Factory<K> {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let store = self.shop.open(self.clock.clone());
-        let provider = StoreProvider::over(K::NAME, store).with_orphan_grace(GRACE);
+        let provider = StoreProvider::over(K::NAME, store).with_unknown_instance_grace(GRACE);
         *self.last.lock().unwrap() = Some(provider.clone());
         Arc::new(provider)
     }
@@ -154,28 +159,12 @@ impl<K: Shop> ProviderFactory for Factory<K> {
         messages.iter().map(|m| m.attempts).max().unwrap_or(0)
     }
 
-    fn supports(&self, _capability: Capability) -> bool {
-        true
+    fn supports(&self, capability: Capability) -> bool {
+        K::REOPENS || capability != Capability::Reopen
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        &[
-            Capability::Management,
-            Capability::DeadLetters,
-            Capability::BatchedTurns,
-            Capability::BatchedWork,
-            Capability::MessageAttempts,
-            Capability::LostWork,
-            Capability::Watch,
-            Capability::Handlers,
-            Capability::Bounds,
-            Capability::ReadyWork,
-            Capability::Incarnations,
-        ]
-    }
-
-    fn long_polls(&self) -> bool {
-        true
+        Capability::OF_STORES
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
@@ -186,7 +175,7 @@ impl<K: Shop> ProviderFactory for Factory<K> {
         Some(Arc::new(Self::default()))
     }
 
-    fn orphan_grace(&self) -> Option<Duration> {
+    fn unknown_instance_grace(&self) -> Option<Duration> {
         Some(GRACE)
     }
 
@@ -196,6 +185,15 @@ impl<K: Shop> ProviderFactory for Factory<K> {
 
     async fn corrupt_worker_items(&self, instance: &str) {
         self.damage(WORK, instance).await;
+    }
+
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        drop(self.last.lock().unwrap().take());
+        let store = self.shop.reopen(self.clock.clone());
+        let store = store.expect("asked only of stores that can");
+        let provider = StoreProvider::over(K::NAME, store).with_unknown_instance_grace(GRACE);
+        *self.last.lock().unwrap() = Some(provider.clone());
+        Arc::new(provider)
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
@@ -235,10 +233,22 @@ mod on_redb {
     impl Shop for Redb {
         type Store = RedbStore;
         const NAME: &'static str = "redb";
+        const REOPENS: bool = true;
+
         fn open(&self, clock: ClockRef) -> RedbStore {
-            let number = self
-                .opened
+            self.opened
                 .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            self.open_last(clock)
+        }
+
+        fn reopen(&self, clock: ClockRef) -> Option<RedbStore> {
+            Some(self.open_last(clock))
+        }
+    }
+
+    impl Redb {
+        fn open_last(&self, clock: ClockRef) -> RedbStore {
+            let number = self.opened.load(std::sync::atomic::Ordering::SeqCst);
             let file = self.folder.path().join(format!("{number}.redb"));
             let options = RedbOptions {
                 durability: Durability::Relaxed,

@@ -72,6 +72,7 @@ fn message() -> impl Strategy<Value = NewMessage> {
             Role::Successor(Followers::Stay),
             Role::Follower,
             Role::Alarm,
+            Role::UrgentAlarm,
         ]),
         visible,
     )

@@ -11,6 +11,8 @@ use duroxide_core::provider::{
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 use duroxide_store::memory::MemoryStore;
+
+use crate::support::start;
 use duroxide_store::{
     Answer, AtomicOps, Batch, Claim, Claimed, ManualClock, MessageQueue, MetadataStore, NewMessage,
     Operation, Query, Queue, StoreError, StoreProvider, TopicWatch,
@@ -111,19 +113,6 @@ impl AtomicOps for Faulty {
 impl MessageQueue for Faulty {
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         self.inner.claim(claim).await
-    }
-}
-
-fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.into(),
-        orchestration: "Hello".into(),
-        input: "{}".into(),
-        version: Some("1.0.0".into()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
     }
 }
 
@@ -395,7 +384,7 @@ async fn a_start_that_arrives_while_its_messages_are_put_to_rest_gets_them() {
     let clock = ManualClock::at(1_000);
     let provider = Faulty::provider_at(None, &clock);
     send(&provider, signal("late")).await;
-    clock.advance(duroxide_store::adapter::DEFAULT_ORPHAN_GRACE);
+    clock.advance(duroxide_store::adapter::DEFAULT_UNKNOWN_INSTANCE_GRACE);
     *provider.store().arrives.lock().unwrap() = Some(start("late"));
     let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     let (item, ..) = fetched.await.unwrap().expect("the start is there");

@@ -13,5 +13,8 @@ mod crash;
 mod differential;
 mod example;
 mod faults;
+#[cfg(feature = "redb")]
+mod older_files;
 mod store_conformance;
+mod support;
 mod words;

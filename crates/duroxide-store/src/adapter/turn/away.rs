@@ -1,6 +1,6 @@
-//! What is put out of the way: messages that do not decode, and messages for an instance that nobody knows.
+//! What a claim dead-letters: messages that do not decode, and messages for an unknown instance.
 //!
-//! A start may still be in flight, so messages for nobody wait for a grace period, or for a start that is stored and not
+//! A start may still be in flight, so messages for an unknown instance wait for a grace period, or for a start that is stored and not
 //! due yet; what is older goes to the dead letters.
 
 use std::time::Duration;
@@ -105,7 +105,8 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
     let mut operations = vec![release, Operation::DeleteMessages { queue: TURNS, ids }];
     for message in &old {
         let reason = "no such instance, and none was started within the grace period";
-        operations.push(dead_letters::keep(&TURNS, message, reason)?);
+        let origin = dead_letters::stamped(message);
+        operations.push(dead_letters::keep(&TURNS, message, reason, origin)?);
     }
     Ok(Away {
         lease: claimed.token.clone(),

@@ -1,6 +1,6 @@
 //! Claiming turns. In: what a dispatcher can run. Out: instances with their messages under a lease, ready to run.
 //!
-//! Messages that cannot be understood or that nobody waits for are put out of the way, and the claim goes on: they
+//! Messages that do not decode or that belong to no instance are dead-lettered, and the claim goes on: they
 //! never cost another instance its turn.
 
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn prepare<S: EventStore>(
     for orphan in &resolved.orphans {
         away.push(away::orphan(
             store.now_ms(),
-            provider.orphan_grace,
+            provider.unknown_instance_grace,
             &orphan.claimed,
         )?);
     }

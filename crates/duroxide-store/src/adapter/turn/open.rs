@@ -1,15 +1,15 @@
 //! What a claimed group holds: decoded messages of a known instance, of one that has no row, or messages that must go.
 
-use duroxide_core::WorkItem;
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::{Incarnation, LetterOrigin};
+use duroxide_core::{INITIAL_EXECUTION_ID, WorkItem};
 
 use super::away::Away;
 use crate::adapter::dead_letters;
 use crate::adapter::error::Result;
 use crate::adapter::names::TURNS;
 use crate::adapter::rows::{self, InstanceRow};
-use crate::adapter::token::{self, TurnToken};
+use crate::adapter::token::{self, Asker, TurnToken};
 use crate::atomic::Operation;
 use crate::lease::After;
 use crate::message::{Claimed, Message};
@@ -72,15 +72,40 @@ impl Known {
 
 impl Opened {
     pub(super) fn lock_token(&self) -> TurnToken<'_> {
-        let mut started = self.claimed.messages.iter().zip(&self.items);
-        let started = started.find(|(_, item)| matches!(item, WorkItem::StartOrchestration { .. }));
+        let sent = self.claimed.messages.iter().zip(&self.items);
+        let starts = sent.filter(|(_, item)| item.is_start());
+        let parent_life = starts.clone().next();
+        let askers: Vec<Asker> = match starts.clone().nth(1) {
+            Some(_) => starts.filter_map(asker).collect(),
+            None => Vec::new(),
+        };
         TurnToken {
             lease: self.claimed.token.clone(),
             instance: &self.claimed.group,
             life: Some(self.known.life),
-            parent_life: started.and_then(|(message, _)| token::life_of(message.stamp)),
+            parent_life: parent_life.and_then(|(message, _)| token::life_of(message.stamp)),
+            askers,
         }
     }
+}
+
+/// The operation that a start is for.
+fn asker((message, item): (&Message, &WorkItem)) -> Option<Asker> {
+    let WorkItem::StartOrchestration {
+        parent_instance: Some(parent),
+        parent_id,
+        parent_execution_id,
+        ..
+    } = item
+    else {
+        return None;
+    };
+    Some(Asker {
+        parent: parent.clone(),
+        execution: parent_execution_id.unwrap_or(INITIAL_EXECUTION_ID),
+        id: parent_id.unwrap_or_default(),
+        life: token::life_of(message.stamp),
+    })
 }
 
 /// A claimed group, sorted by what has to be done with it.
@@ -167,7 +192,7 @@ type Broken<'m> = (&'m Message, String, Option<Operation>);
 
 /// Keeps the broken messages as dead letters, fails what waits for them, and gives the instance back.
 ///
-/// The release is the fence of the batch: it fails once somebody else has taken the lease over, but not because the
+/// The release is the fence of the batch: it fails once another holder has taken the lease over, but not because the
 /// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
 fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
     let mut operations = vec![Operation::Release {
@@ -180,7 +205,11 @@ fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
         ids: broken.iter().map(|(message, ..)| message.id).collect(),
     });
     for (message, reason, instead) in broken {
-        operations.push(dead_letters::keep(&TURNS, message, &reason)?);
+        let origin = LetterOrigin {
+            answered: instead.is_some(),
+            ..dead_letters::stamped(message)
+        };
+        operations.push(dead_letters::keep(&TURNS, message, &reason, origin)?);
         operations.extend(instead);
     }
     Ok(Away {

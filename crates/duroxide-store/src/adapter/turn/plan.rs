@@ -12,7 +12,7 @@ use crate::adapter::error::Result;
 use crate::adapter::kinds;
 use crate::adapter::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
 use crate::adapter::rows::{self, CONTINUED, ExecutionRow, InstanceRow, Outcome, RUNNING};
-use crate::adapter::token::{TurnToken, stamp_of};
+use crate::adapter::token::{Asker, TurnToken, stamp_of};
 use crate::atomic::Operation;
 use crate::message::{NewMessage, Visible};
 use crate::record::Record;
@@ -76,14 +76,17 @@ pub(super) fn run(
 /// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came with
 /// this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
-struct Lives {
+struct Lives<'t> {
     own: Option<Incarnation>,
     parent: Option<Incarnation>,
+    /// Of the first start of the batch.
     asking: Option<Incarnation>,
+    /// Of all starts of the batch, if there is more than one.
+    askers: &'t [Asker],
 }
 
-impl Lives {
-    fn of(token: &TurnToken<'_>, row: Option<&InstanceRow>) -> Self {
+impl<'t> Lives<'t> {
+    fn of(token: &'t TurnToken<'_>, row: Option<&InstanceRow>) -> Self {
         Self {
             own: row.and_then(InstanceRow::life).or(token.life),
             parent: match row {
@@ -91,7 +94,27 @@ impl Lives {
                 None => token.parent_life,
             },
             asking: token.parent_life,
+            askers: &token.askers,
         }
+    }
+
+    /// The life of the parent whose start, one of several, is refused.
+    fn refused(self, item: &WorkItem) -> Option<Incarnation> {
+        let WorkItem::SubOrchFailed {
+            parent_instance,
+            parent_execution_id,
+            parent_id,
+            ..
+        } = item
+        else {
+            return None;
+        };
+        let is_for = |asker: &&Asker| {
+            asker.parent == *parent_instance
+                && asker.execution == *parent_execution_id
+                && asker.id == *parent_id
+        };
+        self.askers.iter().find(is_for)?.life
     }
 
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
@@ -104,7 +127,10 @@ impl Lives {
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
             _ if is_own_end || Defect::RefusalToEarlierLife.is_on() => self.parent,
-            _ => self.asking.or(self.parent),
+            _ => match self.askers.is_empty() {
+                true => self.asking.or(self.parent),
+                false => self.refused(item),
+            },
         }
     }
 }
@@ -162,7 +188,7 @@ fn execution_row(
 /// Writes the instance row. It exists from the first turn that names a handler and its version.
 struct InstanceWriter<'w> {
     instance: &'w str,
-    lives: Lives,
+    lives: Lives<'w>,
     turn: &'w Turn<'w>,
     now_ms: u64,
     operations: &'w mut Vec<Operation>,
@@ -279,7 +305,7 @@ pub(in crate::adapter) fn append(
 /// Activities first, then cancellations, so that what is scheduled and cancelled in one turn is never run.
 fn send(
     instance: &str,
-    lives: Lives,
+    lives: Lives<'_>,
     turn: &Turn<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<()> {

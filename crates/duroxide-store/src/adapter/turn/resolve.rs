@@ -1,4 +1,4 @@
-//! Instances without a row: who they are, from their history, else from a start among the messages. What nobody knows is
+//! Instances without a row: their handler, from their history, else from a start among the messages. What is unknown is
 //! an orphan. All of a claim are looked up in one query.
 
 use duroxide_core::provider::ClaimedTurn;

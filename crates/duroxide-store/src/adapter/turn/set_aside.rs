@@ -1,11 +1,14 @@
-//! Setting claimed messages aside under the turn's lease. The rest of the batch stays claimed.
+//! Dead-letters claimed messages under the turn's lease. The rest of the batch stays claimed.
 
 use std::collections::BTreeSet;
+
+use duroxide_core::provider::LetterOrigin;
 
 use crate::EventStore;
 use crate::adapter::dead_letters;
 use crate::adapter::error::{Error, Result};
-use crate::adapter::names::TURNS;
+use crate::adapter::names::{INSTANCES, TURNS};
+use crate::adapter::rows::InstanceRow;
 use crate::adapter::token::TurnToken;
 use crate::atomic::{Batch, Guard, Operation, Query};
 
@@ -35,9 +38,15 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         ids: chosen.iter().copied().collect(),
     };
     let messages = store.query_one(by_id).await?.into_messages()?;
+    let row = store.get(INSTANCES, instance).await?;
+    let row = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
+    let origin = LetterOrigin {
+        life: row.and_then(|row| row.life()),
+        answered: false,
+    };
     let mut operations = Vec::with_capacity(chosen.len() + 1);
     for message in &messages {
-        operations.push(dead_letters::keep(&TURNS, message, reason)?);
+        operations.push(dead_letters::keep(&TURNS, message, reason, origin)?);
     }
     operations.push(Operation::DeleteMessages {
         queue: TURNS,
