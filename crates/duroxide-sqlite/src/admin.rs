@@ -1,15 +1,17 @@
 //! The administrative contract over the store: one delegating step per method.
 
 use async_trait::async_trait;
+use duroxide_core::INITIAL_EXECUTION_ID;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
     InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    SystemMetrics,
 };
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, pending, prune, query, ready, steps};
+use crate::ops::{delete, inspect, pending, prune, query, ready, requeue, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::tables::{dead_letters, deletions, executions, instances};
@@ -36,7 +38,10 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| executions::list(tx, &id);
+        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
+            true => Ok(Vec::new()),
+            false => executions::list(tx, &id),
+        };
         self.reading("list_executions", step).await
     }
 
@@ -54,7 +59,10 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| executions::latest_id(tx, &id);
+        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
+            true => Ok(INITIAL_EXECUTION_ID),
+            false => executions::latest_id(tx, &id),
+        };
         self.reading("latest_execution_id", step).await
     }
 
@@ -112,7 +120,7 @@ impl ProviderAdmin for SqliteProvider {
         let ids = ids.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
         let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
-        total.events_deleted += self.sweep_or_log(OPERATION).await;
+        delete::add(&mut total, &self.sweep_or_log(OPERATION).await);
         Ok(total)
     }
 
@@ -130,7 +138,7 @@ impl ProviderAdmin for SqliteProvider {
             // Something was looked at, unless every root is done with.
             roots = &roots[done.looked_at.max(1)..];
             delete::add(&mut total, &done.counts);
-            total.events_deleted += self.sweep_or_log(OPERATION).await;
+            delete::add(&mut total, &self.sweep_or_log(OPERATION).await);
         }
         Ok(total)
     }
@@ -206,6 +214,29 @@ impl ProviderAdmin for SqliteProvider {
         self.reading("count_instances", step).await
     }
 
+    async fn get_dead_letter(&self, id: u64) -> Answer<Option<DeadLetter>> {
+        let step = move |tx: &mut Tx<'_>| dead_letters::get(tx, id);
+        self.reading("get_dead_letter", step).await
+    }
+
+    async fn count_dead_letters(&self) -> Answer<u64> {
+        let step = |tx: &mut Tx<'_>| dead_letters::count(tx);
+        self.reading("count_dead_letters", step).await
+    }
+
+    async fn list_dead_letters_of(&self, instance: &str, limit: u32) -> Answer<Vec<DeadLetter>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| dead_letters::list_of(tx, &id, limit);
+        self.reading("list_dead_letters_of", step).await
+    }
+
+    async fn requeue_dead_letter(&self, id: u64) -> Answer<Option<Requeue>> {
+        let step = move |tx: &mut WriterTx<'_>| requeue::run(tx, id);
+        self.writing("requeue_dead_letter", LeaseView::Needed, step)
+            .await
+            .map(Some)
+    }
+
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
         let step = move |tx: &mut WriterTx<'_>| dead_letters::delete(tx, id);
         self.writing("delete_dead_letter", LeaseView::Needed, step)
@@ -243,10 +274,10 @@ impl SqliteProvider {
         Ok(total)
     }
 
-    /// Deletes what is left of deleted instances; returns how many events went. The deletion itself is committed: what
+    /// Deletes what is left of deleted instances; returns what went. The deletion itself is committed: what
     /// fails here is logged, and goes on with the next deletion, opening or claim of the id.
-    pub(crate) async fn sweep_or_log(&self, operation: &str) -> u64 {
-        let mut events = 0;
+    pub(crate) async fn sweep_or_log(&self, operation: &str) -> DeleteInstanceResult {
+        let mut gone = DeleteInstanceResult::default();
         let mut after: Option<String> = None;
         loop {
             let from = after.clone();
@@ -254,16 +285,16 @@ impl SqliteProvider {
             let next = move |tx: &mut Tx<'_>| deletions::next(tx, from.as_deref());
             let next = match self.reading(operation, next).await {
                 Ok(Some(next)) => next,
-                Ok(None) => return events,
+                Ok(None) => return gone,
                 Err(error) => {
                     tracing::warn!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
-                    return events;
+                    return gone;
                 }
             };
             let id = next.clone();
             let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
             match self.writing(operation, LeaseView::Needed, step).await {
-                Ok(swept) => events += u64::try_from(swept).unwrap_or(u64::MAX),
+                Ok(swept) => delete::add(&mut gone, &swept.counts),
                 Err(error) => {
                     tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");
                     after = Some(next);

@@ -115,7 +115,7 @@ impl Checkpointer {
         spoilt.map_or(Ok(()), Err)
     }
 
-    /// SQLite checkpoints at commits, and tells nobody if that fails. A log that has become too long shows it, and a
+    /// SQLite checkpoints at commits, and reports no failure of that. A log that has become too long shows it, and a
     /// checkpoint on demand has the reason.
     fn check_automatic(&mut self, conn: &Connection, policy: LogPolicy) -> Result<()> {
         let length = self.database.as_ref().map_or(0, Database::log_pages);

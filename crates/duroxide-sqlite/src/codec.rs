@@ -3,33 +3,25 @@
 
 use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
+use duroxide_core::provider::rules::{self, lane};
 
-use crate::error::{Result, SqliteError};
-use crate::lane;
+use crate::error::Result;
 use crate::tables::history::NewEvent;
-use crate::tables::orchestrator_queue::{Due, NewMessage};
+use crate::tables::orchestrator_queue::{Asks, Due, NewMessage};
 use crate::tables::worker_queue::NewWork;
 use crate::tx::stored_ms;
 
-pub(crate) fn event(instance: &str, event: &Event) -> Result<NewEvent> {
-    if event.event_id == 0 {
-        return Err(SqliteError::EventWithoutId {
-            instance: instance.to_owned(),
-        });
-    }
-    let json = serde_json::to_string(event).map_err(|error| SqliteError::Unstorable {
-        what: format!("event {} of {instance}", event.event_id),
-        why: error.to_string(),
-    })?;
-    Ok(NewEvent {
-        event_id: event.event_id,
-        event_type: event.kind.wire_name(),
-        json,
-    })
-}
+pub(crate) use duroxide_core::provider::rules::work_item_from_json as decode_work_item;
 
 pub(crate) fn events(instance: &str, events: &[Event]) -> Result<Vec<NewEvent>> {
-    events.iter().map(|one| event(instance, one)).collect()
+    let encode = |event: &Event| {
+        Ok(NewEvent {
+            event_id: event.event_id,
+            event_type: event.kind.wire_name(),
+            json: rules::event_to_json(instance, event)?,
+        })
+    };
+    events.iter().map(encode).collect()
 }
 
 pub(crate) fn decode_events(instance: &str, rows: &[Vec<u8>]) -> Result<Vec<Event>> {
@@ -37,81 +29,32 @@ pub(crate) fn decode_events(instance: &str, rows: &[Vec<u8>]) -> Result<Vec<Even
 }
 
 pub(crate) fn decode_event(instance: &str, row: &[u8]) -> Result<Event> {
-    serde_json::from_slice(row).map_err(|error| SqliteError::Undecodable {
-        what: format!("an event of {instance}"),
-        why: error.to_string(),
-    })
+    Ok(rules::event_from_json(instance, row)?)
 }
 
 /// A message for the orchestrator queue. A timer decided by a turn is due at its own time, everything else at `due`.
 pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
-    if matches!(item, WorkItem::ActivityExecute { .. }) {
-        return Err(SqliteError::WrongKind {
-            kind: item.kind_name(),
-            queue: "orchestrator",
-        });
-    }
+    rules::orchestrator_only(item)?;
     Ok(NewMessage {
         instance: item.target_instance().to_owned(),
         kind: item.kind_name(),
-        json: work_item_json(item)?,
+        json: rules::work_item_to_json(item)?,
         due,
-        begins: match item {
-            WorkItem::StartOrchestration {
-                orchestration,
-                version,
-                ..
-            }
-            | WorkItem::ContinueAsNew {
-                orchestration,
-                version,
-                ..
-            } => Some(lane::of(orchestration, version.as_deref(), None)),
-            _ => None,
-        },
-        answers: answers(item),
-        starts_child_of: match item {
-            WorkItem::StartOrchestration {
-                parent_instance, ..
-            } => parent_instance.clone(),
-            _ => None,
-        },
+        begins: lane::begun_by(item),
+        answers: item.answers().and_then(stored_ids),
+        starts_child_of: item.starts_child_of().map(str::to_owned),
         carries: matches!(item, WorkItem::ContinueAsNew { carry_forward_events, .. } if !carry_forward_events.is_empty()),
+        asks: match item {
+            WorkItem::CancelInstance { .. } if item.terminates() => Some(Asks::ToTerminate),
+            WorkItem::CancelInstance { .. } => Some(Asks::ToCancel),
+            _ => None,
+        },
     })
 }
 
-/// Which operation waits for a message, or for the child that it starts: its execution and its scheduling event.
-fn answers(item: &WorkItem) -> Option<(i64, i64)> {
-    let (execution_id, id) = match item {
-        WorkItem::ActivityCompleted {
-            execution_id, id, ..
-        }
-        | WorkItem::ActivityFailed {
-            execution_id, id, ..
-        }
-        | WorkItem::TimerFired {
-            execution_id, id, ..
-        } => (execution_id, id),
-        WorkItem::SubOrchCompleted {
-            parent_execution_id,
-            parent_id,
-            ..
-        }
-        | WorkItem::SubOrchFailed {
-            parent_execution_id,
-            parent_id,
-            ..
-        }
-        | WorkItem::StartOrchestration {
-            parent_execution_id: Some(parent_execution_id),
-            parent_id: Some(parent_id),
-            ..
-        } => (parent_execution_id, parent_id),
-        _ => return None,
-    };
-    i64::try_from(*execution_id)
-        .ok()
-        .zip(i64::try_from(*id).ok())
+/// Ids beyond what a column holds name no operation that could wait.
+fn stored_ids((execution_id, id): (u64, u64)) -> Option<(i64, i64)> {
+    Some((execution_id.try_into().ok()?, id.try_into().ok()?))
 }
 
 /// A message that a turn decided to send.
@@ -125,51 +68,19 @@ pub(crate) fn decided_message(item: &WorkItem) -> Result<NewMessage> {
 
 /// The completion of an activity.
 pub(crate) fn completion(item: &WorkItem) -> Result<NewMessage> {
-    match item {
-        WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => {
-            message(item, Due::After(None))
-        }
-        other => Err(SqliteError::WrongKind {
-            kind: other.kind_name(),
-            queue: "completion",
-        }),
-    }
+    rules::completion_only(item)?;
+    message(item, Due::After(None))
 }
 
 pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
-    let WorkItem::ActivityExecute {
-        instance,
-        execution_id,
-        id,
-        name,
-        session_id,
-        tag,
-        ..
-    } = item
-    else {
-        return Err(SqliteError::WrongKind {
-            kind: item.kind_name(),
-            queue: "worker",
-        });
-    };
+    let activity = rules::activity(item)?;
     Ok(NewWork {
-        instance: instance.clone(),
-        execution_id: *execution_id,
-        activity_id: *id,
-        name: name.clone(),
-        session: session_id.clone(),
-        tag: tag.clone(),
-        json: work_item_json(item)?,
-    })
-}
-
-pub(crate) fn decode_work_item(row: &[u8]) -> std::result::Result<WorkItem, String> {
-    serde_json::from_slice(row).map_err(|error| format!("does not decode: {error}"))
-}
-
-fn work_item_json(item: &WorkItem) -> Result<String> {
-    serde_json::to_string(item).map_err(|error| SqliteError::Unstorable {
-        what: format!("{} for {}", item.kind_name(), item.target_instance()),
-        why: error.to_string(),
+        instance: activity.instance.to_owned(),
+        execution_id: activity.execution_id,
+        activity_id: activity.id,
+        name: activity.name.to_owned(),
+        session: activity.session_id.map(str::to_owned),
+        tag: activity.tag.map(str::to_owned),
+        json: rules::work_item_to_json(item)?,
     })
 }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use duroxide_core::provider::ProviderError;
+use duroxide_core::provider::rules::Refusal;
 use rusqlite::ErrorCode;
 
 pub(crate) type Result<T> = std::result::Result<T, SqliteError>;
@@ -52,6 +53,21 @@ pub enum SqliteError {
         /// The SQLite that this program is linked to.
         version: String,
     },
+    /// A new file would replace this one.
+    #[error("{} exists, and is not overwritten; choose another name", path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another program has the file open, and would be disturbed.
+    #[error("{} is open in another program, which this would disturb; stop the program first", path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The caller ended the work; nothing was left behind.
+    #[error("stopped before it was done; nothing was left behind")]
+    Stopped,
     /// The file is no SQLite database.
     #[error("{} is not a SQLite database; choose another file, this one was left as it is", path.display())]
     NotADatabase {
@@ -79,7 +95,7 @@ pub enum SqliteError {
         known: i64,
     },
     /// The file has an older schema and may not be written.
-    #[error("{} has schema version {found} and needs an upgrade; open it for writing once", path.display())]
+    #[error("{} has schema version {found} and needs an upgrade; `duroxide migrate` does it, and so does a program of this build that opens it for writing", path.display())]
     NeedsUpgrade {
         /// The file.
         path: PathBuf,
@@ -178,86 +194,9 @@ pub enum SqliteError {
         /// SQLite's words.
         detail: String,
     },
-    /// The token is unknown: never given out, already used, or taken over.
-    #[error("Invalid lock token: unknown, already used, cancelled or taken over")]
-    InvalidToken,
-    /// The lease of an instance ran out before the commit.
-    #[error("Instance lock expired for {instance}")]
-    LockExpired {
-        /// The instance.
-        instance: String,
-    },
-    /// The lease of an activity ran out.
-    #[error("Invalid lock token: the lease of the work item expired")]
-    WorkLockExpired,
-    /// The event is already recorded.
-    #[error("event {event_id} of {instance} execution {execution_id} is already recorded")]
-    DuplicateEvent {
-        /// The instance.
-        instance: String,
-        /// The execution.
-        execution_id: u64,
-        /// The event.
-        event_id: u64,
-    },
-    /// An event without a position.
-    #[error("an event of {instance} has no id; ids begin at 1")]
-    EventWithoutId {
-        /// The instance.
-        instance: String,
-    },
-    /// A message of this kind does not belong on this queue.
-    #[error("Invalid work item type: {kind} does not belong on the {queue} queue")]
-    WrongKind {
-        /// The message's kind.
-        kind: &'static str,
-        /// The queue.
-        queue: &'static str,
-    },
-    /// Stored data does not decode.
-    #[error("{what} does not decode: {why}")]
-    Undecodable {
-        /// The row, in words.
-        what: String,
-        /// The decoder's words.
-        why: String,
-    },
-    /// A value cannot be written as JSON, or a number does not fit.
-    #[error("{what} cannot be stored: {why}")]
-    Unstorable {
-        /// The value, in words.
-        what: String,
-        /// The reason.
-        why: String,
-    },
-    /// No such instance.
-    #[error("Instance {instance} not found")]
-    InstanceNotFound {
-        /// The id of the instance.
-        instance: String,
-    },
-    /// No such execution.
-    #[error("Execution {execution_id} not found for instance {instance}")]
-    ExecutionNotFound {
-        /// The instance.
-        instance: String,
-        /// The id of the execution.
-        execution_id: u64,
-    },
-    /// A live instance is not deleted without force.
-    #[error("Instance {instance} is running; cancel it first, or delete with force")]
-    StillRunning {
-        /// The instance.
-        instance: String,
-    },
-    /// A deletion would leave a child without its parent.
-    #[error("Cannot delete {parent} without its child {child}; delete the whole tree")]
-    ChildLeftBehind {
-        /// The instance in the list.
-        parent: String,
-        /// Its child, which is not in the list.
-        child: String,
-    },
+    /// The contract forbids what was asked for.
+    #[error(transparent)]
+    Contract(#[from] Refusal),
 }
 
 /// Turns an answer of this crate into one of the contract.
@@ -273,6 +212,45 @@ impl<T> AtOperation<T> for Result<T> {
 }
 
 impl SqliteError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    ///
+    /// ```
+    /// use duroxide_sqlite::SqliteError;
+    /// assert_eq!(SqliteError::DiskFull.code(), "D0512");
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Url { .. } => "D0501",
+            Self::MissingFile { .. } => "D0502",
+            Self::MissingFolder { .. } => "D0503",
+            Self::CannotOpen { .. } => "D0504",
+            Self::InUse { .. } => "D0505",
+            Self::NotADatabase { .. } => "D0506",
+            Self::ForeignDatabase { .. } => "D0507",
+            Self::NewerSchema { .. } => "D0508",
+            Self::NeedsUpgrade { .. } => "D0509",
+            Self::DurabilityRefused { .. } => "D0510",
+            Self::Busy => "D0511",
+            Self::DiskFull => "D0512",
+            Self::Io { .. } => "D0513",
+            Self::CommitUncertain { .. } => "D0514",
+            Self::ReadOnly => "D0515",
+            Self::FileGone { .. } => "D0516",
+            Self::OutOfReach { .. } => "D0517",
+            Self::SchemaChanged { .. } => "D0518",
+            Self::Interrupted => "D0519",
+            Self::Damaged { .. } => "D0520",
+            Self::Closed => "D0521",
+            Self::Panicked { .. } => "D0522",
+            Self::Database { .. } => "D0523",
+            Self::FileExists { .. } => "D0524",
+            Self::Held { .. } => "D0525",
+            Self::Stopped => "D0526",
+            Self::Contract(refusal) => refusal.code(),
+        }
+    }
+
     /// The error as the contract's callers see it.
     fn into_provider_error(self, operation: &str) -> ProviderError {
         let message = self.to_string();
@@ -292,10 +270,11 @@ impl SqliteError {
             | Self::CannotOpen { .. }
             | Self::MissingFile { .. }
             | Self::MissingFolder { .. } => ProviderError::retryable(operation, message),
-            Self::InvalidToken | Self::LockExpired { .. } | Self::WorkLockExpired => {
-                ProviderError::lease_lost(operation, message)
-            }
+            Self::Contract(refusal) => refusal.into_provider_error(operation),
             Self::Url { .. }
+            | Self::FileExists { .. }
+            | Self::Held { .. }
+            | Self::Stopped
             | Self::NotADatabase { .. }
             | Self::ForeignDatabase { .. }
             | Self::NewerSchema { .. }
@@ -304,16 +283,7 @@ impl SqliteError {
             | Self::ReadOnly
             | Self::Closed
             | Self::Panicked { .. }
-            | Self::Database { .. }
-            | Self::DuplicateEvent { .. }
-            | Self::EventWithoutId { .. }
-            | Self::WrongKind { .. }
-            | Self::Undecodable { .. }
-            | Self::Unstorable { .. }
-            | Self::InstanceNotFound { .. }
-            | Self::ExecutionNotFound { .. }
-            | Self::StillRunning { .. }
-            | Self::ChildLeftBehind { .. } => ProviderError::permanent(operation, message),
+            | Self::Database { .. } => ProviderError::permanent(operation, message),
         }
     }
 
@@ -387,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_operation_is_the_one_that_was_called() {
-        let error = SqliteError::InvalidToken.into_provider_error("ack_work_item");
+        let error = SqliteError::from(Refusal::InvalidToken).into_provider_error("ack_work_item");
         assert_eq!(error.operation, "ack_work_item");
     }
 }

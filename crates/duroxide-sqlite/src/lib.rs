@@ -43,7 +43,6 @@ mod error;
 mod fetch;
 mod files;
 mod kill;
-mod lane;
 mod ops;
 mod options;
 mod other_processes;
@@ -59,9 +58,13 @@ mod watch;
 mod writer;
 mod writer_tx;
 
+pub use connection::url::SqliteUrl;
 pub use error::SqliteError;
-pub use files::{Imported, Vacuumed, backup, check_integrity, import_published, vacuum};
+pub use files::{
+    Imported, Upgrade, Vacuumed, backup, check_integrity, import_published, planned_upgrade,
+    unfinished_copies, upgrade, vacuum,
+};
 #[doc(hidden)]
 pub use options::Tuning;
-pub use options::{Durability, SqliteOptions};
+pub use options::{Durability, OtherPrograms, SchemaUpgrade, SqliteOptions};
 pub use provider::SqliteProvider;

@@ -25,6 +25,27 @@ impl Durability {
     }
 }
 
+/// What opening does with a file whose schema an older build wrote.
+///
+/// Programs of the older build that have the file open cannot commit after an upgrade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SchemaUpgrade {
+    /// Brings it up to this build, in one transaction.
+    #[default]
+    OnOpen,
+    /// Refuses it with [`SqliteError::NeedsUpgrade`](crate::SqliteError::NeedsUpgrade); [`upgrade`](crate::upgrade) does it.
+    Refuse,
+}
+
+/// Whether other programs may have the file open meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherPrograms {
+    /// No: if one has, the call is refused.
+    Refuse,
+    /// Yes. They wait, or fail and try again.
+    Disturb,
+}
+
 /// How a store is opened.
 ///
 /// ```
@@ -43,6 +64,8 @@ pub struct SqliteOptions {
     /// How long an event, cancellation or completion waits for the start of an unknown instance, before it is
     /// dead-lettered.
     pub unknown_instance_grace: Duration,
+    /// What opening does with a file whose schema an older build wrote.
+    pub upgrade: SchemaUpgrade,
     /// For tests of this crate.
     #[doc(hidden)]
     pub tuning: Tuning,
@@ -64,6 +87,7 @@ impl Default for SqliteOptions {
             durability: Durability::Full,
             clock: system_clock(),
             unknown_instance_grace: Duration::from_secs(60),
+            upgrade: SchemaUpgrade::default(),
             tuning: Tuning::default(),
         }
     }

@@ -145,15 +145,9 @@ impl Provider for SqliteProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
-        let claim = TurnClaim {
-            filter: filter.cloned(),
-            ..TurnClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let claim = TurnClaim::one(lock_timeout, poll_timeout, filter);
         let found = self.poll_turns("fetch_orchestration_item", &claim).await?;
-        Ok(found
-            .into_iter()
-            .next()
-            .map(|turn| (turn.item, turn.lock_token, turn.attempt_count)))
+        Ok(found.into_iter().next().map(ClaimedTurn::into_parts))
     }
 
     async fn ack_orchestration_item(
@@ -236,16 +230,9 @@ impl Provider for SqliteProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
-        let claim = WorkClaim {
-            session: session.cloned(),
-            tag_filter: tag_filter.clone(),
-            ..WorkClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let claim = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
         let found = self.poll_work("fetch_work_item", claim).await?;
-        Ok(found
-            .into_iter()
-            .next()
-            .map(|work| (work.item, work.lock_token, work.attempt_count)))
+        Ok(found.into_iter().next().map(ClaimedWork::into_parts))
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {

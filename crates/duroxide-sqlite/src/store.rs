@@ -82,13 +82,16 @@ impl Store {
                     path: database::located(&path),
                     access,
                     durability: target.durability.unwrap_or(options.durability),
+                    upgrade: options.upgrade,
                     log: LogPolicy::new(by, options.tuning.checkpoint_pages),
                     opened: Arc::default(),
                 };
                 let file_use = match access {
                     // It neither writes nor checkpoints, and may be unable to make a file.
                     Access::ReadOnly => None,
-                    Access::Create | Access::Existing => Some(FileUse::acquire(&database, by)?),
+                    Access::Create | Access::Existing => {
+                        Some(FileUse::acquire(&database.path, by)?)
+                    }
                 };
                 let last_shutdown = database.last_shutdown();
                 database.prepare()?;

@@ -3,9 +3,10 @@
 //! back. What a token contains is used only after the token itself was found in its row.
 
 use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::rules::Refusal;
 use uuid::Uuid;
 
-use crate::error::{Result, SqliteError};
+use crate::error::Result;
 use crate::tables::orchestrator_queue::Bounds;
 
 const PREFIX: &str = "lock_";
@@ -86,7 +87,7 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
             next_life: Incarnation::from_random(folded as u64),
         })
     });
-    parsed.ok_or(SqliteError::InvalidToken)
+    Ok(parsed.ok_or(Refusal::InvalidToken)?)
 }
 
 pub(crate) fn work(token: &str) -> Result<WorkToken> {
@@ -97,7 +98,7 @@ pub(crate) fn work(token: &str) -> Result<WorkToken> {
             in_session: plain.is_some(),
         })
     });
-    parsed.ok_or(SqliteError::InvalidToken)
+    Ok(parsed.ok_or(Refusal::InvalidToken)?)
 }
 
 /// The random part, and what follows it.

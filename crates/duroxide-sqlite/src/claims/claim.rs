@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use duroxide_core::provider::HandOut;
+use duroxide_core::provider::rules::Refusal;
 use tokio::sync::oneshot;
 
 use crate::error::{Result, SqliteError};
@@ -213,7 +214,7 @@ impl<T: Send> Job for Unclaim<T> {
         for one in &self.unwanted {
             match (self.undo)(tx, one) {
                 // Its lease is lost already; the others are still to be given back.
-                Ok(()) | Err(SqliteError::InvalidToken) => {}
+                Ok(()) | Err(SqliteError::Contract(Refusal::InvalidToken)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -276,7 +277,7 @@ mod tests {
         let undo = move |_: &mut WriterTx<'_>, found: &&'static str| {
             seen.lock().unwrap().push(*found);
             match *found {
-                "lost" => Err(SqliteError::InvalidToken),
+                "lost" => Err(Refusal::InvalidToken.into()),
                 _ => Ok(()),
             }
         };

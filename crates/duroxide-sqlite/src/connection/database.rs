@@ -13,7 +13,7 @@ use super::log_policy::LogPolicy;
 use super::migrate;
 use super::url::Access;
 use crate::error::{Result, SqliteError};
-use crate::options::Durability;
+use crate::options::{Durability, SchemaUpgrade};
 
 /// What one page takes in the file of the log: the page, of the size that SQLite gives new files, and its header.
 const LOG_FRAME_BYTES: u64 = 4_096 + 24;
@@ -24,6 +24,8 @@ pub(crate) struct Database {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
     pub(crate) durability: Durability,
+    /// What to do with a schema of an older build.
+    pub(crate) upgrade: SchemaUpgrade,
     /// How the log is kept short.
     pub(crate) log: LogPolicy,
     /// Which file it was when the store was opened; unknown while it is being opened.
@@ -53,9 +55,14 @@ impl Database {
     pub(crate) fn prepare(&self) -> Result<()> {
         self.create_if_missing()?;
         let conn = self.connect(self.access)?;
-        match self.access {
-            Access::ReadOnly => migrate::check(&conn, &self.path),
-            Access::Existing | Access::Create => migrate::run(&conn, &self.path),
+        match (self.access, self.upgrade) {
+            (Access::ReadOnly, _) | (Access::Existing, SchemaUpgrade::Refuse) => {
+                migrate::check(&conn, &self.path)
+            }
+            (Access::Create, SchemaUpgrade::Refuse) => migrate::run_if_empty(&conn, &self.path),
+            (Access::Existing | Access::Create, SchemaUpgrade::OnOpen) => {
+                migrate::run(&conn, &self.path)
+            }
         }
     }
 
@@ -300,6 +307,7 @@ mod tests {
             path: folder.path().join("a.db"),
             access: Access::Create,
             durability: Durability::Full,
+            upgrade: SchemaUpgrade::OnOpen,
             log: LogPolicy::new(Checkpoints::Beside, None),
             opened: Arc::default(),
         };

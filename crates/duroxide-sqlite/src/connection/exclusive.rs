@@ -1,4 +1,4 @@
-//! Who else may have the file open, where a linked SQLite needs that. In: a database, and what this store's SQLite allows.
+//! Who else may have the file open, where that matters. In: a path, and what its user does with it.
 //! Out: a lock that lasts as long as it is held; if the process dies, the system releases it.
 //!
 //! A store whose SQLite cannot share the file has it alone; stores whose SQLite can share it with each other, and with no
@@ -8,9 +8,9 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::connection::database::Database;
-use crate::connection::driver::Checkpoints;
+use crate::connection::driver::{self, Checkpoints};
 use crate::error::{Result, SqliteError};
+use crate::options::OtherPrograms;
 
 /// How often the lock file is opened anew because another store removed it in between.
 const TRIES: usize = 100;
@@ -23,42 +23,70 @@ pub(crate) struct FileUse {
 }
 
 impl FileUse {
-    /// Locks the file for this store. The lock is on a file of its own, `FILE-sole`: SQLite's own locks must not be
+    /// Locks the file for a store. The lock is on a file of its own, `FILE-sole`: SQLite's own locks must not be
     /// touched, and closing any handle of the database file would drop them.
-    pub(crate) fn acquire(database: &Database, by: Checkpoints) -> Result<Self> {
-        let cannot = |error: io::Error| match database.path.parent() {
-            Some(folder) if error.kind() == io::ErrorKind::NotFound => SqliteError::MissingFolder {
-                path: folder.to_owned(),
-            },
-            _ => SqliteError::CannotOpen {
-                path: database.path.clone(),
-                why: error.to_string(),
-            },
+    pub(crate) fn acquire(path: &Path, by: Checkpoints) -> Result<Self> {
+        let locked = match by {
+            Checkpoints::Beside => locked(path, Share::WithOthers)?,
+            Checkpoints::WriterAlone => locked(path, Share::WithNone)?,
         };
-        let mut path = database.path.clone().into_os_string();
-        path.push("-sole");
-        let path = PathBuf::from(path);
-        for _ in 0..TRIES {
-            let lock = open(&path).map_err(cannot)?;
-            let locked = match by {
-                Checkpoints::Beside => lock.try_lock_shared(),
-                Checkpoints::WriterAlone => lock.try_lock(),
-            };
-            match locked {
-                // Whoever closes last removes the file; a lock on a removed one excludes nobody.
-                Ok(()) if is_at(&path, &lock).map_err(cannot)? => return Ok(Self { lock, path }),
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    return Err(SqliteError::InUse {
-                        path: database.path.clone(),
-                        version: rusqlite::version().to_owned(),
-                    });
-                }
-                Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        locked.ok_or_else(|| SqliteError::InUse {
+            path: path.to_owned(),
+            version: rusqlite::version().to_owned(),
+        })
+    }
+
+    /// Locks the file for work on it as a whole, which checkpoints.
+    pub(crate) fn for_files(path: &Path, others: OtherPrograms) -> Result<Self> {
+        match others {
+            OtherPrograms::Disturb => Self::acquire(path, driver::checkpoints(false)),
+            OtherPrograms::Refuse => {
+                let alone = locked(path, Share::WithNone)?;
+                alone.ok_or_else(|| SqliteError::Held {
+                    path: path.to_owned(),
+                })
             }
         }
-        Err(SqliteError::Busy)
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Share {
+    WithOthers,
+    WithNone,
+}
+
+/// The lock, or nothing if another holder is in its way.
+fn locked(database: &Path, share: Share) -> Result<Option<FileUse>> {
+    let cannot = |error: io::Error| match database.parent() {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => SqliteError::MissingFolder {
+            path: folder.to_owned(),
+        },
+        _ => SqliteError::CannotOpen {
+            path: database.to_owned(),
+            why: error.to_string(),
+        },
+    };
+    let mut path = database.to_owned().into_os_string();
+    path.push("-sole");
+    let path = PathBuf::from(path);
+    for _ in 0..TRIES {
+        let lock = open(&path).map_err(cannot)?;
+        let locked = match share {
+            Share::WithOthers => lock.try_lock_shared(),
+            Share::WithNone => lock.try_lock(),
+        };
+        match locked {
+            // The last process to close removes the file; a lock on a removed file excludes no process.
+            Ok(()) if is_at(&path, &lock).map_err(cannot)? => {
+                return Ok(Some(FileUse { lock, path }));
+            }
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+    }
+    Err(SqliteError::Busy)
 }
 
 impl Drop for FileUse {

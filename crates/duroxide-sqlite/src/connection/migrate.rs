@@ -2,6 +2,7 @@
 //! names its owner. Each migration runs once, in an exclusive transaction; `user_version` counts them.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
@@ -19,7 +20,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_deletions.sql"),
     include_str!("../../migrations/0005_causes.sql"),
     include_str!("../../migrations/0006_queries.sql"),
+    include_str!("../../migrations/0007_termination.sql"),
+    include_str!("../../migrations/0008_letters.sql"),
 ];
+
+/// The version of another build that was told in the log.
+static SCHEMA_TOLD: AtomicI64 = AtomicI64::new(0);
 
 /// What the header of a file declares.
 enum State {
@@ -52,6 +58,24 @@ pub(crate) fn run(conn: &Connection, path: &Path) -> Result<()> {
     Ok(tx.commit()?)
 }
 
+/// Gives an empty database the schema that an older build had.
+#[cfg(test)]
+pub(crate) fn run_up_to(conn: &Connection, version: usize) -> Result<()> {
+    for migration in &MIGRATIONS[..version] {
+        conn.execute_batch(migration)?;
+    }
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    Ok(conn.pragma_update(None, "user_version", version as i64)?)
+}
+
+/// Gives a new file its schema; one that has an older schema is left as it is.
+pub(crate) fn run_if_empty(conn: &Connection, path: &Path) -> Result<()> {
+    match snapshot_state(conn, path)? {
+        State::Empty => run(conn, path),
+        State::Ours { .. } => check(conn, path),
+    }
+}
+
 /// Checks the schema without changing it.
 pub(crate) fn check(conn: &Connection, path: &Path) -> Result<()> {
     match snapshot_state(conn, path)? {
@@ -67,6 +91,30 @@ pub(crate) fn check(conn: &Connection, path: &Path) -> Result<()> {
     }
 }
 
+/// The version of the schema, of this build or any other; an error if the file is not ours.
+pub(crate) fn version_of(conn: &Connection, path: &Path) -> Result<i64> {
+    match snapshot_state(conn, path) {
+        Ok(State::Ours { version }) => Ok(version),
+        Err(SqliteError::NewerSchema { found, .. }) => Ok(found),
+        Ok(State::Empty) => Err(foreign(path, "no program yet, it is empty".to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+/// The version of a schema that this build can bring up to date.
+pub(crate) fn upgradable_version(conn: &Connection, path: &Path) -> Result<i64> {
+    match snapshot_state(conn, path)? {
+        State::Ours { version } => Ok(version),
+        State::Empty => Err(foreign(path, "no program yet, it is empty".to_owned())),
+    }
+}
+
+/// The migrations that a schema of this version has not seen.
+pub(crate) fn steps_after(version: u64) -> &'static [&'static str] {
+    let seen = usize::try_from(version).unwrap_or(usize::MAX);
+    MIGRATIONS.get(seen..).unwrap_or_default()
+}
+
 /// Whether the schema is still the one this build writes, inside a transaction.
 pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
     let found = statements.with("PRAGMA user_version", |statement| {
@@ -75,13 +123,21 @@ pub(crate) fn check_version(statements: &dyn Prepared) -> Result<()> {
     if found == known_version() {
         return Ok(());
     }
-    Err(SqliteError::SchemaChanged {
-        found,
-        known: known_version(),
-    })
+    let known = known_version();
+    // The request is tried again, as long as this program runs: an operator must hear of it, once.
+    if SCHEMA_TOLD.swap(found, Ordering::Relaxed) != found {
+        tracing::error!(
+            target: "duroxide::providers::sqlite",
+            found,
+            known,
+            "another build changed the schema of the file; this program commits nothing until it is restarted with that build"
+        );
+    }
+    Err(SqliteError::SchemaChanged { found, known })
 }
 
-fn known_version() -> i64 {
+/// The version that this build writes.
+pub(crate) fn known_version() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
@@ -108,10 +164,14 @@ fn state(conn: &Connection, path: &Path) -> Result<State> {
     if application == 0 && version == 0 && tables == 0 {
         return Ok(State::Empty);
     }
-    Err(SqliteError::ForeignDatabase {
+    Err(foreign(path, owner(conn)?))
+}
+
+fn foreign(path: &Path, owner: String) -> SqliteError {
+    SqliteError::ForeignDatabase {
         path: path.to_owned(),
-        owner: owner(conn)?,
-    })
+        owner,
+    }
 }
 
 fn pragma(conn: &Connection, path: &Path, name: &str) -> Result<i64> {
@@ -132,7 +192,7 @@ fn owner(conn: &Connection) -> Result<String> {
         |row| row.get(0),
     )?;
     Ok(if published == 2 {
-        "the duroxide 0.1 line, whose tables this build does not convert".to_owned()
+        "the published duroxide 0.1 line, which `duroxide import-published` brings over into a new file".to_owned()
     } else {
         "another program".to_owned()
     })

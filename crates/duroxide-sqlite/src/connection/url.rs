@@ -1,6 +1,6 @@
 //! Database urls. In: the text a user typed. Out: a [`Target`]. Never touches the file system.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::SqliteError;
 use crate::options::Durability;
@@ -27,6 +27,76 @@ pub(crate) enum Access {
     Existing,
     /// `mode=ro`: it must exist and is not written.
     ReadOnly,
+}
+
+/// A database url, read as [`SqliteProvider::new`](crate::SqliteProvider::new) reads it.
+///
+/// ```
+/// use std::path::Path;
+/// use duroxide_sqlite::SqliteUrl;
+///
+/// let url = SqliteUrl::parse("sqlite:my%20data.db?durability=relaxed")?;
+/// assert_eq!(url.file(), Some(Path::new("my data.db")));
+/// assert_eq!(url.read_only(), "sqlite:my%20data.db?durability=relaxed&mode=ro");
+/// # Ok::<(), duroxide_sqlite::SqliteError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqliteUrl {
+    text: String,
+    target: Target,
+}
+
+impl SqliteUrl {
+    /// Reads a url; touches no file.
+    ///
+    /// # Errors
+    ///
+    /// `SqliteError::Url` if it is not understood.
+    pub fn parse(url: &str) -> Result<Self, SqliteError> {
+        let target = parse(url)?;
+        let text = url.to_owned();
+        Ok(Self { text, target })
+    }
+
+    /// The file; `None` for a database in memory.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.target.place {
+            Place::Memory => None,
+            Place::File { path, .. } => Some(path),
+        }
+    }
+
+    /// The url of the same database, opened for reading: a missing file is not created, and nothing is written.
+    #[must_use]
+    pub fn read_only(&self) -> String {
+        self.with_mode("ro")
+    }
+
+    /// The url of the same database, which must exist. One that says `mode=ro` stays read-only.
+    #[must_use]
+    pub fn existing(&self) -> String {
+        match self.target.place {
+            Place::File {
+                access: Access::ReadOnly,
+                ..
+            } => self.with_mode("ro"),
+            _ => self.with_mode("rw"),
+        }
+    }
+
+    fn with_mode(&self, mode: &str) -> String {
+        if self.target.place == Place::Memory {
+            return self.text.clone();
+        }
+        let (path, query) = self.text.split_once('?').unwrap_or((&self.text, ""));
+        let mode = format!("mode={mode}");
+        let others = query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("mode"));
+        let query: Vec<_> = others.chain([mode.as_str()]).collect();
+        format!("{path}?{}", query.join("&"))
+    }
 }
 
 pub(crate) fn parse(url: &str) -> Result<Target, SqliteError> {
@@ -147,6 +217,29 @@ mod tests {
         ] {
             assert_eq!(parse(url).unwrap().place, Place::Memory, "{url}");
         }
+    }
+
+    #[test]
+    fn a_url_that_never_creates_names_the_same_file() {
+        let read = |url: &str| SqliteUrl::parse(url).unwrap();
+        assert_eq!(read("sqlite:a.db").existing(), "sqlite:a.db?mode=rw");
+        assert_eq!(
+            read("sqlite:a.db?mode=rwc&durability=full").existing(),
+            "sqlite:a.db?durability=full&mode=rw"
+        );
+        assert_eq!(
+            read("sqlite:a.db?mode=ro").existing(),
+            "sqlite:a.db?mode=ro"
+        );
+        // What looks like a parameter in the path is none.
+        let tricky = read("sqlite:/srv/mode=prod/app.db");
+        assert_eq!(tricky.read_only(), "sqlite:/srv/mode=prod/app.db?mode=ro");
+        let file = parse(&tricky.read_only()).unwrap();
+        assert_eq!(
+            file,
+            super::tests::file("/srv/mode=prod/app.db", Access::ReadOnly)
+        );
+        assert_eq!(read("sqlite::memory:").read_only(), "sqlite::memory:");
     }
 
     #[test]

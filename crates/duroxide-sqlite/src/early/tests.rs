@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::clock::SystemClock;
 use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{ExecutionMetadata, HandOut, TurnClaim, WorkItem};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -118,7 +119,7 @@ fn commit(token: &str) -> (Box<dyn Job>, Reply<()>) {
 fn fails_dirty() -> (Box<dyn Job>, Reply<()>) {
     write_job(LeaseView::NotNeeded, |tx: &mut WriterTx<'_>| {
         tx.execute("DELETE FROM orchestrator_queue WHERE instance_id = 'i'", [])?;
-        Err(SqliteError::InvalidToken)
+        Err(Refusal::InvalidToken.into())
     })
 }
 
@@ -193,7 +194,10 @@ fn a_turn_of_a_transaction_that_was_rolled_back_holds_no_lease() {
     let in_flight = InFlight::default();
     let mut group = bench.begin(&statements, &in_flight);
     let refused = run(&mut group, commit(&token)).unwrap_err();
-    assert!(matches!(refused, SqliteError::InvalidToken), "{refused}");
+    assert!(
+        matches!(refused, SqliteError::Contract(Refusal::InvalidToken)),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -208,7 +212,10 @@ fn a_group_that_starts_over_revokes_what_it_handed_out() {
     assert_eq!(group.run(vec![failing]).unwrap(), Ran::Again);
     assert!(!in_flight.any());
     let refused = run(&mut group, commit(&token)).unwrap_err();
-    assert!(matches!(refused, SqliteError::InvalidToken), "{refused}");
+    assert!(
+        matches!(refused, SqliteError::Contract(Refusal::InvalidToken)),
+        "{refused}"
+    );
     group.commit().unwrap();
     group.into_parts().0.into_iter().for_each(Answer::answer);
     assert!(failed.try_recv().unwrap().is_err());

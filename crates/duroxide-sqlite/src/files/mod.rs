@@ -1,25 +1,31 @@
-//! Work on whole files, beside or without a running store: backup, vacuum, integrity, import. In: paths. Out: files and figures.
-//! Every function here blocks; on an async thread use `spawn_blocking`.
+//! Work on whole files, beside or without a running store: backup, vacuum, integrity, upgrade, import. In: paths. Out: files and
+//! figures. Every function here blocks; on an async thread use `spawn_blocking`.
 
 mod backup;
 mod integrity;
+mod new_file;
 mod published;
+mod upgrade;
+mod vacuum;
 
 pub use backup::backup;
-pub use integrity::{Vacuumed, check_integrity, vacuum};
+pub use integrity::check_integrity;
+pub use new_file::unfinished_copies;
 pub use published::{Imported, import_published};
+pub use upgrade::{Upgrade, planned_upgrade, upgrade};
+pub use vacuum::{Vacuumed, vacuum};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::connection::{busy, migrate};
 use crate::error::{Result, SqliteError};
 
-/// A connection to a store file that exists and has the schema of this build.
+/// A connection to a store file that exists, whatever version its schema has: what an upgrade needs first is a copy.
 fn connect(path: &Path, mode: OpenFlags) -> Result<Connection> {
     let conn = open(path, mode)?;
-    migrate::check(&conn, path)?;
+    migrate::version_of(&conn, path)?;
     Ok(conn)
 }
 
@@ -36,52 +42,6 @@ fn open(path: &Path, mode: OpenFlags) -> Result<Connection> {
         Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, &error))?;
     conn.busy_handler(Some(busy::wait_for_lock))?;
     Ok(conn)
-}
-
-/// A file that does not exist yet, written under another name until it is whole.
-struct NewFile {
-    partial: PathBuf,
-    path: PathBuf,
-}
-
-impl NewFile {
-    /// Refuses a path that exists. What an interrupted attempt left is removed.
-    fn at(path: &Path) -> Result<Self> {
-        if path.exists() {
-            let why = "it exists, and is not overwritten".to_owned();
-            let path = path.to_owned();
-            return Err(SqliteError::CannotOpen { path, why });
-        }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        match std::fs::remove_file(&partial) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(cannot_open(&partial, &error))
-            }
-            _ => Ok(Self {
-                partial,
-                path: path.to_owned(),
-            }),
-        }
-    }
-
-    /// Gives the whole file its name, on disk.
-    fn finish(self) -> Result<()> {
-        let name = || -> std::io::Result<()> {
-            std::fs::File::open(&self.partial)?.sync_all()?;
-            std::fs::rename(&self.partial, &self.path)?;
-            match self
-                .path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-            {
-                Some(folder) => std::fs::File::open(folder)?.sync_all(),
-                None => std::fs::File::open(".")?.sync_all(),
-            }
-        };
-        name().map_err(|error| cannot_open(&self.path, &error))
-    }
 }
 
 fn cannot_open(path: &Path, error: &dyn std::error::Error) -> SqliteError {

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use duroxide_core::provider::rules::Refusal;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{NewFile, cannot_open, open};
+use super::new_file::NewFile;
+use super::open;
 use crate::connection::migrate;
 use crate::error::{Result, SqliteError};
 
@@ -44,17 +46,15 @@ pub struct Imported {
 pub fn import_published(old: &Path, new: &Path) -> Result<Imported> {
     let file = NewFile::at(new)?;
     check_published(old)?;
-    let create = std::fs::File::create_new(&file.partial);
-    create.map_err(|error| cannot_open(&file.partial, &error))?;
     let conn = Connection::open_with_flags(
-        &file.partial,
+        file.draft(),
         OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_URI,
     )?;
     // The file has no name yet: whatever happens to this process, it is begun anew.
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
-    migrate::run(&conn, &file.partial)?;
+    migrate::run(&conn, file.draft())?;
     conn.execute("ATTACH ?1 AS old", [read_only_uri(old)])?;
     let imported = copy(&conn)?;
     conn.execute_batch("DETACH old")?;
@@ -70,10 +70,11 @@ fn copy(conn: &Connection) -> Result<Imported> {
     let old = counts(conn, "old")?;
     let new = counts(conn, "main")?;
     if old != new {
-        return Err(SqliteError::Unstorable {
+        return Err(Refusal::Unstorable {
             what: format!("what was counted in the old file, {old:?},"),
             why: format!("{new:?} arrived"),
-        });
+        }
+        .into());
     }
     conn.execute_batch("COMMIT")?;
     Ok(new)

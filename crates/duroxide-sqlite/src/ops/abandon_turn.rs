@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::error::{Result, SqliteError};
+use duroxide_core::provider::rules::Refusal;
+
+use crate::error::Result;
 use crate::tables::{instance_locks, orchestrator_queue};
 use crate::token::{self, TurnToken};
 use crate::writer_tx::WriterTx;
@@ -17,7 +19,7 @@ pub(crate) fn run(
         instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::release(tx, instance, token)? {
-        return Err(SqliteError::InvalidToken);
+        return Err(Refusal::InvalidToken.into());
     }
     tx.writer().in_flight.rest(instance);
     tx.writer().recent.claimed(instance, false);

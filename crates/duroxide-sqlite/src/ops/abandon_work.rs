@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::error::{Result, SqliteError};
+use duroxide_core::provider::rules::Refusal;
+
+use crate::error::Result;
 use crate::tables::worker_queue;
 use crate::token;
 use crate::tx::Tx;
@@ -16,7 +18,7 @@ pub(crate) fn run(
     let id = token::work(token)?.id;
     let visible_at = delay.map(|delay| tx.later(delay));
     if !worker_queue::release(tx, id, token, visible_at, ignore_attempt)? {
-        return Err(SqliteError::InvalidToken);
+        return Err(Refusal::InvalidToken.into());
     }
     tx.effects.work_claimable_at(visible_at.unwrap_or(tx.now));
     Ok(())

@@ -1,5 +1,7 @@
 //! Completes an activity: the item goes, its completion comes, in one transaction and under a valid lease.
 
+use duroxide_core::provider::rules::Refusal;
+
 use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{orchestrator_queue, sessions, worker_queue};
@@ -28,8 +30,8 @@ pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>)
 /// Why a token no longer holds its item.
 pub(crate) fn why_not_held(tx: &Tx<'_>, id: i64, token: &str) -> Result<SqliteError> {
     Ok(if worker_queue::is_known(tx, id, token)? {
-        SqliteError::WorkLockExpired
+        SqliteError::Contract(Refusal::WorkLockExpired)
     } else {
-        SqliteError::InvalidToken
+        SqliteError::Contract(Refusal::InvalidToken)
     })
 }

@@ -1,12 +1,12 @@
 //! Dead-letters claimed messages, under the lease they were claimed with.
 
 use duroxide_core::WorkItem;
-use duroxide_core::event::ErrorDetails;
+use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
 
 use super::ack_work::why_not_held;
 use crate::codec;
-use crate::error::{Result, SqliteError};
-use crate::tables::dead_letters::NewLetter;
+use crate::error::Result;
+use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::orchestrator_queue::Taken;
 use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
 use crate::token::{self, TurnToken};
@@ -24,15 +24,16 @@ pub(crate) fn by_position(
         instance, bounds, ..
     } = token::turn(token)?;
     if !instance_locks::is_valid(tx, instance, token)? {
-        return Err(SqliteError::InvalidToken);
+        return Err(Refusal::InvalidToken.into());
     }
     let mut ids = orchestrator_queue::claimed_ids(tx, instance, token, bounds)?;
     ids.extend(dead_letters::ids_of_claim(tx, token)?);
     ids.sort_unstable();
     for position in positions {
-        let id = ids.get(*position).ok_or_else(|| SqliteError::Unstorable {
-            what: format!("position {position}"),
-            why: format!("the claimed batch of {instance} has {} messages", ids.len()),
+        let id = ids.get(*position).ok_or_else(|| Refusal::NoSuchPosition {
+            instance: instance.to_owned(),
+            position: *position,
+            size: ids.len(),
         })?;
         move_message(tx, instance, *id, reason, Some((*id, token)))?;
     }
@@ -53,6 +54,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
         // Not part of the batch that is handed out, so not counted among its positions.
         let taken = move_message(tx, instance, *id, reason, None)?;
         if let Some(item) = taken.and_then(|taken| stand_in(instance, &taken, reason)) {
+            dead_letters::last_was_answered(tx)?;
             orchestrator_queue::push(tx, &codec::decided_message(&item)?)?;
         }
     }
@@ -88,57 +90,23 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
         reason,
         claimed: None,
     };
-    dead_letters::push(tx, &letter)?;
-    let failed = WorkItem::ActivityFailed {
-        instance: taken.instance.clone(),
-        execution_id: taken.execution_id,
-        id: taken.activity_id,
-        details: unreadable("the activity", reason),
-    };
+    dead_letters::push_as(tx, &letter, Kept::Answered)?;
+    let (execution_id, id) = (taken.execution_id, taken.activity_id);
+    let failed = rules::failed_activity(&taken.instance, execution_id, id, reason);
     orchestrator_queue::push(tx, &codec::completion(&failed)?)
 }
 
-/// What takes the place of a message that does not decode, if its row names the operation that waits for it: a result
-/// fails the operation, a timer fires, the start of a child fails the operation of its parent.
+/// What takes the place of a message that does not decode, if its row names the operation that waits for it.
 fn stand_in(instance: &str, taken: &Taken, reason: &str) -> Option<WorkItem> {
     let (execution_id, id) = taken.answers?;
-    let (execution_id, id) = (execution_id.try_into().ok()?, id.try_into().ok()?);
-    let instance = instance.to_owned();
-    Some(match taken.kind.as_str() {
-        "ActivityCompleted" | "ActivityFailed" => WorkItem::ActivityFailed {
-            instance,
-            execution_id,
-            id,
-            details: unreadable("the result of the activity", reason),
-        },
-        "SubOrchCompleted" | "SubOrchFailed" => WorkItem::SubOrchFailed {
-            parent_instance: instance,
-            parent_execution_id: execution_id,
-            parent_id: id,
-            details: unreadable("the result of the sub-orchestration", reason),
-        },
-        "StartOrchestration" => WorkItem::SubOrchFailed {
-            parent_instance: taken.awaited_by.clone()?,
-            parent_execution_id: execution_id,
-            parent_id: id,
-            details: unreadable("the start of the sub-orchestration", reason),
-        },
-        "TimerFired" => WorkItem::TimerFired {
-            instance,
-            execution_id,
-            id,
-            fire_at_ms: shown_ms(taken.visible_at),
-        },
-        _ => return None,
-    })
-}
-
-fn unreadable(what: &str, reason: &str) -> ErrorDetails {
-    ErrorDetails::Infrastructure {
-        operation: "read the stored message".to_owned(),
-        message: format!("{what} cannot be read and was kept as a dead letter: {reason}"),
-        retryable: false,
-    }
+    let row = UnreadableMessage {
+        instance,
+        kind: &taken.kind,
+        answers: Some((execution_id.try_into().ok()?, id.try_into().ok()?)),
+        visible_at_ms: shown_ms(taken.visible_at),
+        parent: taken.awaited_by.as_deref(),
+    };
+    row.stand_in(reason)
 }
 
 fn move_message(

@@ -1,15 +1,17 @@
 //! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
 //! is under way fail, so that a deleted instance cannot come back.
 //!
-//! One transaction deletes all that makes the instances visible, and short histories. Long ones go afterwards, a
-//! bounded number of rows at a time, so that turns are not held up behind them; if the process dies meanwhile, the next
-//! one that opens the store goes on with it, and so does a claim that meets a new instance of the id.
+//! One transaction deletes all that makes the instances visible, and what else fits: messages, executions and events have one
+//! budget. The rest goes afterwards, a bounded number of rows at a time, so that turns are not held up behind it; if the
+//! process dies meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance
+//! of the id. Messages that came after the deletion are for that one and stay.
 
 use std::collections::HashSet;
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
-use crate::error::{Result, SqliteError};
+use crate::error::Result;
 use crate::ops::inspect::descend;
 use crate::ops::steps::STEP_ROWS;
 use crate::tables::{
@@ -27,16 +29,18 @@ pub(crate) fn atomic(
     let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
     for id in ids {
         if !force && instances::is_live(tx, id)? {
-            return Err(SqliteError::StillRunning {
+            return Err(Refusal::StillRunning {
                 instance: id.clone(),
-            });
+            }
+            .into());
         }
         for child in instances::children(tx, id)? {
             if !listed.contains(child.as_str()) {
-                return Err(SqliteError::ChildLeftBehind {
+                return Err(Refusal::ChildLeftBehind {
                     parent: id.clone(),
                     child,
-                });
+                }
+                .into());
             }
         }
     }
@@ -101,46 +105,84 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
     Ok(false)
 }
 
-/// Deletes some of the history of an instance that was deleted before; returns how many events went. Fewer than allowed
-/// are the last ones.
-pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<usize> {
-    let deleted = history::delete_instance(tx, instance, rows_max)?;
-    if deleted < rows_max {
+/// What one sweep deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    pub(crate) rows: usize,
+    pub(crate) counts: DeleteInstanceResult,
+}
+
+/// Deletes some of what is left of an instance that was deleted before. Fewer rows than allowed are the last ones.
+pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<Swept> {
+    let mut left = rows_max;
+    let mut counts = DeleteInstanceResult::default();
+    if let Some(last) = deletions::queued_to(tx, instance)? {
+        let (messages, is_all) = orchestrator_queue::delete_up_to(tx, instance, last, left)?;
+        if is_all {
+            deletions::messages_are_gone(tx, instance)?;
+        }
+        counts.queue_messages_deleted = as_u64(messages);
+        left = left.saturating_sub(messages);
+    }
+    add(&mut counts, &records(tx, instance, &mut left)?);
+    if left > 0 {
         deletions::remove(tx, instance)?;
         // A new instance of this id may wait for it.
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
     }
-    Ok(deleted)
+    Ok(Swept {
+        rows: rows_max - left,
+        counts,
+    })
 }
 
-/// Deletes these instances; `left` is how many rows the transaction may still delete. What makes an instance visible goes
-/// in any case, of its history as much as is left.
+/// Deletes executions and events of an instance, as many as are left to the transaction.
+fn records(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<DeleteInstanceResult> {
+    let executions = executions::delete_instance(tx, instance, *left)?;
+    *left = left.saturating_sub(executions);
+    let events = history::delete_instance(tx, instance, *left)?;
+    *left = left.saturating_sub(events);
+    Ok(DeleteInstanceResult {
+        executions_deleted: as_u64(executions),
+        events_deleted: as_u64(events),
+        ..DeleteInstanceResult::default()
+    })
+}
+
+/// Deletes these instances; `left` is how many rows the transaction may still delete. What makes an instance visible, what it
+/// gave others to do and its key-values go in any case, of its messages, executions and events as many as are left.
 fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     for id in ids {
-        let messages = unborn_children(tx, id)?
-            + orchestrator_queue::delete_instance(tx, id)?
-            + worker_queue::delete_instance(tx, id)?;
+        let given = unborn_children(tx, id)? + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
         kv::delete_instance(tx, id)?;
-        let executions = executions::delete_instance(tx, id)?;
-        *left = left.saturating_sub(1 + messages + executions);
-        let mut events = 0;
-        if *left > 0 {
-            events = history::delete_instance(tx, id, *left)?;
-            *left -= events;
+        *left = left.saturating_sub(1 + given);
+        // Nothing counts it as running any more.
+        let current = match instances::current_execution(tx, id)? {
+            Some(current) => executions::delete(tx, id, current)?,
+            None => 0,
+        };
+        let mut queued_to = orchestrator_queue::last_id(tx, id)?;
+        let mut messages = 0;
+        if let Some(last) = queued_to {
+            let (deleted, is_all) = orchestrator_queue::delete_up_to(tx, id, last, *left)?;
+            queued_to = queued_to.filter(|_| !is_all);
+            messages = deleted;
+            *left = left.saturating_sub(messages);
         }
+        add(&mut total, &records(tx, id, left)?);
         if *left == 0 {
-            deletions::add(tx, id)?;
+            deletions::add(tx, id, queued_to)?;
         }
         add(
             &mut total,
             &DeleteInstanceResult {
-                events_deleted: as_u64(events),
-                executions_deleted: as_u64(executions),
-                queue_messages_deleted: as_u64(messages),
+                executions_deleted: as_u64(current),
+                queue_messages_deleted: as_u64(given + messages),
                 instances_deleted: u64::from(instances::delete(tx, id)?),
+                ..DeleteInstanceResult::default()
             },
         );
         tx.writer().recent.forget(id);
@@ -186,6 +228,90 @@ mod tests {
     use crate::watch::Watches;
     use crate::writer_tx::WriterState;
 
+    /// What a writer knows beyond the tables: nothing yet.
+    struct Writer {
+        watches: Watches,
+        in_flight: InFlight,
+        recent: RecentInstances,
+        damaged: DamagedRows,
+        caution: CrashCaution,
+    }
+
+    impl Writer {
+        fn new() -> Self {
+            Self {
+                watches: Watches::default(),
+                in_flight: InFlight::default(),
+                recent: RecentInstances::default(),
+                damaged: DamagedRows::default(),
+                caution: CrashCaution::new(LastShutdown::Clean, 0),
+            }
+        }
+
+        fn tx<'t>(&'t self, statements: &'t Statements<'_>) -> WriterTx<'t> {
+            let state = WriterState {
+                watches: &self.watches,
+                in_flight: &self.in_flight,
+                recent: &self.recent,
+                caution: &self.caution,
+                damaged: &self.damaged,
+            };
+            WriterTx::new(statements, Reading { now: 1, ahead: 0 }, state)
+        }
+    }
+
+    fn count(conn: &rusqlite::Connection, table: &str) -> i64 {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        conn.query_row(&sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_instance_with_many_messages_and_executions_is_deleted_in_bounded_steps() {
+        let conn = open_memory().unwrap();
+        conn.execute_batch(
+            "CREATE TEMP TABLE n AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 5000)
+                 SELECT x FROM n;
+             INSERT INTO instances (instance_id, orchestration_name, current_execution_id, created_at, updated_at)
+                 VALUES ('i', 'o', 2500, 0, 0);
+             INSERT INTO executions (instance_id, execution_id, status, started_at)
+                 SELECT 'i', x, CASE x WHEN 2500 THEN 'Running' ELSE 'ContinuedAsNew' END, 0 FROM n WHERE x <= 2500;
+             INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at)
+                 SELECT 'i', 'QueueMessage', '{}', 5000 - x, 0 FROM n;",
+        )
+        .unwrap();
+        let statements = Statements::new(&conn);
+        let writer = Writer::new();
+        let bound = STEP_ROWS as u64 * 11 / 10;
+        let changed = |step: &mut dyn FnMut(&mut WriterTx<'_>)| {
+            let before = conn.total_changes();
+            step(&mut writer.tx(&statements));
+            let changes = conn.total_changes() - before;
+            assert!(changes <= bound, "{changes} rows");
+        };
+        let mut total = DeleteInstanceResult::default();
+        changed(&mut |tx| total = atomic(tx, &["i".to_owned()], true).unwrap());
+        assert_eq!(
+            executions::count_running(&Tx::new(&statements, 1)).unwrap(),
+            0
+        );
+        // What comes for a new instance of the id stays, whatever number it gets.
+        conn.execute_batch(
+            "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at)
+                 VALUES ('i', 'StartOrchestration', '{}', 0, 0)",
+        )
+        .unwrap();
+        while let Some(left) = deletions::next(&Tx::new(&statements, 1), None).unwrap() {
+            changed(&mut |tx| add(&mut total, &sweep(tx, &left, STEP_ROWS).unwrap().counts));
+        }
+        assert_eq!(total.queue_messages_deleted, 5_000);
+        assert_eq!(total.executions_deleted, 2_500);
+        let left = (
+            count(&conn, "executions"),
+            count(&conn, "orchestrator_queue"),
+        );
+        assert_eq!(left, (0, 1));
+    }
+
     #[test]
     fn one_step_of_a_bulk_deletion_deletes_a_bounded_number_of_rows() {
         let conn = open_memory().unwrap();
@@ -200,29 +326,21 @@ mod tests {
         )
         .unwrap();
         let statements = Statements::new(&conn);
-        let (watches, in_flight) = (Watches::default(), InFlight::default());
-        let (recent, damaged) = (RecentInstances::default(), DamagedRows::default());
-        let caution = CrashCaution::new(LastShutdown::Clean, 0);
-        let state = WriterState {
-            watches: &watches,
-            in_flight: &in_flight,
-            recent: &recent,
-            caution: &caution,
-            damaged: &damaged,
-        };
+        let writer = Writer::new();
         let all: Vec<String> = (1..=20).map(|n| format!("i{n}")).collect();
         let mut roots = all.as_slice();
         let mut events = 0;
         while !roots.is_empty() {
             let before = conn.total_changes();
-            let mut tx = WriterTx::new(&statements, Reading { now: 1, ahead: 0 }, state);
+            let mut tx = writer.tx(&statements);
             let done = bulk_step(&mut tx, roots, usize::MAX).unwrap();
             let changes = conn.total_changes() - before;
             assert!(changes <= STEP_ROWS as u64 * 11 / 10, "{changes} rows");
             roots = &roots[done.looked_at..];
             events += done.counts.events_deleted;
             while let Some(left) = deletions::next(&tx, None).unwrap() {
-                events += as_u64(sweep(&mut tx, &left, STEP_ROWS).unwrap());
+                let swept = sweep(&mut tx, &left, STEP_ROWS).unwrap();
+                events += swept.counts.events_deleted;
             }
         }
         assert_eq!(events, 20 * 300);

@@ -13,7 +13,7 @@ use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
-use crate::tables::worker_queue::{Columns, Free};
+use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -44,13 +44,17 @@ impl Ask {
         }
     }
 
+    /// Whether the caller has code for an activity. What has no name because it does not decode goes to any caller, which
+    /// dead-letters it.
+    fn has_code(&self, name: &str) -> bool {
+        let names = self.activities.as_ref();
+        names.is_none_or(|names| names.contains(name))
+    }
+
     /// Whether nothing can ever match.
     pub(crate) fn wants_nothing(&self) -> bool {
-        if self
-            .activities
-            .as_ref()
-            .is_some_and(|names| names.is_empty())
-        {
+        let names = self.activities.as_ref();
+        if names.is_some_and(|names| names.is_empty()) {
             return true;
         }
         match &self.tags {
@@ -188,60 +192,90 @@ fn choose(
     damaged: &DamagedRows,
 ) -> Result<(Vec<Free>, Option<i64>)> {
     let mut free = Vec::new();
-    let mut sessions_free_at: Option<i64> = None;
-    let mut new_sessions = HashSet::new();
+    let mut bound = BoundItems::default();
     for tag in tags(tx, &ask.tags)? {
         let tag = tag.as_deref();
-        free.extend(free_items(tx, ask, max, columns, damaged, tag, None)?);
-        let Some(config) = &ask.session else {
-            continue;
-        };
-        for session in worker_queue::free_sessions(tx, tag)? {
-            match sessions::holder(tx, &session)? {
-                Some(holder) if holder.worker != config.owner_id => {
-                    let earliest = sessions_free_at.map_or(holder.until, |at| at.min(holder.until));
-                    sessions_free_at = Some(earliest);
-                    continue;
-                }
-                Some(_) => {}
-                None if ask.new_sessions_max == 0 => continue,
-                None => drop(new_sessions.insert(session.clone())),
-            }
-            free.extend(free_items(
-                tx,
-                ask,
-                max,
-                columns,
-                damaged,
-                tag,
-                Some(&session),
-            )?);
+        let is_damaged = |id| damaged.contains_work(id);
+        let has_code = |name: &str| ask.has_code(name);
+        let unbound = worker_queue::free(tx, columns, tag, max, has_code, is_damaged)?;
+        free.extend(unbound);
+        if let Some(config) = &ask.session {
+            bound.choose(tx, ask, max, config, tag, damaged)?;
         }
     }
+    free.append(&mut bound.free);
     free.sort_unstable_by_key(|item| item.id);
-    keep_to_sessions(&mut free, &new_sessions, ask.new_sessions_max);
+    keep_to_sessions(&mut free, &bound.new_sessions, ask.new_sessions_max);
     free.truncate(max);
-    Ok((free, sessions_free_at))
+    if columns == Columns::Whole {
+        for item in free.iter_mut().filter(|item| item.session.is_some()) {
+            worker_queue::read_free(tx, item)?;
+        }
+    }
+    Ok((free, bound.sessions_free_at))
 }
 
-/// The free items of one tag and session that the caller has code for. What does not decode goes to any caller, which
-/// dead-letters it.
-fn free_items(
-    tx: &Tx<'_>,
-    ask: &Ask,
-    max: usize,
-    columns: Columns,
-    damaged: &DamagedRows,
-    tag: Option<&str>,
-    session: Option<&str>,
-) -> Result<Vec<Free>> {
-    let has_code = |name: &str| {
-        ask.activities
-            .as_ref()
-            .is_none_or(|names| names.contains(name))
-    };
-    let is_damaged = |id| damaged.contains_work(id);
-    worker_queue::free(tx, columns, tag, session, max, has_code, is_damaged)
+/// Items that are bound to sessions, as the index tells them.
+#[derive(Default)]
+struct BoundItems {
+    free: Vec<Free>,
+    /// Sessions that nobody holds.
+    new_sessions: HashSet<String>,
+    /// When the first session that another worker holds becomes free.
+    sessions_free_at: Option<i64>,
+}
+
+impl BoundItems {
+    /// Adds the items of one tag that the caller may take: of each session and name the oldest, at most `max`.
+    fn choose(
+        &mut self,
+        tx: &Tx<'_>,
+        ask: &Ask,
+        max: usize,
+        config: &SessionFetchConfig,
+        tag: Option<&str>,
+        damaged: &DamagedRows,
+    ) -> Result<()> {
+        let mut place: Option<(String, Option<String>)> = None;
+        let mut count = 0_usize;
+        worker_queue::walk_bound(tx, tag, |item| {
+            let (session, name) = (item.session, item.name);
+            let is_same_session = place.as_ref().is_some_and(|(s, _)| s == session);
+            if !is_same_session && !self.may_take(ask, config, item) {
+                return Next::Session;
+            }
+            let is_same_name = place.as_ref().is_some_and(|(_, n)| n.as_deref() == name);
+            if !is_same_session || !is_same_name {
+                place = Some((session.to_owned(), name.map(str::to_owned)));
+                count = 0;
+            }
+            if count >= max || name.is_some_and(|name| !ask.has_code(name)) {
+                return Next::Name;
+            }
+            if item.visible_at <= tx.now && !damaged.contains_work(item.id) {
+                count += 1;
+                self.free.push(Free::bound(item.id, session));
+            }
+            Next::Row
+        })
+    }
+
+    /// Whether the session of this item is the caller's, or could be.
+    fn may_take(&mut self, ask: &Ask, config: &SessionFetchConfig, item: &Bound<'_>) -> bool {
+        match &item.holder {
+            Some((worker, until)) if *worker != config.owner_id => {
+                let at = self.sessions_free_at.map_or(*until, |at| at.min(*until));
+                self.sessions_free_at = Some(at);
+                false
+            }
+            Some(_) => true,
+            None if ask.new_sessions_max == 0 => false,
+            None => {
+                self.new_sessions.insert(item.session.to_owned());
+                true
+            }
+        }
+    }
 }
 
 /// Leaves the items of sessions that would be one too many to other owners.

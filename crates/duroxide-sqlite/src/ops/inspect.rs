@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{
     ExecutionInfo, InstanceInfo, InstanceTree, QueueDepths, SystemMetrics,
 };
 
 use crate::error::{Result, SqliteError};
-use crate::tables::{executions, history, instances, orchestrator_queue, worker_queue};
+use crate::tables::{deletions, executions, history, instances, orchestrator_queue, worker_queue};
 use crate::tx::Tx;
 
 pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
@@ -15,11 +16,15 @@ pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
 }
 
 pub(crate) fn execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
-    let mut info = executions::info(tx, instance, execution_id)?.ok_or_else(|| {
-        SqliteError::ExecutionNotFound {
+    let found = match deletions::contains(tx, instance)? {
+        true => None,
+        false => executions::info(tx, instance, execution_id)?,
+    };
+    let mut info = found.ok_or_else(|| {
+        SqliteError::Contract(Refusal::ExecutionNotFound {
             instance: instance.to_owned(),
             execution_id,
-        }
+        })
     })?;
     info.event_count = history::count(tx, instance, execution_id)?;
     Ok(info)
@@ -71,7 +76,7 @@ pub(crate) fn descend(tx: &Tx<'_>, root: &str) -> Result<Vec<String>> {
 }
 
 pub(crate) fn not_found(instance: &str) -> SqliteError {
-    SqliteError::InstanceNotFound {
+    SqliteError::Contract(Refusal::InstanceNotFound {
         instance: instance.to_owned(),
-    }
+    })
 }

@@ -21,6 +21,7 @@ pub(crate) mod read_history;
 pub(crate) mod ready;
 pub(crate) mod renew_turn;
 pub(crate) mod renew_work;
+pub(crate) mod requeue;
 pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod steps;

@@ -1,7 +1,7 @@
 //! Where an instance stands, from its rows; at most one event is read.
 
 use duroxide_core::event::{ErrorDetails, EventKind};
-use duroxide_core::provider::{InstanceOutcome, OutcomeStatus};
+use duroxide_core::provider::{ExecutionStatus, InstanceOutcome, OutcomeStatus};
 
 use crate::codec;
 use crate::error::Result;
@@ -27,14 +27,16 @@ pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceOutcome>
 
 fn status(tx: &Tx<'_>, instance: &str, standing: &InstanceStanding) -> Result<OutcomeStatus> {
     let text = standing.output.clone().unwrap_or_default();
-    Ok(match standing.status.as_deref() {
-        Some("Completed") => OutcomeStatus::Completed { output: text },
-        Some("Failed") => OutcomeStatus::Failed {
-            details: failure(tx, instance, standing.execution_id)?
-                .unwrap_or_else(|| ErrorDetails::orchestration_failed(text)),
+    Ok(
+        match standing.status.as_deref().and_then(ExecutionStatus::parse) {
+            Some(ExecutionStatus::Completed) => OutcomeStatus::Completed { output: text },
+            Some(ExecutionStatus::Failed) => OutcomeStatus::Failed {
+                details: failure(tx, instance, standing.execution_id)?
+                    .unwrap_or_else(|| ErrorDetails::orchestration_failed(text)),
+            },
+            _ => OutcomeStatus::Running,
         },
-        _ => OutcomeStatus::Running,
-    })
+    )
 }
 
 /// The row only has the failure's text; its details are in the event that ended the execution.

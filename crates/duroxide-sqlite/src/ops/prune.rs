@@ -40,6 +40,8 @@ fn step_within(
         current,
         options.keep_last.unwrap_or(0),
         options.completed_before.map(stored_ms),
+        // Each one costs a row at least: more than that cannot go in this transaction.
+        *left,
     )?;
     for execution_id in old {
         let deleted = history::delete_some(tx, instance, execution_id, *left)?;

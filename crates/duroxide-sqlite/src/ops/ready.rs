@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{HandlerKind, ReadyWork};
 
 use crate::error::Result;
-use crate::lane;
 use crate::tables::{orchestrator_queue, worker_queue};
 use crate::tx::{Tx, shown_ms};
 
@@ -41,9 +41,11 @@ pub(crate) fn run(tx: &Tx<'_>, limit: u32) -> Result<Vec<ReadyWork>> {
 fn turns(tx: &Tx<'_>, waiting: &mut Waiting) -> Result<()> {
     for lane in orchestrator_queue::lanes(tx)? {
         // What any node may take needs no handler.
-        if let Some(needs) = lane::needs(&lane) {
+        if let Some(needs) = lane::needs(&lane)
+            && let Some(name) = needs.name
+        {
             let ready = orchestrator_queue::ready(tx, &lane, COUNT_MAX)?;
-            let key = (HandlerKind::Orchestration, needs.name, needs.version);
+            let key = (HandlerKind::Orchestration, name, needs.version);
             add(waiting, key, ready);
         }
     }

@@ -1,6 +1,6 @@
 //! Dead letters: messages that could not be decoded or delivered, kept for an operator.
 
-use duroxide_core::provider::DeadLetter;
+use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin};
 
 use crate::error::Result;
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
@@ -15,7 +15,22 @@ pub(crate) struct NewLetter<'a> {
     pub(crate) claimed: Option<(i64, &'a str)>,
 }
 
+/// Which instance a letter was for, and what that instance knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// For the instance as it lives now, which waits for it or does not.
+    ForTheLiving,
+    /// For the instance as it lives now, which was told that it failed.
+    Answered,
+    /// For an instance that is gone; its id may live again.
+    ForAnother,
+}
+
 pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
+    push_as(tx, letter, Kept::ForTheLiving)
+}
+
+pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, kept: Kept) -> Result<()> {
     let NewLetter {
         queue,
         instance,
@@ -24,8 +39,10 @@ pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
         claimed,
     } = *letter;
     tx.execute(
-        "INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, message_id, lock_token)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO dead_letters
+             (queue, instance_id, payload, reason, set_aside_at, message_id, lock_token, answered, incarnation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,
+                 CASE WHEN ?9 THEN NULL ELSE (SELECT incarnation FROM instances WHERE instance_id = ?2) END)",
         (
             queue,
             instance,
@@ -34,6 +51,8 @@ pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
             tx.now,
             claimed.map(|(id, _)| id),
             claimed.map(|(_, token)| token),
+            kept == Kept::Answered,
+            kept == Kept::ForAnother,
         ),
     )?;
     tracing::warn!(
@@ -43,6 +62,15 @@ pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
         reason,
         "a message was dead-lettered"
     );
+    Ok(())
+}
+
+/// Says of the letter that was kept last that its instance was told.
+pub(crate) fn last_was_answered(tx: &Tx<'_>) -> Result<()> {
+    tx.execute(
+        "UPDATE dead_letters SET answered = 1 WHERE id = (SELECT MAX(id) FROM dead_letters)",
+        [],
+    )?;
     Ok(())
 }
 
@@ -60,17 +88,66 @@ pub(crate) fn list(tx: &Tx<'_>, limit: u32) -> Result<Vec<DeadLetter>> {
     tx.all(
         "SELECT id, queue, instance_id, payload, reason, set_aside_at FROM dead_letters ORDER BY id LIMIT ?1",
         [limit],
+        letter,
+    )
+}
+
+/// Those that name the instance, newest first. Relies on `idx_dead_letters_instance`.
+pub(crate) fn list_of(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<DeadLetter>> {
+    tx.all(
+        "SELECT id, queue, instance_id, payload, reason, set_aside_at FROM dead_letters
+         WHERE instance_id IS NOT NULL AND instance_id = ?1 ORDER BY id DESC LIMIT ?2",
+        (instance, limit),
+        letter,
+    )
+}
+
+pub(crate) fn get(tx: &Tx<'_>, id: u64) -> Result<Option<DeadLetter>> {
+    let Ok(id) = i64::try_from(id) else {
+        return Ok(None);
+    };
+    tx.first(
+        "SELECT id, queue, instance_id, payload, reason, set_aside_at FROM dead_letters WHERE id = ?1",
+        [id],
+        letter,
+    )
+}
+
+pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
+    let count = tx.first("SELECT COUNT(*) FROM dead_letters", [], |row| {
+        unsigned(row, 0)
+    })?;
+    Ok(count.unwrap_or(0))
+}
+
+/// The text of a letter, and what is known of it.
+pub(crate) fn origin(tx: &Tx<'_>, id: u64) -> Result<Option<(String, LetterOrigin)>> {
+    let Ok(id) = i64::try_from(id) else {
+        return Ok(None);
+    };
+    tx.first(
+        "SELECT payload, incarnation, answered FROM dead_letters WHERE id = ?1",
+        [id],
         |row| {
-            Ok(DeadLetter {
-                id: unsigned(row, 0)?,
-                queue: row.get(1)?,
-                instance_id: row.get(2)?,
-                payload: row.get(3)?,
-                reason: row.get(4)?,
-                set_aside_at: shown_ms(row.get(5)?),
-            })
+            let life: Option<i64> = row.get(1)?;
+            let origin = LetterOrigin {
+                life: life.and_then(Incarnation::from_stored),
+                answered: row.get(2)?,
+            };
+            Ok((row.get(0)?, origin))
         },
     )
+}
+
+fn letter(row: &rusqlite::Row<'_>) -> rusqlite::Result<DeadLetter> {
+    Ok(DeadLetter {
+        id: unsigned(row, 0)?,
+        queue: row.get(1)?,
+        instance_id: row.get(2)?,
+        payload: row.get(3)?,
+        reason: row.get(4)?,
+        set_aside_at: shown_ms(row.get(5)?),
+    })
 }
 
 pub(crate) fn delete(tx: &Tx<'_>, id: u64) -> Result<bool> {

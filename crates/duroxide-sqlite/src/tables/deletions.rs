@@ -1,12 +1,33 @@
-//! Instances that were deleted and whose histories are not removed yet.
+//! Instances that were deleted and of which messages, executions or events are not removed yet.
 
 use crate::error::Result;
 use crate::tx::{Deletions, Tx};
 
-pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<()> {
+/// Adds one; `queued_to` is the last of its messages, if any are left.
+pub(crate) fn add(tx: &Tx<'_>, instance: &str, queued_to: Option<i64>) -> Result<()> {
     changes(tx);
     tx.execute(
-        "INSERT INTO deletions (instance_id) VALUES (?1) ON CONFLICT (instance_id) DO NOTHING",
+        "INSERT INTO deletions (instance_id, queued_to) VALUES (?1, ?2)
+         ON CONFLICT (instance_id) DO UPDATE SET queued_to = COALESCE(excluded.queued_to, queued_to)",
+        (instance, queued_to),
+    )?;
+    Ok(())
+}
+
+/// The last message that is to go; those after it are for a new instance of the id.
+pub(crate) fn queued_to(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
+    let found = tx.first(
+        "SELECT queued_to FROM deletions WHERE instance_id = ?1",
+        [instance],
+        |row| row.get(0),
+    )?;
+    Ok(found.flatten())
+}
+
+/// All its messages are gone.
+pub(crate) fn messages_are_gone(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE deletions SET queued_to = NULL WHERE instance_id = ?1",
         [instance],
     )?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Executions of instances: status, result, and the engine version that began them.
 
-use duroxide_core::provider::ExecutionInfo;
+use duroxide_core::provider::{ExecutionInfo, ExecutionStatus};
 use rusqlite::Row;
 use semver::{BuildMetadata, Prerelease, Version};
 
@@ -25,7 +25,7 @@ pub(crate) fn apply(
     let status = change.status.as_deref();
     // Still running is no completion, whatever the caller sends along.
     let completed_at = status
-        .is_some_and(|status| status != "Running")
+        .is_some_and(|status| status != ExecutionStatus::Running.as_str())
         .then_some(tx.now);
     let pinned = change.pinned.as_ref();
     tx.execute(
@@ -129,9 +129,12 @@ pub(crate) fn info(
 }
 
 /// Executions that run; an instance has one at most. Counted without the instances, whose rows lie elsewhere.
+///
+/// The condition of the index is written out: SQLite does not derive it from the equality, and nodes ask this regularly.
 pub(crate) fn count_running(tx: &Tx<'_>) -> Result<u64> {
     tx.one(
-        "SELECT COUNT(*) FROM executions WHERE status = 'Running'",
+        "SELECT COUNT(*) FROM executions INDEXED BY idx_executions_open
+         WHERE status <> 'Completed' AND status = 'Running'",
         [],
         |row| unsigned(row, 0),
     )
@@ -143,13 +146,15 @@ pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
     })
 }
 
-/// Executions below `current` that ended (before a time, if given) and are not among the `keep` newest of all.
+/// The oldest executions below `current` that ended (before a time, if given) and are not among the `keep` newest of all, at
+/// most `max`.
 pub(crate) fn prunable(
     tx: &Tx<'_>,
     instance: &str,
     current: u64,
     keep: u32,
     completed_before: Option<i64>,
+    max: usize,
 ) -> Result<Vec<u64>> {
     tx.all(
         "SELECT execution_id FROM executions
@@ -157,8 +162,14 @@ pub(crate) fn prunable(
            AND (?4 IS NULL OR completed_at < ?4)
            AND execution_id NOT IN
              (SELECT execution_id FROM executions WHERE instance_id = ?1 ORDER BY execution_id DESC LIMIT ?3)
-         ORDER BY execution_id",
-        (instance, Unsigned(current), keep, completed_before),
+         ORDER BY execution_id LIMIT ?5",
+        (
+            instance,
+            Unsigned(current),
+            keep,
+            completed_before,
+            i64::try_from(max).unwrap_or(i64::MAX),
+        ),
         |row| unsigned(row, 0),
     )
 }
@@ -170,7 +181,12 @@ pub(crate) fn delete(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<u
     )
 }
 
-/// Deletes all executions of an instance; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
-    tx.execute("DELETE FROM executions WHERE instance_id = ?1", [instance])
+/// Deletes executions of an instance, the newest first, at most `max`; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, max: usize) -> Result<usize> {
+    tx.execute(
+        "DELETE FROM executions WHERE (instance_id, execution_id) IN
+             (SELECT instance_id, execution_id FROM executions WHERE instance_id = ?1
+              ORDER BY execution_id DESC LIMIT ?2)",
+        (instance, i64::try_from(max).unwrap_or(i64::MAX)),
+    )
 }

@@ -1,8 +1,9 @@
 //! Events, as they were given. Clustered by instance and execution, so that one history is one range.
 
+use duroxide_core::provider::rules::Refusal;
 use rusqlite::ErrorCode;
 
-use crate::error::{Result, SqliteError};
+use crate::error::Result;
 use crate::tx::{Tx, Unsigned, count as count_of, payload, unsigned};
 
 /// An event ready to be written.
@@ -34,11 +35,12 @@ pub(crate) fn append(
     match written {
         Ok(_) => Ok(()),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-            Err(SqliteError::DuplicateEvent {
+            Err(Refusal::DuplicateEvent {
                 instance: instance.to_owned(),
                 execution_id,
                 event_id: event.event_id,
-            })
+            }
+            .into())
         }
         Err(error) => Err(error.into()),
     }

@@ -92,7 +92,9 @@ macro_rules! admitted {
            AND i.instance_id >= ?4 AND (?5 IS NULL OR i.instance_id < ?5)
            AND (?6 IS NULL OR (i.parent_instance_id = ?6 AND NOT EXISTS
                  (SELECT 1 FROM instances AS p WHERE p.instance_id = ?6 AND p.incarnation <> i.parent_incarnation)))
-           AND (?7 = 0 OR i.parent_instance_id IS NULL)
+           AND (?7 = 0 OR i.parent_instance_id IS NULL OR NOT EXISTS
+                 (SELECT 1 FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
            AND i.created_at >= ?8 AND i.created_at < ?9
            AND i.updated_at >= ?10 AND i.updated_at < ?11
            AND (?12 IS NULL OR (e.status IN ('Completed', 'Failed') AND e.completed_at >= ?12 AND e.completed_at < ?13))
@@ -109,7 +111,9 @@ macro_rules! page {
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
                  i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
-                 i.updated_at AS updated_at, e.completed_at AS completed_at, i.parent_instance_id AS parent
+                 i.updated_at AS updated_at, e.completed_at AS completed_at,
+                 (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
             " AND (i.", $key, ", i.instance_id) ", $beyond, " (?16, ?17)
              ORDER BY i.", $key, " ", $way, ", i.instance_id ", $way, " LIMIT ?18)"

@@ -1,12 +1,12 @@
 //! Instances: handler, current execution, parent, custom status. A row appears with the first commit that names the
 //! handler and its version, never earlier.
 
-use duroxide_core::provider::{Incarnation, InstanceInfo, SystemMetrics};
+use duroxide_core::provider::rules::lane;
+use duroxide_core::provider::{ExecutionStatus, Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
 use crate::error::Result;
-use crate::lane;
 use crate::tables::executions;
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
@@ -134,10 +134,10 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
             let pinned = executions::pinned(row, 3)?;
             let stored: Option<String> = row.get(8)?;
             let status: Option<String> = row.get(9)?;
-            let lane = stored.unwrap_or_else(|| match status.as_deref() {
-                Some("Completed" | "Failed") => lane::ANY_NODE.to_owned(),
-                Some("ContinuedAsNew") => lane::BETWEEN.to_owned(),
-                _ => lane::of(&name, version.as_deref(), pinned.as_ref()),
+            let lane = stored.unwrap_or_else(|| match status.as_deref().and_then(ExecutionStatus::parse) {
+                Some(ExecutionStatus::Completed | ExecutionStatus::Failed) => lane::ANY_NODE.to_owned(),
+                Some(ExecutionStatus::ContinuedAsNew) => lane::BETWEEN.to_owned(),
+                Some(ExecutionStatus::Running) | None => lane::of(&name, version.as_deref(), pinned.as_ref()),
             });
             Ok(Handler {
                 name,
@@ -215,6 +215,16 @@ pub(crate) fn list(tx: &Tx<'_>) -> Result<Vec<String>> {
 
 /// Ids whose current execution has this status, newest first.
 pub(crate) fn list_by_status(tx: &Tx<'_>, status: &str) -> Result<Vec<String>> {
+    if status != "Completed" {
+        // What has not completed is few, and has an index; its condition is written out for SQLite.
+        return tx.all(
+            "SELECT i.instance_id FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i
+                 ON i.instance_id = e.instance_id AND i.current_execution_id = e.execution_id
+             WHERE e.status <> 'Completed' AND e.status = ?1 ORDER BY i.rowid DESC",
+            [status],
+            |row| row.get(0),
+        );
+    }
     tx.all(
         "SELECT i.instance_id FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id

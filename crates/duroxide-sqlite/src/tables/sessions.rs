@@ -3,27 +3,6 @@
 use crate::error::Result;
 use crate::tx::Tx;
 
-/// The worker that holds a session, and until when.
-#[derive(Debug)]
-pub(crate) struct Holder {
-    pub(crate) worker: String,
-    pub(crate) until: i64,
-}
-
-/// The valid holder of a session.
-pub(crate) fn holder(tx: &Tx<'_>, session: &str) -> Result<Option<Holder>> {
-    tx.first(
-        "SELECT worker_id, locked_until FROM sessions WHERE session_id = ?1 AND locked_until > ?2",
-        (session, tx.now),
-        |row| {
-            Ok(Holder {
-                worker: row.get(0)?,
-                until: row.get(1)?,
-            })
-        },
-    )
-}
-
 /// Leases a session. The caller has made sure, in this transaction, that no other worker holds it.
 pub(crate) fn grant(tx: &Tx<'_>, session: &str, worker: &str, until: i64) -> Result<()> {
     tx.execute(

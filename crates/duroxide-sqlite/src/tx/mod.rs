@@ -24,7 +24,7 @@ use crate::error::Result;
 pub(crate) struct Reading {
     /// The time of the store, in milliseconds since the Unix epoch.
     pub(crate) now: i64,
-    /// By how much it is ahead of the clock: 0 unless that was set back. A time that somebody else computed with the
+    /// By how much it is ahead of the clock: 0 unless that was set back. A time that another process computed with the
     /// clock is this much later in the time of the store.
     pub(crate) ahead: i64,
 }

@@ -251,8 +251,11 @@ fn cut_short(path: &std::path::Path, instance: &str) {
         "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;",
     )
     .unwrap();
-    file.execute("INSERT INTO deletions VALUES (?1)", [instance])
-        .unwrap();
+    file.execute(
+        "INSERT INTO deletions (instance_id) VALUES (?1)",
+        [instance],
+    )
+    .unwrap();
 }
 
 #[tokio::test]
@@ -301,7 +304,7 @@ async fn a_deletion_that_cannot_go_on_keeps_no_other_from_it() {
     let file = shell(&path);
     file.execute_batch(
         "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;
-         INSERT INTO deletions VALUES ('a'), ('b');
+         INSERT INTO deletions (instance_id) VALUES ('a'), ('b');
          CREATE TRIGGER stuck BEFORE DELETE ON history WHEN OLD.instance_id = 'a'
              BEGIN SELECT RAISE(ABORT, 'stuck'); END;",
     )

@@ -45,23 +45,6 @@ impl TestClock for MovableClock {
     }
 }
 
-/// What every store of this crate can do.
-const ABLE: &[Capability] = &[
-    Capability::Management,
-    Capability::LongPoll,
-    Capability::DeadLetters,
-    Capability::BatchedTurns,
-    Capability::BatchedWork,
-    Capability::MessageAttempts,
-    Capability::LostWork,
-    Capability::Incarnations,
-    Capability::Handlers,
-    Capability::Bounds,
-    Capability::ReadyWork,
-    Capability::ClockSetBack,
-    Capability::Watch,
-];
-
 fn options(clock: &Arc<MovableClock>) -> SqliteOptions {
     SqliteOptions {
         durability: Durability::Relaxed,
@@ -123,6 +106,10 @@ impl ProviderFactory for Files {
         self.open().await
     }
 
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        self.open().await
+    }
+
     async fn corrupt_instance_history(&self, instance: &str) {
         self.damage(
             "UPDATE history SET event_data = '{\"torn' WHERE instance_id = ?1",
@@ -155,32 +142,23 @@ impl ProviderFactory for Files {
     }
 
     fn supports(&self, capability: Capability) -> bool {
-        if self.alone && capability == Capability::SecondHandle {
-            return false;
+        match capability {
+            Capability::SecondHandle => !self.alone,
+            // Every handle on a file reads the clock of the same machine.
+            Capability::SkewedHandle => false,
+            other => Capability::OF_FACTORIES.contains(&other),
         }
-        matches!(
-            capability,
-            Capability::CorruptHistory
-                | Capability::AttemptCounts
-                | Capability::CorruptMessages
-                | Capability::SecondHandle
-                | Capability::ClockSetBack
-        )
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        ABLE
-    }
-
-    fn long_polls(&self) -> bool {
-        true
+        Capability::OF_STORES
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
         Some(self.clock.clone())
     }
 
-    fn orphan_grace(&self) -> Option<Duration> {
+    fn unknown_instance_grace(&self) -> Option<Duration> {
         Some(SqliteOptions::default().unknown_instance_grace)
     }
 }
@@ -210,18 +188,14 @@ impl ProviderFactory for Memory {
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        ABLE
-    }
-
-    fn long_polls(&self) -> bool {
-        true
+        Capability::OF_STORES
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
         Some(self.clock.clone())
     }
 
-    fn orphan_grace(&self) -> Option<Duration> {
+    fn unknown_instance_grace(&self) -> Option<Duration> {
         Some(SqliteOptions::default().unknown_instance_grace)
     }
 }

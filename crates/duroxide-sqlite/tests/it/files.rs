@@ -1,10 +1,15 @@
 //! Backup beside a running store, vacuum, integrity.
 
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use duroxide_core::provider::ProviderAdmin;
-use duroxide_sqlite::{SqliteError, SqliteProvider, backup, check_integrity, vacuum};
+use duroxide_sqlite::{
+    OtherPrograms, SchemaUpgrade, SqliteError, SqliteOptions, SqliteProvider, backup,
+    check_integrity, planned_upgrade, unfinished_copies, vacuum,
+};
 
 use crate::support::*;
 
@@ -28,7 +33,8 @@ async fn a_backup_holds_what_was_acknowledged_before_it_while_commits_go_on() {
     }
     let acknowledged = created.load(Ordering::SeqCst);
     let (from, to) = (path.clone(), copy.clone());
-    let bytes = tokio::task::spawn_blocking(move || backup(&from, &to, |_, _| {}));
+    let bytes =
+        tokio::task::spawn_blocking(move || backup(&from, &to, |_, _| ControlFlow::Continue(())));
     assert!(bytes.await.unwrap().unwrap() > 0);
     writing.await.unwrap();
 
@@ -36,13 +42,14 @@ async fn a_backup_holds_what_was_acknowledged_before_it_while_commits_go_on() {
     let restored = SqliteProvider::new(&url(&copy), None).await.unwrap();
     let held = restored.get_system_metrics().await.unwrap().total_instances;
     assert!(held >= acknowledged, "{held} of {acknowledged}");
-    create(&restored, "after").await;
-    let taken = backup(&path, &copy, |_, _| {}).unwrap_err();
-    assert!(matches!(taken, SqliteError::CannotOpen { .. }), "{taken}");
+    // Writable too. Not claimed: the copy may hold a start that was in flight.
+    send(&restored, start("after")).await;
+    let taken = backup(&path, &copy, |_, _| ControlFlow::Continue(())).unwrap_err();
+    assert!(matches!(taken, SqliteError::FileExists { .. }), "{taken}");
     let missing = backup(
         &folder.path().join("none.db"),
         &folder.path().join("x.db"),
-        |_, _| {},
+        |_, _| ControlFlow::Continue(()),
     );
     assert!(matches!(missing, Err(SqliteError::MissingFile { .. })));
 }
@@ -58,7 +65,162 @@ async fn a_vacuum_gives_space_back() {
     let ids = store.list_instances().await.unwrap();
     store.delete_instances_atomic(&ids, true).await.unwrap();
     store.close().await;
-    let done = vacuum(&path).unwrap();
+    let done = vacuum(&path, OtherPrograms::Refuse).unwrap();
     assert!(done.bytes_after < done.bytes_before, "{done:?}");
     assert_eq!(check_integrity(&path).unwrap(), Vec::<String>::new());
+}
+
+/// A store file of this build, closed.
+async fn closed_store(folder: &Path) -> PathBuf {
+    let path = folder.join("app.db");
+    let store = SqliteProvider::new(&url(&path), None).await.unwrap();
+    create(&store, "first").await;
+    store.close().await;
+    path
+}
+
+/// The file as a build with one migration less would leave it, as far as its number goes.
+fn make_older(path: &Path) {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    let version: i64 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    conn.pragma_update(None, "user_version", version - 1)
+        .unwrap();
+}
+
+fn version(path: &Path) -> i64 {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vacuum_beside_a_running_program_is_refused_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    let store = SqliteProvider::new(&url(&path), None).await.unwrap();
+    let refused = vacuum(&path, OtherPrograms::Refuse).unwrap_err();
+    assert!(matches!(refused, SqliteError::Held { .. }), "{refused}");
+    vacuum(&path, OtherPrograms::Disturb).unwrap();
+    store.close().await;
+    vacuum(&path, OtherPrograms::Refuse).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vacuum_does_not_checkpoint_beside_a_program_that_must_have_the_file_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    let mut options = SqliteOptions::default();
+    options.tuning.writer_checkpoints_alone = true;
+    let store = SqliteProvider::new(&url(&path), Some(options))
+        .await
+        .unwrap();
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for name in [&path, &link] {
+        let refused = vacuum(name, OtherPrograms::Disturb).unwrap_err();
+        assert!(matches!(refused, SqliteError::InUse { .. }), "{refused}");
+    }
+    create(&store, "second").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_backups_to_one_name_give_one_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    let copy = folder.path().join("copy.db");
+    let begin = Arc::new(std::sync::Barrier::new(2));
+    let copies: Vec<_> = (0..2)
+        .map(|_| {
+            let (from, to, begin) = (path.clone(), copy.clone(), begin.clone());
+            std::thread::spawn(move || {
+                begin.wait();
+                backup(&from, &to, |_, _| ControlFlow::Continue(()))
+            })
+        })
+        .collect();
+    let ended: Vec<_> = copies.into_iter().map(|one| one.join().unwrap()).collect();
+    assert!(ended.iter().any(Result::is_ok), "{ended:?}");
+    for lost in ended.iter().filter_map(|one| one.as_ref().err()) {
+        assert!(matches!(lost, SqliteError::FileExists { .. }), "{lost}");
+    }
+    assert_eq!(ended.iter().filter(|one| one.is_ok()).count(), 1);
+    assert_eq!(check_integrity(&copy).unwrap(), Vec::<String>::new());
+    assert_eq!(unfinished_copies(&copy), Vec::<PathBuf>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_private_and_what_others_left_is_told_and_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    let (copy, left) = (
+        folder.path().join("copy.db"),
+        folder.path().join("copy.db.partial-x1"),
+    );
+    std::fs::write(&left, "of a process that was killed").unwrap();
+    backup(&path, &copy, |_, _| ControlFlow::Continue(())).unwrap();
+    let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+    assert_eq!(unfinished_copies(&copy), [left]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_fails_or_is_stopped_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.db");
+    let conn = rusqlite::Connection::open(&foreign).unwrap();
+    conn.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let copy = folder.path().join("copy.db");
+    let go_on = |_, _| ControlFlow::Continue(());
+    let failed = backup(&foreign, &copy, go_on).unwrap_err();
+    assert!(
+        matches!(failed, SqliteError::ForeignDatabase { .. }),
+        "{failed}"
+    );
+    assert_eq!(unfinished_copies(&copy), Vec::<PathBuf>::new());
+    assert!(!copy.exists());
+    let path = closed_store(folder.path()).await;
+    let stopped = backup(&path, &copy, |_, _| ControlFlow::Break(())).unwrap_err();
+    assert_eq!(stopped, SqliteError::Stopped);
+    assert_eq!(unfinished_copies(&copy), Vec::<PathBuf>::new());
+    assert!(!copy.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_an_older_build_is_copied_and_checked_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    make_older(&path);
+    let older = version(&path);
+    let copy = folder.path().join("copy.db");
+    backup(&path, &copy, |_, _| ControlFlow::Continue(())).unwrap();
+    assert_eq!((version(&path), version(&copy)), (older, older));
+    assert_eq!(check_integrity(&path).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_may_not_upgrade_leaves_an_older_file_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    make_older(&path);
+    let older = version(&path);
+    for mode in ["", "?mode=rw"] {
+        let options = SqliteOptions {
+            upgrade: SchemaUpgrade::Refuse,
+            ..SqliteOptions::default()
+        };
+        let address = format!("{}{mode}", url(&path));
+        let refused = SqliteProvider::new(&address, Some(options)).await;
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, SqliteError::NeedsUpgrade { .. }),
+            "{refused}"
+        );
+    }
+    assert_eq!(version(&path), older);
+    let plan = planned_upgrade(&path).unwrap();
+    assert_eq!((plan.from + 1, plan.steps.len()), (plan.to, 1));
+    assert_eq!(version(&path), older, "a plan changes nothing");
 }

@@ -109,3 +109,83 @@ async fn child_that_is_killed() {
         println!("wrote {id}");
     }
 }
+
+/// How many POSIX locks this process holds on a file, as the system tells.
+#[cfg(target_os = "linux")]
+fn locks_on(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let inode = std::fs::metadata(path).unwrap().ino();
+    let (pid, inode) = (std::process::id().to_string(), format!(":{inode}"));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let is_ours = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(1) == Some(&"POSIX")
+            && words.get(4) == Some(&pid.as_str())
+            && words.get(5).is_some_and(|file| file.ends_with(&inode))
+    };
+    locks.lines().filter(is_ours).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn opening_and_closing_a_store_takes_no_lock_from_another_one_on_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "a").await;
+    let held = locks_on(&path);
+    assert!(held > 0, "an open database is locked");
+    for _ in 0..3 {
+        let second = file_store(&path).await;
+        assert_eq!(second.read("a").await.unwrap().len(), 1);
+        second.close().await;
+    }
+    assert!(locks_on(&path) > 0, "the first store still has its lock");
+    create(&store, "b").await;
+}
+
+#[tokio::test]
+async fn claims_are_answered_beside_a_process_that_never_stops_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    let mut peer = child("processes::child_that_never_stops_writing", &path);
+    while shell(&path)
+        .query_row("SELECT COUNT(*) FROM worker_queue", [], |row| {
+            row.get::<_, i64>(0)
+        })
+        .is_ok_and(|written| written < 100)
+    {
+        tokio::task::yield_now().await;
+    }
+    for n in 0..30 {
+        let instance = format!("i{n}");
+        send(&store, start(&instance)).await;
+        let began = std::time::Instant::now();
+        let (item, token, _) = fetch(&store).await.expect("the start is there");
+        assert_eq!(item.instance, instance);
+        ack(&store, &token, 1, vec![started(&instance)], named()).await;
+        let taken = began.elapsed();
+        assert!(taken < Duration::from_secs(5), "{taken:?}");
+    }
+    peer.kill().unwrap();
+    peer.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by its parent test"]
+async fn child_that_never_stops_writing() {
+    let store = std::sync::Arc::new(file_store(&file_of_parent()).await);
+    let writers = (0..8_u64).map(|writer| {
+        let store = std::sync::Arc::clone(&store);
+        tokio::spawn(async move {
+            for id in 1.. {
+                let one = activity("busy", writer << 32 | id);
+                store.enqueue_for_worker(one).await.unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}

@@ -2,13 +2,13 @@
 //! the instance. Runs in the caller's task, so that the writer only moves bytes.
 
 use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
-    ExecutionMetadata, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+    ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
 
 use crate::codec;
 use crate::error::Result;
-use crate::lane;
 use crate::tables::executions::ExecutionChange;
 use crate::tables::history::NewEvent;
 use crate::tables::instances::Named;
@@ -52,8 +52,8 @@ impl Commit {
             .map(codec::decided_message)
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            lane: next_lane(&metadata, &to_orchestrators),
-            ended: ended(history_delta, metadata.status.as_deref()),
+            lane: lane::after_turn(&metadata, orchestrator_items),
+            ended: rules::ended_by(history_delta, metadata.status.as_deref()),
             token: token.to_owned(),
             execution_id,
             events: codec::events(instance, history_delta)?,
@@ -75,7 +75,8 @@ impl Commit {
                 output: metadata.output,
                 pinned: metadata.pinned_duroxide_version,
             },
-            custom_status: last_custom_status(history_delta),
+            custom_status: rules::last_custom_status(history_delta)
+                .map(|status| status.map(str::to_owned)),
             kv: history_delta.iter().filter_map(kv_change).collect(),
             cancelled,
         })
@@ -88,7 +89,8 @@ impl Commit {
 
     /// Whether its execution runs on after it.
     pub(super) fn keeps_running(&self) -> bool {
-        matches!(self.execution.status.as_deref(), None | Some("Running"))
+        let status = self.execution.status.as_deref();
+        status.is_none_or(|status| status == ExecutionStatus::Running.as_str())
     }
 
     /// Whether it sends a message to this instance.
@@ -100,54 +102,11 @@ impl Commit {
 
     /// Whether its execution ends with it.
     pub(super) fn ends_execution(&self) -> bool {
-        matches!(
-            self.execution.status.as_deref(),
-            Some("Completed" | "Failed" | "ContinuedAsNew")
-        )
+        let status = self.execution.status.as_deref();
+        status
+            .and_then(ExecutionStatus::parse)
+            .is_some_and(ExecutionStatus::has_ended)
     }
-}
-
-fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
-    match (status, &events.last()?.kind) {
-        (Some("Completed"), EventKind::OrchestrationCompleted { output }) => {
-            Some(OutcomeStatus::Completed {
-                output: output.clone(),
-            })
-        }
-        (Some("Failed"), EventKind::OrchestrationFailed { details }) => {
-            Some(OutcomeStatus::Failed {
-                details: details.clone(),
-            })
-        }
-        _ => None,
-    }
-}
-
-/// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
-/// names. A turn that names nothing changes nothing.
-fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
-    match metadata.status.as_deref() {
-        Some("Completed" | "Failed") => return Some(lane::ANY_NODE.to_owned()),
-        Some("ContinuedAsNew") => {
-            let next = sent
-                .iter()
-                .filter(|message| message.kind == "ContinueAsNew")
-                .find_map(|message| message.begins.clone());
-            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
-        }
-        _ => {}
-    }
-    let name = metadata.orchestration_name.as_deref()?;
-    let version = metadata.orchestration_version.as_deref()?;
-    let pinned = metadata.pinned_duroxide_version.as_ref();
-    Some(lane::of(name, Some(version), pinned))
-}
-
-fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
-        _ => None,
-    })
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

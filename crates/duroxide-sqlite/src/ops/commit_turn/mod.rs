@@ -7,12 +7,13 @@ mod remember;
 pub(crate) use decided::Commit;
 
 use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::rules::Refusal;
+use duroxide_core::provider::rules::lane;
 
 use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
-use crate::lane;
-use crate::tables::dead_letters::NewLetter;
+use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::{Bounds, NewMessage};
 use crate::tables::{
@@ -31,10 +32,11 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     } = token::turn(&commit.token)?;
     // Writing to it would fail this transaction, and every one that shares it.
     if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {
-        return Err(SqliteError::Undecodable {
+        return Err(Refusal::Undecodable {
             what: format!("the history of {instance}"),
             why,
-        });
+        }
+        .into());
     }
     let parents = parents(tx, instance, commit)?;
     let queue = end_lease(tx, instance, commit, bounds)?;
@@ -142,7 +144,7 @@ fn send(
                     reason: "the instance that started the child was deleted",
                     claimed: None,
                 };
-                dead_letters::push(tx, &letter)?;
+                dead_letters::push_as(tx, &letter, Kept::ForAnother)?;
                 continue;
             }
         }
@@ -250,10 +252,10 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) 
 /// Why a token no longer holds its instance.
 pub(crate) fn why_not_held(tx: &Tx<'_>, instance: &str, token: &str) -> Result<SqliteError> {
     Ok(if instance_locks::is_known(tx, instance, token)? {
-        SqliteError::LockExpired {
+        SqliteError::Contract(Refusal::LockExpired {
             instance: instance.to_owned(),
-        }
+        })
     } else {
-        SqliteError::InvalidToken
+        SqliteError::Contract(Refusal::InvalidToken)
     })
 }

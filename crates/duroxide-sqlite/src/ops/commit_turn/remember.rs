@@ -1,12 +1,12 @@
 //! What a commit leaves in memory: what the next claim would have to read, and what the watches get to know. In: the turn
 //! as it was written. Out: nothing in a table.
 
-use duroxide_core::provider::InstanceOutcome;
+use duroxide_core::provider::rules::lane;
+use duroxide_core::provider::{ExecutionStatus, InstanceOutcome};
 
 use super::Commit;
 use crate::early::RecentInstance;
 use crate::error::Result;
-use crate::lane;
 use crate::tables::instances::Handler;
 use crate::tables::{history, instances};
 use crate::token;
@@ -70,7 +70,8 @@ pub(super) fn remember(
                 history::last_event_id(tx, instance, handler.execution_id)?
             },
             is_idle,
-            is_running: is_current && commit.execution.status.as_deref() == Some("Running"),
+            is_running: is_current
+                && commit.execution.status.as_deref() == Some(ExecutionStatus::Running.as_str()),
             handler,
         };
         recent.insert(instance, entry);
@@ -81,10 +82,19 @@ pub(super) fn remember(
 /// What the turn did to the instance, for its watches.
 pub(super) fn change(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<InstanceChange> {
     let Some(ended) = &commit.ended else {
-        return Ok(match commit.execution.status.as_deref() {
-            None | Some("Running" | "ContinuedAsNew") => InstanceChange::Progressed,
-            Some(_) => InstanceChange::Unknown,
-        });
+        return Ok(
+            match commit
+                .execution
+                .status
+                .as_deref()
+                .map(ExecutionStatus::parse)
+            {
+                None | Some(Some(ExecutionStatus::Running | ExecutionStatus::ContinuedAsNew)) => {
+                    InstanceChange::Progressed
+                }
+                Some(_) => InstanceChange::Unknown,
+            },
+        );
     };
     // A watch that is registered after this has to read the instance anyway.
     if !tx.writer().watches.contains(instance) {

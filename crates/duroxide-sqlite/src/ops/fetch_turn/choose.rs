@@ -7,12 +7,12 @@
 use std::collections::{HashSet, VecDeque};
 
 use duroxide_core::provider::HandOut;
+use duroxide_core::provider::rules::lane;
 use semver::Version;
 
 use super::Ask;
 use crate::damage::Damage;
 use crate::error::Result;
-use crate::lane;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{Head, MessageBatch, Stretch};
@@ -119,7 +119,7 @@ impl Walk {
 pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     // One more than is asked for: whether there is another is part of the answer.
     let step = ask.max.saturating_add(1).min(LOOKS_MAX);
-    let stretches = orchestrator_queue::survey(tx, step, |lane| ask.abilities.fit(lane))?;
+    let stretches = orchestrator_queue::survey(tx, step, |lane| ask.abilities.fit_lane(lane))?;
     let outlook = stretches.iter().filter_map(outlook).collect();
     let mut walks: Vec<Walk> = stretches
         .into_iter()
@@ -233,7 +233,7 @@ impl Chosen {
         if let Source::Lane(lane) = source
             && *lane != right
         {
-            fits &= ask.abilities.fit(&right);
+            fits &= ask.abilities.fit_lane(&right);
             self.misplaced.push((head.id, right));
         }
         if fits && !self.consider(candidate) {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::provider::rules::lane::Abilities;
 use duroxide_core::provider::{
     CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, HandOut, Incarnation, KvEntry, TurnClaim,
 };
@@ -21,7 +22,6 @@ use crate::claims::ClaimAttempt;
 use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
-use crate::lane::Abilities;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
@@ -166,7 +166,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     })
 }
 
-/// Goes on with deletions that stand in the way of new instances: whoever began them may have died.
+/// Goes on with deletions that stand in the way of new instances: the process that began them may have died.
 fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
     let mut left = STEP_ROWS;
     for instance in instances {
@@ -174,7 +174,7 @@ fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
             break;
         }
         let swept = delete::sweep(tx, instance, left);
-        left -= noting_damage(tx, instance, Damage::Messages, swept)?;
+        left -= noting_damage(tx, instance, Damage::Messages, swept)?.rows;
     }
     Ok(())
 }

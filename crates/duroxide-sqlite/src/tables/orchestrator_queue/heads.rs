@@ -139,8 +139,8 @@ pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Resu
     )
 }
 
-/// Requests to cancel that were enqueued by a time, of instances that are not leased, oldest first, after a given one.
-/// The time they were enqueued stands in `since`.
+/// Requests to cancel that were enqueued by a time, of instances that are not leased, those that terminate first, then
+/// the oldest, after a given one. When they were enqueued, 0 for those that terminate, stands in `since`.
 pub(crate) fn old_cancels(
     tx: &Tx<'_>,
     enqueued_by: i64,
@@ -148,11 +148,11 @@ pub(crate) fn old_cancels(
     limit: usize,
 ) -> Result<Vec<Head>> {
     tx.all(
-        "SELECT q.id, q.instance_id, q.created_at FROM orchestrator_queue AS q INDEXED BY idx_orch_cancel
-         WHERE q.kind = 'CancelInstance' AND (q.created_at, q.id) > (?1, ?2) AND q.created_at <= ?3
+        "SELECT q.id, q.instance_id, q.asked_at FROM orchestrator_queue AS q INDEXED BY idx_orch_cancel
+         WHERE q.kind = 'CancelInstance' AND (q.asked_at, q.id) > (?1, ?2) AND q.asked_at <= ?3
            AND q.visible_at <= ?4 AND NOT EXISTS
              (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
-         ORDER BY q.created_at, q.id LIMIT ?5",
+         ORDER BY q.asked_at, q.id LIMIT ?5",
         (
             after.since,
             after.id,
@@ -172,14 +172,15 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
     })
 }
 
-/// A time before which no request to cancel was enqueued that is still queued; far in the future if there is none.
+/// A time before which no request to cancel was enqueued that is still queued, 0 if one may terminate; far in the future
+/// if there is none.
 pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
     let memory = tx.memory();
     if let Some(from) = memory.and_then(|memory| memory.cancels_from()) {
         return Ok(from);
     }
     let first: Option<i64> = tx.one(
-        "SELECT MIN(created_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel WHERE kind = 'CancelInstance'",
+        "SELECT MIN(asked_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel WHERE kind = 'CancelInstance'",
         [],
         |row| row.get(0),
     )?;
@@ -193,8 +194,8 @@ pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
 /// When the first request to cancel after a time was enqueued.
 pub(crate) fn next_cancel(tx: &Tx<'_>, enqueued_after: i64) -> Result<Option<i64>> {
     tx.one(
-        "SELECT MIN(created_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel
-         WHERE kind = 'CancelInstance' AND created_at > ?1",
+        "SELECT MIN(asked_at) FROM orchestrator_queue INDEXED BY idx_orch_cancel
+         WHERE kind = 'CancelInstance' AND asked_at > ?1",
         [enqueued_after],
         |row| row.get(0),
     )

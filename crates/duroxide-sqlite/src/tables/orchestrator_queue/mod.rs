@@ -9,11 +9,11 @@ mod heads;
 pub(crate) use awaiting::*;
 pub(crate) use heads::*;
 
+use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
-use crate::lane;
 use crate::tables::instances::life;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
@@ -32,6 +32,8 @@ pub(crate) struct NewMessage {
     pub(crate) starts_child_of: Option<String>,
     /// Of a continue-as-new: whether it carries unread queue messages.
     pub(crate) carries: bool,
+    /// Of a request to cancel: what it asks for.
+    pub(crate) asks: Option<Asks>,
 }
 
 impl NewMessage {
@@ -44,6 +46,15 @@ impl NewMessage {
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
+}
+
+/// What a request to cancel asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asks {
+    /// Its code is to come to an end. Nodes without it may end the instance once the request is old.
+    ToCancel,
+    /// An end at once, by any node.
+    ToTerminate,
 }
 
 /// When a message becomes visible.
@@ -124,9 +135,13 @@ fn insert(
         // Computed with the clock that callers read.
         Due::At(at) => at.saturating_add(tx.ahead),
     };
+    let asked_at = message.asks.map(|asks| match asks {
+        Asks::ToCancel => tx.now,
+        Asks::ToTerminate => 0,
+    });
     let remembered = tx.memory().and_then(|memory| {
-        if message.kind == "CancelInstance" {
-            memory.cancel_enqueued(tx.now);
+        if asked_at.is_some() {
+            memory.cancel_enqueued(asked_at.unwrap_or(tx.now));
         }
         memory.message_enqueued(&message.instance)
     });
@@ -151,12 +166,13 @@ fn insert(
         lane.or(message.begins.as_deref()),
         message.starts_child_of.as_deref(),
         message.carries.then_some(1),
+        asked_at,
     );
     match lane {
         Some(_) => tx.execute(
             "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-                 execution_id, operation_id, lane, awaited_by, carries)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 execution_id, operation_id, lane, awaited_by, carries, asked_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             row,
         )?,
         None => insert_into_lane(tx, row, of_instance)?,
@@ -178,19 +194,20 @@ type NewRow<'m> = (
     Option<&'m str>,
     Option<&'m str>,
     Option<i64>,
+    Option<i64>,
 );
 
 /// Finds the lane of the message: it needs one if it begins something, or if no message before it has one.
 fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<usize> {
     tx.execute(
         "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-             execution_id, operation_id, awaited_by, carries, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11,
+             execution_id, operation_id, awaited_by, carries, asked_at, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11, ?12,
              CASE WHEN ?9 IS NOT NULL THEN COALESCE(
-                      NULLIF(COALESCE(?12, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
+                      NULLIF(COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
                   WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
                         WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE(?12, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+                  ELSE COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
         (
             row.0,
             row.1,
@@ -203,6 +220,7 @@ fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> 
             row.8,
             row.9,
             row.10,
+            row.11,
             of_instance,
         ),
     )
@@ -282,13 +300,13 @@ fn beginning(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     )
 }
 
-/// The oldest visible request to cancel.
+/// The oldest visible request to cancel, one that terminates before others.
 fn cancel(tx: &Tx<'_>, instance: &str) -> Result<Option<ClaimedMessage>> {
     tx.first(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at, 0, carries
          FROM orchestrator_queue INDEXED BY idx_orch_cancel_of
          WHERE kind = 'CancelInstance' AND instance_id = ?1 AND visible_at <= ?2
-         ORDER BY created_at, id LIMIT 1",
+         ORDER BY asked_at, id LIMIT 1",
         (instance, tx.now),
         message,
     )
@@ -459,12 +477,37 @@ pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes all messages of an instance; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
-    tx.execute(
-        "DELETE FROM orchestrator_queue WHERE instance_id = ?1",
+/// The number of the last message of an instance.
+pub(crate) fn last_id(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
+    tx.one(
+        "SELECT MAX(id) FROM orchestrator_queue WHERE instance_id = ?1",
         [instance],
+        |row| row.get(0),
     )
+}
+
+/// Deletes messages of an instance up to a number, that one last, at most `max`. Returns how many went, and whether those
+/// were all.
+pub(crate) fn delete_up_to(
+    tx: &Tx<'_>,
+    instance: &str,
+    last: i64,
+    max: usize,
+) -> Result<(usize, bool)> {
+    let limit = i64::try_from(max).unwrap_or(i64::MAX);
+    let deleted = tx.execute(
+        "DELETE FROM orchestrator_queue WHERE id IN
+             (SELECT id FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3)",
+        (instance, last, limit),
+    )?;
+    if deleted >= max {
+        return Ok((deleted, false));
+    }
+    let and_last = tx.execute(
+        "DELETE FROM orchestrator_queue WHERE id = ?2 AND instance_id = ?1",
+        (instance, last),
+    )?;
+    Ok((deleted + and_last, true))
 }
 
 /// How many messages are not claimed, and how many timers are not due yet.

@@ -1,6 +1,10 @@
 //! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
 //! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
+mod bound;
+
+pub(crate) use bound::*;
+
 use duroxide_core::provider::{Incarnation, PendingActivity};
 use rusqlite::Row;
 
@@ -29,6 +33,19 @@ pub(crate) struct Free {
     /// This claim included.
     pub(crate) attempts: u32,
     pub(crate) incarnation: Option<Incarnation>,
+}
+
+impl Free {
+    /// An item that is bound to a session, as the index tells it; [`read_free`] reads the rest.
+    pub(crate) fn bound(id: i64, session: &str) -> Self {
+        Self {
+            id,
+            session: Some(session.to_owned()),
+            json: Vec::new(),
+            attempts: 0,
+            incarnation: None,
+        }
+    }
 }
 
 /// `life` is that of the instance that scheduled it.
@@ -162,14 +179,13 @@ pub(crate) enum Columns {
     IndexOnly,
 }
 
-/// Free and visible items with exactly this tag and session: of each name that fits the oldest, at most `limit`, and
+/// Free and visible items with exactly this tag and no session: of each name that fits the oldest, at most `limit`, and
 /// those that have no name because they cannot be read. One statement goes on from name to name, and another one begins
 /// only where something is to be passed over.
 pub(crate) fn free(
     tx: &Tx<'_>,
     columns: Columns,
     tag: Option<&str>,
-    session: Option<&str>,
     limit: usize,
     has_code: impl Fn(&str) -> bool,
     is_damaged: impl Fn(i64) -> bool,
@@ -193,7 +209,7 @@ pub(crate) fn free(
             if is_wanted {
                 if row.get::<_, i64>(5)? <= tx.now && !is_damaged(row.get(0)?) {
                     count += 1;
-                    found.push(free_item(row, session)?);
+                    found.push(free_item(row, None)?);
                 }
                 return Ok(true);
             }
@@ -201,8 +217,8 @@ pub(crate) fn free(
             Ok(false)
         };
         match columns {
-            Columns::Whole => walk_free(tx, tag, session, after.as_deref(), visit)?,
-            Columns::IndexOnly => walk_index(tx, tag, session, after.as_deref(), visit)?,
+            Columns::Whole => walk_free(tx, tag, after.as_deref(), visit)?,
+            Columns::IndexOnly => walk_index(tx, tag, after.as_deref(), visit)?,
         }
         if passed_over.is_none() {
             return Ok(found);
@@ -216,25 +232,24 @@ pub(crate) fn free(
 fn walk_free(
     tx: &Tx<'_>,
     tag: Option<&str>,
-    session: Option<&str>,
     after: Option<&str>,
     visit: impl FnMut(&Row<'_>) -> Result<bool>,
 ) -> Result<()> {
     match after {
         None => tx.walk(
-            "SELECT id, CASE WHEN visible_at <= ?3 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
+            "SELECT id, CASE WHEN visible_at <= ?2 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
              FROM worker_queue INDEXED BY idx_worker_available
-             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2
+             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS NULL
              ORDER BY name, id",
-            (tag, session, tx.now),
+            (tag, tx.now),
             visit,
         ),
         Some(after) => tx.walk(
-            "SELECT id, CASE WHEN visible_at <= ?3 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
+            "SELECT id, CASE WHEN visible_at <= ?2 THEN work_item END, attempt_count + 1, incarnation, name, visible_at
              FROM worker_queue INDEXED BY idx_worker_available
-             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name > ?4
+             WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS NULL AND name > ?3
              ORDER BY name, id",
-            (tag, session, tx.now, after),
+            (tag, tx.now, after),
             visit,
         ),
     }
@@ -244,15 +259,14 @@ fn walk_free(
 fn walk_index(
     tx: &Tx<'_>,
     tag: Option<&str>,
-    session: Option<&str>,
     after: Option<&str>,
     visit: impl FnMut(&Row<'_>) -> Result<bool>,
 ) -> Result<()> {
     tx.walk(
         "SELECT id, '', 0, NULL, name, visible_at FROM worker_queue INDEXED BY idx_worker_available
-         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND (name > ?3 OR ?3 IS NULL)
+         WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS NULL AND (name > ?2 OR ?2 IS NULL)
          ORDER BY name, id",
-        (tag, session, after),
+        (tag, after),
         visit,
     )
 }
