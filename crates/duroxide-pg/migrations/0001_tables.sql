@@ -26,6 +26,9 @@ CREATE TABLE instances (
     -- The code that the instance needs next.
     lane                  text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 75);
+-- For pages of instances: all, and those of one handler, by their age.
+CREATE INDEX idx_instances_created ON instances (created_at, instance_id);
+CREATE INDEX idx_instances_name ON instances (orchestration_name, created_at, instance_id);
 CREATE INDEX idx_instances_parent ON instances (parent_instance_id) WHERE parent_instance_id IS NOT NULL;
 
 CREATE TABLE executions (
@@ -39,6 +42,7 @@ CREATE TABLE executions (
     pinned       text,
     PRIMARY KEY (instance_id, execution_id)
 ) WITH (fillfactor = 75);
+CREATE INDEX idx_executions_open ON executions (status, instance_id) WHERE status <> 'Completed';
 
 CREATE TABLE history (
     instance_id  text COLLATE "C" NOT NULL,
@@ -70,8 +74,20 @@ CREATE TABLE orchestrator_queue (
     PRIMARY KEY (instance_id, visible_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.5);
-CREATE INDEX idx_queue_successor ON orchestrator_queue (instance_id) WHERE kind = 'ContinueAsNew';
+CREATE INDEX idx_queue_special ON orchestrator_queue (instance_id, kind, id)
+    WHERE kind IN ('ContinueAsNew', 'StartOrchestration', 'CancelInstance');
 CREATE INDEX idx_queue_sender ON orchestrator_queue (sender_incarnation) WHERE sender_incarnation IS NOT NULL;
+
+-- Messages that applications left in transactions of their own. A node moves them to the queue: a transaction that is not ours, and
+-- may stay open for hours, never holds an inbox.
+CREATE TABLE arrivals (
+    id          bigint GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
+    instance_id text COLLATE "C" NOT NULL,
+    kind        text NOT NULL,
+    work_item   text NOT NULL,
+    begins      text
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_analyze_scale_factor = 0.5);
 
 -- One row for each instance that has messages, or a lease: where a claim finds it, and what a claim locks.
 CREATE TABLE inboxes (
@@ -80,7 +96,7 @@ CREATE TABLE inboxes (
     lane         text COLLATE "C" NOT NULL,
     -- When the first message is visible.
     ready_at     bigint NOT NULL,
-    -- When the oldest request to cancel was enqueued.
+    -- When the oldest request to cancel was enqueued; 0 for one that terminates.
     cancel_at    bigint,
     -- The lease, the messages that were claimed with it, and by when they were all visible.
     lock_token   uuid,

@@ -24,9 +24,9 @@ END $$;
 
 -- `WHERE singleton` everywhere: where sequential scans are off, a query without it looks so expensive to PostgreSQL that it is compiled.
 
--- A due time that a caller computed with the server's clock, in the time of the store.
+-- A due time that a caller computed with the server's clock, in the time of the store; no later than can be added to.
 CREATE FUNCTION due_ms(p_due bigint) RETURNS bigint LANGUAGE plpgsql STABLE STRICT AS
-$$ BEGIN RETURN p_due + (SELECT ahead_ms FROM clock WHERE singleton); END $$;
+$$ BEGIN RETURN least(p_due, 4611686018427387903) + (SELECT ahead_ms FROM clock WHERE singleton); END $$;
 
 -- The same moment for all that one transaction enqueues.
 CREATE FUNCTION enqueued_ms(expected bigint) RETURNS bigint LANGUAGE sql AS

@@ -4,17 +4,16 @@
 -- worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
 
 -- The first step of every transaction that writes: locks the inboxes of turns that are committed, renewed or given back, and opens
--- those of instances that are sent something.
+-- those of instances that are sent something. All that exist are locked first, in one pass: inboxes that are made after that are
+-- waited for by nobody who holds one of those.
 CREATE FUNCTION open_inboxes(p_expected bigint, p_held text[], p_instance text[], p_due bigint[], p_delay bigint[],
     p_begins text[], p_cancels boolean[]) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint;
 BEGIN
-    IF cardinality(p_held) > 0 THEN
-        PERFORM 1 FROM inboxes WHERE instance_id = ANY (p_held || p_instance) ORDER BY instance_id FOR UPDATE;
-    END IF;
+    PERFORM 1 FROM inboxes WHERE instance_id = ANY (p_held || p_instance) ORDER BY instance_id FOR UPDATE;
     IF cardinality(p_instance) = 0 THEN
         RETURN;
     END IF;
@@ -31,17 +30,30 @@ BEGIN
         ready_at = least(b.ready_at, excluded.ready_at),
         cancel_at = least(b.cancel_at, excluded.cancel_at),
         lane = CASE WHEN b.lane IN ('', 'between') THEN excluded.lane ELSE b.lane END;
-    -- A turn may have been committed while the insert waited for its inbox. From here on the inbox is ours, and so is the lane.
+    -- A turn may have been committed, or the instance deleted, while the insert waited for its inbox. From here on the inbox is ours,
+    -- and so is the lane.
     UPDATE inboxes AS b SET lane = i.lane FROM instances AS i
     WHERE b.instance_id = ANY (p_instance) AND i.instance_id = b.instance_id AND i.lane <> 'between' AND b.lane <> i.lane;
+    UPDATE inboxes AS b SET lane = coalesce(m.begins, '')
+    FROM (SELECT n.instance_id, min(n.begins) AS begins FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
+          GROUP BY n.instance_id) AS m
+    WHERE b.instance_id = m.instance_id AND b.lane <> coalesce(m.begins, '')
+      AND (SELECT true FROM instances AS i WHERE i.instance_id = b.instance_id) IS NULL
+      AND (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id LIMIT 1) IS NULL;
 END $$;
+
+-- Whether a request to cancel ends its instance at once, without its code.
+CREATE FUNCTION terminates(p_item text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_item LIKE '%"reason":"duroxide:terminate:%' OR p_item LIKE '%"reason":"duroxide:parent:%duroxide:terminate:%'
+$$;
 
 -- Messages whose inboxes are open. Tells the places of those that begin an instance that does not exist yet.
 CREATE FUNCTION enqueue_messages(p_expected bigint, p_instance text[], p_kind text[], p_item text[], p_due bigint[],
     p_delay bigint[], p_begins text[], p_execution bigint[], p_operation bigint[], p_sender bigint[])
 RETURNS TABLE (place integer)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
 BEGIN
@@ -59,6 +71,12 @@ BEGIN
         JOIN instances AS i ON i.instance_id = m.instance_id AND i.lane = 'between'
         WHERE m.kind = 'ContinueAsNew' AND b.instance_id = m.instance_id AND b.lane <> m.begins;
     END IF;
+    -- No code is asked before an instance is terminated, so no node with the code is waited for.
+    IF 'CancelInstance' = ANY (p_kind) THEN
+        UPDATE inboxes AS b SET cancel_at = 0
+        FROM unnest(p_instance, p_kind, p_item) AS m (instance_id, kind, item)
+        WHERE m.kind = 'CancelInstance' AND terminates(m.item) AND b.instance_id = m.instance_id;
+    END IF;
     RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
         WHERE m.kind = 'StartOrchestration'
           AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id);
@@ -67,7 +85,7 @@ END $$;
 CREATE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],
     p_item text[], p_session text[], p_tag text[], p_lane text[]) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
 BEGIN

@@ -16,10 +16,12 @@ CREATE FUNCTION commit_turns(
     m_operation bigint[], m_parent text[], m_notice boolean[],
     -- `k_op`: 0 set, 1 clear, 2 clear all.
     k_instance text[], k_op integer[], k_key text[], k_value text[], k_at bigint[],
-    x_instance text[], x_execution bigint[], x_activity bigint[])
+    x_instance text[], x_execution bigint[], x_activity bigint[],
+    -- Instances among those of the turns that are sent something later in this transaction: their inboxes stay.
+    p_fed text[])
 RETURNS TABLE (turn integer, problem text, custom_status text, custom_status_version bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := now_ms(p_expected);
@@ -182,11 +184,11 @@ BEGIN
     END IF;
 
     -- The leases end. An inbox stays as long as there are messages.
-    DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance)
+    DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance) AND b.instance_id <> ALL (p_fed)
         AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     IF v_rows < cardinality(c_instance) THEN
-        PERFORM settle_inboxes(c_instance);
+        PERFORM settle_inboxes(c_instance, p_fed);
         -- Something is left, perhaps for now.
         RETURN QUERY SELECT 0, NULL::text, NULL::text, NULL::bigint;
     END IF;

@@ -1,7 +1,7 @@
 -- Instances are claimed: with their lease, all their visible messages and, if wanted, their history, in one statement.
 --
 -- A claim goes lane by lane, and knows two lists of lanes: those its node has code for and those it has none for. A lane on
--- neither list is told, and the node decides.
+-- neither list is told, and the node decides. `p_barred` are lanes of engine versions that the node cannot even replay.
 
 -- Whether an instance without a row and without a visible start can be claimed: it has a history. A lane tells its engine version.
 CREATE FUNCTION has_history_only(p_instance text, p_lane text) RETURNS boolean LANGUAGE plpgsql
@@ -17,53 +17,58 @@ BEGIN
 END $$;
 
 -- An inbox that was ready and cannot be claimed: nothing is visible, or nobody has started the instance yet. A message for such an
--- instance may have overtaken its start; it becomes a dead letter once it has waited for the grace period.
-CREATE FUNCTION settle_stray(p_instance text, p_now bigint, p_grace bigint) RETURNS void LANGUAGE plpgsql
+-- instance may have overtaken its start; it becomes a dead letter once it has waited for the grace period. Tells how many did.
+CREATE FUNCTION settle_stray(p_instance text, p_now bigint, p_grace bigint, p_max bigint) RETURNS bigint LANGUAGE plpgsql
     SET enable_seqscan = off AS $$
 DECLARE
     v_next bigint;
     v_pinned text;
     v_is_known boolean;
+    v_rows bigint := 0;
 BEGIN
     SELECT min(q.visible_at) INTO v_next FROM orchestrator_queue AS q WHERE q.instance_id = p_instance;
     IF v_next IS NULL THEN
         DELETE FROM inboxes AS b WHERE b.instance_id = p_instance;
-        RETURN;
+        RETURN v_rows;
     END IF;
     IF v_next > p_now THEN
         UPDATE inboxes AS b SET ready_at = v_next WHERE b.instance_id = p_instance;
-        RETURN;
+        RETURN v_rows;
     END IF;
     SELECT e.pinned, EXISTS (SELECT 1 FROM history AS h WHERE h.instance_id = p_instance AND h.execution_id = e.execution_id)
     INTO v_pinned, v_is_known FROM executions AS e WHERE e.instance_id = p_instance ORDER BY e.execution_id DESC LIMIT 1;
     IF v_is_known THEN
         UPDATE inboxes AS b SET lane = json_build_array(NULL, NULL, v_pinned)::text WHERE b.instance_id = p_instance;
-        RETURN;
+        RETURN v_rows;
     END IF;
     SELECT min(q.visible_at) INTO v_next FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.begins IS NOT NULL;
     IF v_next IS NULL THEN
         WITH gone AS (
             DELETE FROM orchestrator_queue AS q
-            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.created_at <= p_now - p_grace
+            WHERE q.instance_id = p_instance AND q.id = ANY (ARRAY(
+                SELECT o.id FROM orchestrator_queue AS o
+                WHERE o.instance_id = p_instance AND o.visible_at <= p_now AND o.created_at <= p_now - p_grace LIMIT p_max))
             RETURNING q.id, q.work_item)
         INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
         SELECT 'orchestrator', p_instance, g.work_item, 'the instance is unknown and was not started in time', p_now
         FROM gone AS g ORDER BY g.id;
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
         SELECT min(greatest(q.visible_at, q.created_at + p_grace)) INTO v_next FROM orchestrator_queue AS q
         WHERE q.instance_id = p_instance;
         IF v_next IS NULL THEN
             DELETE FROM inboxes AS b WHERE b.instance_id = p_instance;
-            RETURN;
+            RETURN v_rows;
         END IF;
     END IF;
     UPDATE inboxes AS b SET ready_at = v_next, cancel_at = NULL WHERE b.instance_id = p_instance;
+    RETURN v_rows;
 END $$;
 
 -- Claims the oldest messages of an instance that has more than a claim may take. The message that begins the next execution and
--- the oldest request to cancel come with them in any case.
+-- the oldest request to cancel, one that terminates first, come with them in any case.
 CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint, p_carries boolean)
 RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_ids bigint[];
     v_by bigint;
@@ -77,11 +82,12 @@ BEGIN
     SELECT v_ids || array_agg(s.id), greatest(v_by, max(s.visible_at)) INTO v_ids, v_by
     FROM ((SELECT q.id, q.visible_at FROM orchestrator_queue AS q
            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.begins IS NOT NULL
+             AND q.kind IN ('ContinueAsNew', 'StartOrchestration')
            ORDER BY q.kind, q.id LIMIT 1)
           UNION ALL
           (SELECT q.id, q.visible_at FROM orchestrator_queue AS q
            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.kind = 'CancelInstance'
-           ORDER BY q.created_at, q.id LIMIT 1)) AS s
+           ORDER BY NOT terminates(q.work_item), q.id LIMIT 1)) AS s
     WHERE s.id <> ALL (v_ids);
     UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = p_now + p_lock, visible_by = v_by,
         message_ids = (SELECT array_agg(i.id ORDER BY i.id) FROM unnest(v_ids) AS i (id) WHERE i.id IS NOT NULL)
@@ -89,8 +95,11 @@ BEGIN
 END $$;
 
 -- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
--- of the store in `execution_id` and, if nothing was claimed, in how many milliseconds to look again in `last_event_id` (2).
+-- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id` unless as many were claimed as were asked
+-- for, and in `ids` how many messages became dead letters, whether there are arrivals, and whether other nodes have something to
+-- claim (2).
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
+    p_barred text[],
     p_cancel_after bigint, p_messages integer, p_bytes bigint, p_load boolean, p_grace bigint, p_lazy boolean)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
     version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean, events text[],
@@ -102,13 +111,17 @@ DECLARE
     v_now bigint := now_ms(p_expected);
     v_fit text[];
     v_new text[];
+    v_unfit text[];
     v_found text[];
     v_expired text[];
-    v_take text[];
+    v_rest text[];
     v_crowded text[];
     v_carrying text[];
     v_due bigint;
     v_claimed integer := 0;
+    v_strays bigint := 0;
+    v_dead bigint := 0;
+    v_rows bigint;
     one text;
 BEGIN
     -- A claim that is lost in a crash of the server never happened: nobody needs to wait for the disk.
@@ -123,8 +136,9 @@ BEGIN
             SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane > w.lane ORDER BY b.lane LIMIT 1) FROM walk AS w
             WHERE w.lane IS NOT NULL)
         SELECT array_agg(w.lane) FILTER (WHERE p_any OR w.lane = ANY (p_fit)),
-               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane <> ALL (p_fit) AND w.lane <> ALL (p_unfit))
-        INTO v_fit, v_new FROM walk AS w WHERE w.lane IS NOT NULL;
+               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane <> ALL (p_fit) AND w.lane <> ALL (p_unfit)),
+               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane = ANY (p_unfit))
+        INTO v_fit, v_new, v_unfit FROM walk AS w WHERE w.lane IS NOT NULL;
 
         SELECT array_agg(c.instance_id ORDER BY c.ready_at), array_agg(c.instance_id) FILTER (WHERE c.lock_token IS NOT NULL)
         INTO v_found, v_expired
@@ -142,7 +156,7 @@ BEGIN
             INTO v_found, v_expired
             FROM (SELECT b.instance_id, b.lock_token FROM inboxes AS b
                   WHERE b.cancel_at <= v_now - p_cancel_after AND b.ready_at <= v_now AND b.locked_until <= v_now
-                    AND b.instance_id <> ALL (coalesce(v_found, '{}'))
+                    AND b.instance_id <> ALL (coalesce(v_found, '{}')) AND b.lane <> ALL (p_barred || v_new)
                   ORDER BY b.cancel_at LIMIT p_max - coalesce(cardinality(v_found), 0) FOR UPDATE SKIP LOCKED) AS c;
         END IF;
         -- An attempt that ran out counts.
@@ -155,65 +169,43 @@ BEGIN
         END IF;
         EXIT WHEN coalesce(cardinality(v_found), 0) = 0;
 
-        -- An instance is known if it has a row, a history, or a visible start.
-        SELECT array_agg(f.instance_id ORDER BY f.n) INTO v_take
-        FROM unnest(v_found) WITH ORDINALITY AS f (instance_id, n)
-        -- Scalar subqueries: PostgreSQL would hash the whole table for an EXISTS under an OR.
-        WHERE (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now LIMIT 1)
-          AND coalesce((SELECT true FROM instances AS i WHERE i.instance_id = f.instance_id),
-              (SELECT true FROM orchestrator_queue AS q
-               WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now AND q.begins IS NOT NULL LIMIT 1),
-              has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
-        EXIT WHEN cardinality(v_take) = cardinality(v_found);
-        FOREACH one IN ARRAY v_found LOOP
-            IF v_take IS NULL OR one <> ALL (v_take) THEN
-                PERFORM settle_stray(one, v_now, p_grace);
-            END IF;
-        END LOOP;
-        -- Those that were put right are not in the way of the ones behind them.
-        EXIT WHEN v_take IS NOT NULL;
-    END LOOP;
-
-    IF v_new IS NOT NULL THEN
-        RETURN QUERY SELECT 1, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
-            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[]
-            FROM unnest(v_new) AS l (lane);
-    END IF;
-    IF v_take IS NOT NULL THEN
         -- Instances whose next execution brings unread queue messages along. Those that are still queued stay behind it, or every
         -- execution would record and carry more of them. A row that does not decode brings none.
         SELECT coalesce(array_agg(q.instance_id), '{}') INTO v_carrying FROM orchestrator_queue AS q
-        WHERE q.instance_id = ANY (v_take) AND q.kind = 'ContinueAsNew' AND q.visible_at <= v_now
+        WHERE q.instance_id = ANY (v_found) AND q.kind = 'ContinueAsNew' AND q.visible_at <= v_now
           AND position('"carry_forward_events":[[' IN q.work_item) > 0;
+        -- The usual case: the instance has a row or a start, and not more messages than a claim may take.
         RETURN QUERY
         WITH picked AS MATERIALIZED (
-            SELECT t.instance_id, m.ids, m.items, m.attempts, m.visible_by
-            FROM unnest(v_take) AS t (instance_id)
+            SELECT f.instance_id, m.ids, m.items, m.attempts, m.visible_by, i.orchestration_name, i.orchestration_version,
+                   i.current_execution_id, i.incarnation, i.instance_id IS NOT NULL AS has_row
+            FROM unnest(v_found) AS f (instance_id)
+            LEFT JOIN instances AS i ON i.instance_id = f.instance_id
             CROSS JOIN LATERAL (
-                SELECT array_agg(q.id ORDER BY q.id) AS ids, array_agg(q.work_item ORDER BY q.id) AS items,
-                       array_agg(q.attempt_count + 1 ORDER BY q.id) AS attempts, max(q.visible_at) AS visible_by,
-                       bool_or(q.place > p_messages OR (q.place > 1 AND q.bytes > p_bytes)) AS is_crowded
-                FROM (SELECT q.id, q.work_item, q.attempt_count, q.visible_at, row_number() OVER w AS place,
-                             sum(octet_length(q.work_item)) OVER w AS bytes
-                      FROM orchestrator_queue AS q WHERE q.instance_id = t.instance_id AND q.visible_at <= v_now
-                        AND NOT (q.kind = 'QueueMessage' AND q.instance_id = ANY (v_carrying))
-                      WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages + 1) AS q) AS m
-            WHERE NOT m.is_crowded),
+                SELECT array_agg(q.id) AS ids, array_agg(q.work_item) AS items, array_agg(q.attempt_count + 1) AS attempts,
+                       max(q.visible_at) AS visible_by, bool_or(q.begins IS NOT NULL) AS begins, count(*) AS messages,
+                       sum(octet_length(q.work_item)) AS bytes
+                FROM (SELECT * FROM (
+                          SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins
+                          FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now
+                            AND NOT (q.kind = 'QueueMessage' AND q.instance_id = ANY (v_carrying))
+                          LIMIT p_messages + 1) AS q ORDER BY q.id) AS q) AS m
+            WHERE m.messages BETWEEN 1 AND p_messages AND (m.messages = 1 OR m.bytes <= p_bytes)
+              AND (i.instance_id IS NOT NULL OR m.begins)),
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
             FROM picked AS p WHERE b.instance_id = p.instance_id
-            RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts)
-        SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, i.orchestration_name, i.orchestration_version,
-            x.execution_id, i.incarnation,
+            RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts, p.orchestration_name, p.orchestration_version,
+                p.current_execution_id, p.incarnation, p.has_row)
+        SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, l.orchestration_name, l.orchestration_version,
+            x.execution_id, l.incarnation,
             (SELECT max(h.event_id) FROM history AS h WHERE h.instance_id = l.instance_id AND h.execution_id = x.execution_id),
             x.has_execution, s.events, k.keys, k.vals, k.times
         FROM leased AS l
-        LEFT JOIN instances AS i ON i.instance_id = l.instance_id
         CROSS JOIN LATERAL (
-            SELECT coalesce(i.current_execution_id, e.id, 1) AS execution_id,
-                   i.instance_id IS NOT NULL OR e.id IS NOT NULL AS has_execution
-            FROM (SELECT CASE WHEN i.instance_id IS NULL THEN
+            SELECT coalesce(l.current_execution_id, e.id, 1) AS execution_id, l.has_row OR e.id IS NOT NULL AS has_execution
+            FROM (SELECT CASE WHEN NOT l.has_row THEN
                 (SELECT max(e.execution_id) FROM executions AS e WHERE e.instance_id = l.instance_id) END AS id) AS e) AS x
         LEFT JOIN LATERAL (
             SELECT array_agg(h.event_data ORDER BY h.event_id) AS events FROM history AS h
@@ -222,9 +214,20 @@ BEGIN
             SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
             FROM kv_store AS kv WHERE p_load AND kv.instance_id = l.instance_id) AS k ON p_load AND x.has_execution;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
-        IF v_claimed < cardinality(v_take) THEN
-            SELECT array_agg(b.instance_id) INTO v_crowded FROM inboxes AS b
-            WHERE b.instance_id = ANY (v_take) AND b.lock_token IS NULL;
+        EXIT WHEN v_claimed = cardinality(v_found);
+
+        -- The rest has more messages than a claim may take, or a history alone, or nothing that anybody could run.
+        SELECT array_agg(b.instance_id) INTO v_rest FROM inboxes AS b
+        WHERE b.instance_id = ANY (v_found) AND b.lock_token IS NULL;
+        SELECT array_agg(f.instance_id) INTO v_crowded
+        FROM unnest(v_rest) AS f (instance_id)
+        -- Scalar subqueries: PostgreSQL would hash the whole table for an EXISTS under an OR.
+        WHERE (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now LIMIT 1)
+          AND coalesce((SELECT true FROM instances AS i WHERE i.instance_id = f.instance_id),
+              (SELECT true FROM orchestrator_queue AS q
+               WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now AND q.begins IS NOT NULL LIMIT 1),
+              has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
+        IF v_crowded IS NOT NULL THEN
             FOREACH one IN ARRAY v_crowded LOOP
                 PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes, one = ANY (v_carrying));
             END LOOP;
@@ -247,11 +250,27 @@ BEGIN
                 SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
                 FROM kv_store AS kv WHERE p_load AND kv.instance_id = b.instance_id) AS k
             WHERE b.instance_id = ANY (v_crowded);
-            v_claimed := cardinality(v_take);
+            v_claimed := v_claimed + cardinality(v_crowded);
         END IF;
+        FOREACH one IN ARRAY coalesce(v_rest, '{}') LOOP
+            IF v_crowded IS NULL OR one <> ALL (v_crowded) THEN
+                v_rows := settle_stray(one, v_now, p_grace, 1000);
+                v_dead := v_dead + v_rows;
+                v_strays := v_strays + 1 + v_rows;
+            END IF;
+        END LOOP;
+        -- Those that were put right are not in the way of the ones behind them. Others wait for this transaction: after so many the
+        -- claim comes back for the rest.
+        EXIT WHEN v_claimed > 0 OR v_strays >= 1000;
+    END LOOP;
+
+    IF v_new IS NOT NULL THEN
+        RETURN QUERY SELECT 1, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[]
+            FROM unnest(v_new) AS l (lane);
     END IF;
     -- When something becomes claimable for this caller unless somebody writes. What is locked at this moment may be so any moment.
-    IF v_claimed = 0 THEN
+    IF v_claimed < p_max THEN
         SELECT min(least(
             (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),
             (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
@@ -260,8 +279,15 @@ BEGIN
             SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
             FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
         END IF;
+        IF v_strays >= 1000 THEN
+            v_due := v_now;
+        END IF;
     END IF;
-    RETURN QUERY SELECT 2, NULL::text, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+    RETURN QUERY SELECT 2, NULL::text, NULL::uuid,
+        ARRAY[v_dead, (SELECT count(*) FROM (SELECT 1 FROM arrivals AS a ORDER BY a.id LIMIT 1) AS a),
+              (SELECT count(*) FROM (SELECT 1 FROM unnest(v_unfit) AS l (lane) JOIN inboxes AS b ON b.lane = l.lane
+                                     WHERE b.ready_at <= v_now AND b.locked_until <= v_now LIMIT 1) AS o)],
+        NULL::text[], NULL::integer[], NULL::text, NULL::text,
         v_now, NULL::bigint, v_due - v_now, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[];
 END $$;
 

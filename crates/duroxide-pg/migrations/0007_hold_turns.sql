@@ -2,7 +2,7 @@
 
 -- Each element: NULL if it went well, else what is wrong.
 CREATE FUNCTION renew_turns(p_expected bigint, p_instance text[], p_token uuid[], p_for bigint[])
-RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
 BEGIN
@@ -17,7 +17,7 @@ END $$;
 
 -- Gives a turn back; touches exactly the messages of the claim. `false`: the token is not the last one that was granted.
 CREATE FUNCTION abandon_turn(p_expected bigint, p_instance text, p_token uuid, p_delay bigint, p_ignore boolean)
-RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_inbox inboxes;
@@ -38,7 +38,7 @@ END $$;
 -- Moves messages of a claim to the dead letters, by their place in it, which begins at 1 here.
 -- Returns NULL if the lease is lost, else how many messages the claim has.
 CREATE FUNCTION set_aside_messages(p_expected bigint, p_instance text, p_token uuid, p_places integer[], p_reason text)
-RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_inbox inboxes;
@@ -66,7 +66,7 @@ END $$;
 -- The claim is counted without them. If nothing is left of it the lease ends: there is no turn to run.
 CREATE FUNCTION set_aside_undecodable(p_expected bigint, p_instance text, p_token uuid, p_id bigint[], p_reason text[],
     p_stand_in text[], p_stand_in_kind text[], p_target text[])
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_inbox inboxes;

@@ -1,9 +1,10 @@
 -- Activities are claimed, completed, kept and given back.
 
 -- One row for each claimed activity (`outcome` 0), for each lane that is on no list (1, the lane in `item`), and one with the time of
--- the store in `id` and, if nothing was claimed, in how many milliseconds to look again in `incarnation` (2).
+-- the store in `id`, in how many milliseconds to look again in `incarnation` unless as many were claimed as were asked for, and in
+-- `in_session` whether other nodes have something to claim (2).
 CREATE FUNCTION claim_work(p_expected bigint, p_max integer, p_lock bigint, p_plain text[], p_bound text[], p_unfit text[],
-    p_owner text, p_session_lock bigint, p_new_sessions bigint, p_lazy boolean)
+    p_owner text, p_session_lock bigint, p_new_sessions bigint)
 RETURNS TABLE (outcome integer, id bigint, token uuid, item text, attempts integer, incarnation bigint, in_session boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
@@ -12,6 +13,7 @@ DECLARE
     v_now bigint := now_ms(p_expected);
     v_lanes text[];
     v_new text[];
+    v_unfit text[];
     v_ids bigint[];
     v_bound bigint[];
     v_bound_session text[];
@@ -19,17 +21,15 @@ DECLARE
     v_due bigint;
     v_claimed integer := 0;
 BEGIN
-    IF p_lazy THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
     WITH RECURSIVE walk AS (
         (SELECT w.lane FROM worker_queue AS w ORDER BY w.lane LIMIT 1)
         UNION ALL
         SELECT (SELECT w.lane FROM worker_queue AS w WHERE w.lane > p.lane ORDER BY w.lane LIMIT 1) FROM walk AS p
         WHERE p.lane IS NOT NULL)
     SELECT array_agg(w.lane),
-           array_agg(w.lane) FILTER (WHERE w.lane <> ALL (p_plain) AND w.lane <> ALL (p_bound) AND w.lane <> ALL (p_unfit))
-    INTO v_lanes, v_new FROM walk AS w WHERE w.lane IS NOT NULL;
+           array_agg(w.lane) FILTER (WHERE w.lane <> ALL (p_plain) AND w.lane <> ALL (p_bound) AND w.lane <> ALL (p_unfit)),
+           array_agg(w.lane) FILTER (WHERE w.lane = ANY (p_unfit))
+    INTO v_lanes, v_new, v_unfit FROM walk AS w WHERE w.lane IS NOT NULL;
     IF v_new IS NOT NULL THEN
         RETURN QUERY SELECT 1, NULL::bigint, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
             FROM unnest(v_new) AS l (lane);
@@ -93,7 +93,7 @@ BEGIN
         SELECT 0, l.id, l.lock_token, l.work_item, l.attempt_count, l.incarnation, l.in_session FROM leased AS l ORDER BY l.id;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
     END IF;
-    IF v_claimed = 0 THEN
+    IF v_claimed < p_max THEN
         SELECT min(greatest(w.locked_until, w.visible_at, s.locked_until, v_now + 5)) INTO v_due
         FROM unnest(v_lanes) AS l (lane)
         CROSS JOIN LATERAL (SELECT w.locked_until, w.visible_at, w.session_id FROM worker_queue AS w
@@ -101,7 +101,9 @@ BEGIN
         LEFT JOIN sessions AS s ON s.session_id = w.session_id AND s.worker_id <> p_owner AND s.locked_until > v_now
         WHERE l.lane = ANY (p_plain) OR (p_owner IS NOT NULL AND p_new_sessions > 0 AND l.lane = ANY (p_bound));
     END IF;
-    RETURN QUERY SELECT 2, v_now, NULL::uuid, NULL::text, NULL::integer, v_due - v_now, NULL::boolean;
+    RETURN QUERY SELECT 2, v_now, NULL::uuid, NULL::text, NULL::integer, v_due - v_now,
+        (SELECT count(*) FROM (SELECT 1 FROM unnest(v_unfit) AS l (lane) JOIN worker_queue AS w ON w.lane = l.lane
+                               WHERE w.visible_at <= v_now AND w.locked_until <= v_now LIMIT 1) AS o) > 0;
 END $$;
 
 -- Completes activities: each goes, and its completion comes, under a valid lease. Tells those that had none. `m_ack` is the place of
@@ -110,7 +112,7 @@ CREATE FUNCTION ack_work(p_expected bigint, p_id bigint[], p_token uuid[], m_ack
     m_item text[], m_execution bigint[], m_operation bigint[])
 RETURNS TABLE (n integer, problem text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := now_ms(p_expected);
@@ -119,7 +121,8 @@ DECLARE
     v_sessions text[];
 BEGIN
     WITH gone AS (
-        DELETE FROM worker_queue AS w USING unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n)
+        DELETE FROM worker_queue AS w USING (SELECT * FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n)
+                                             ORDER BY a.id) AS a
         WHERE w.id = a.id AND w.lock_token = a.token AND w.locked_until > v_now
         RETURNING a.n, w.session_id)
     SELECT array_agg(g.n::integer), array_agg(g.session_id) FILTER (WHERE g.session_id IS NOT NULL) INTO v_done, v_sessions
@@ -148,7 +151,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION renew_work(p_expected bigint, p_id bigint[], p_token uuid[], p_for bigint[])
-RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := now_ms(p_expected);
@@ -159,7 +162,7 @@ BEGIN
         WHERE (w.lock_token = r.token AND w.locked_until > v_now) IS NOT TRUE;
     WITH kept AS (
         UPDATE worker_queue AS w SET locked_until = v_now + r.extend
-        FROM unnest(p_id, p_token, p_for) AS r (id, token, extend)
+        FROM (SELECT * FROM unnest(p_id, p_token, p_for) AS r (id, token, extend) ORDER BY r.id) AS r
         WHERE w.id = r.id AND w.lock_token = r.token AND w.locked_until > v_now
         RETURNING w.session_id)
     SELECT array_agg(k.session_id) INTO v_sessions FROM kept AS k WHERE k.session_id IS NOT NULL;

@@ -23,17 +23,23 @@ CREATE FUNCTION delete_instances(p_ids text[], p_force boolean)
 RETURNS TABLE (problem text, subject text, other text, instances_gone bigint, executions_gone bigint, events_gone bigint,
     messages_gone bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off AS $$
+    SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_lives bigint[];
     v_unborn text[];
     v_rows bigint;
 BEGIN
+    -- Also the inboxes that are not there are ours from here on: a message that comes now waits for the end of the deletion, and
+    -- belongs to the next life.
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at)
+    SELECT DISTINCT d.id COLLATE "C", '', 0 FROM unnest(p_ids) AS d (id) ORDER BY 1
+    ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
     SELECT array_agg(i.incarnation) INTO v_lives FROM instances AS i WHERE i.instance_id = ANY (p_ids);
+    -- No turn of theirs can be committed any more, so no more children are sent.
     SELECT array_agg(DISTINCT q.instance_id) INTO v_unborn FROM orchestrator_queue AS q
     WHERE q.sender_incarnation = ANY (v_lives) AND q.instance_id <> ALL (p_ids);
-    PERFORM 1 FROM inboxes AS b WHERE b.instance_id = ANY (p_ids || v_unborn) ORDER BY b.instance_id FOR UPDATE;
+    PERFORM 1 FROM inboxes AS b WHERE b.instance_id = ANY (v_unborn) ORDER BY b.instance_id FOR UPDATE;
     problem := NULL; subject := NULL; other := NULL;
     IF NOT p_force THEN
         SELECT 'running', i.instance_id INTO problem, subject
@@ -49,6 +55,8 @@ BEGIN
         ORDER BY c.number LIMIT 1;
     END IF;
     IF problem IS NOT NULL THEN
+        DELETE FROM inboxes AS b WHERE b.instance_id = ANY (p_ids) AND b.lock_token IS NULL
+            AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
         RETURN NEXT;
         RETURN;
     END IF;
@@ -61,6 +69,11 @@ BEGIN
         PERFORM settle_inboxes(v_unborn);
     END IF;
     DELETE FROM orchestrator_queue AS q WHERE q.instance_id = ANY (p_ids);
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    messages_gone := messages_gone + v_rows;
+    -- Those that are just moved belong to the next life.
+    DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(
+        SELECT f.id FROM arrivals AS f WHERE f.instance_id = ANY (p_ids) ORDER BY f.id FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     messages_gone := messages_gone + v_rows;
     DELETE FROM worker_queue AS w WHERE w.instance_id = ANY (p_ids);
@@ -111,7 +124,7 @@ END $$;
 -- One bounded step of pruning: deletes at most so many events of old executions, and those executions that are empty then.
 CREATE FUNCTION prune_step(p_instance text, p_keep bigint, p_before bigint, p_rows bigint)
 RETURNS TABLE (is_known boolean, executions_gone bigint, events_gone bigint, is_done boolean)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_current bigint;

@@ -5,29 +5,67 @@
 CREATE FUNCTION stored_text(p_text text) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT replace(p_text, E'\x01', E'\x011') $$;
 
+-- Leaves a message with the arrivals. It touches no row that anybody else needs.
 CREATE FUNCTION send_message(p_instance text, p_kind text, p_item json, p_begins text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_instance text := stored_text(p_instance);
+    v_item text := json_build_object(p_kind, p_item)::text;
 BEGIN
-    IF p_instance IS NULL THEN
+    IF p_instance IS NULL OR p_instance = '' THEN
         RAISE EXCEPTION 'an instance id is needed' USING ERRCODE = 'null_value_not_allowed';
     END IF;
     IF octet_length(v_instance) > 1024 THEN
         RAISE EXCEPTION 'an instance id has at most 1024 bytes' USING ERRCODE = 'string_data_right_truncation';
     END IF;
-    PERFORM open_inboxes(0, '{}', ARRAY[v_instance], ARRAY[NULL]::bigint[], ARRAY[0]::bigint[], ARRAY[p_begins],
-        ARRAY[p_kind = 'CancelInstance']);
-    PERFORM enqueue_messages(0, ARRAY[v_instance], ARRAY[p_kind], ARRAY[json_build_object(p_kind, p_item)::text],
-        ARRAY[NULL]::bigint[], ARRAY[0]::bigint[], ARRAY[p_begins], ARRAY[NULL]::bigint[], ARRAY[NULL]::bigint[],
-        ARRAY[NULL]::bigint[]);
+    IF octet_length(v_item) > 2 * 1024 * 1024 THEN
+        RAISE EXCEPTION 'a message has at most 2 MiB' USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    INSERT INTO arrivals (instance_id, kind, work_item, begins) VALUES (v_instance, p_kind, v_item, p_begins);
     PERFORM pg_notify(left('duroxide_' || current_schema(), 63), 'sql|t|');
+END $$;
+
+-- Moves arrivals to the queue, in their order. One transaction at a time does: two could overtake each other. Tells how many it moved,
+-- -1 if another one is at it.
+CREATE FUNCTION receive_arrivals(p_expected bigint, p_max integer) RETURNS integer
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_instance text[];
+    v_kind text[];
+    v_item text[];
+    v_begins text[];
+    v_none bigint[];
+    v_now bigint[];
+    v_size integer;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0)) THEN
+        RETURN -1;
+    END IF;
+    WITH gone AS (
+        DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(SELECT f.id FROM arrivals AS f ORDER BY f.id LIMIT p_max))
+        RETURNING a.id, a.instance_id, a.kind, a.work_item, a.begins)
+    SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.kind ORDER BY g.id), array_agg(g.work_item ORDER BY g.id),
+           array_agg(g.begins ORDER BY g.id)
+    INTO v_instance, v_kind, v_item, v_begins FROM gone AS g;
+    v_size := coalesce(cardinality(v_instance), 0);
+    IF v_size > 0 THEN
+        v_none := array_fill(NULL::bigint, ARRAY[v_size]);
+        v_now := array_fill(0::bigint, ARRAY[v_size]);
+        PERFORM open_inboxes(p_expected, '{}', v_instance, v_none, v_now, v_begins,
+            ARRAY(SELECT k.kind = 'CancelInstance' FROM unnest(v_kind) WITH ORDINALITY AS k (kind, n) ORDER BY k.n));
+        PERFORM enqueue_messages(p_expected, v_instance, v_kind, v_item, v_none, v_now, v_begins, v_none, v_none, v_none);
+    END IF;
+    RETURN v_size;
 END $$;
 
 CREATE FUNCTION start_orchestration(instance_id text, name text, input text, version text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    IF name IS NULL OR input IS NULL THEN
+    IF name IS NULL OR input IS NULL OR name = '' THEN
         RAISE EXCEPTION 'a name and an input are needed' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF instance_id LIKE 'sub::%' OR instance_id LIKE '%::sub::%' THEN
+        RAISE EXCEPTION 'ids with sub:: belong to children' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM send_message(instance_id, 'StartOrchestration', json_build_object('instance', instance_id, 'orchestration', name,
         'input', input, 'version', version, 'parent_instance', NULL, 'parent_id', NULL, 'execution_id', 1),
@@ -37,6 +75,9 @@ END $$;
 CREATE FUNCTION raise_event(instance_id text, event_name text, data text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
+    IF event_name IS NULL OR data IS NULL THEN
+        RAISE EXCEPTION 'a name and data are needed' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
     PERFORM send_message(instance_id, 'ExternalRaised',
         json_build_object('instance', instance_id, 'name', event_name, 'data', data), NULL);
 END $$;
@@ -44,6 +85,9 @@ END $$;
 CREATE FUNCTION enqueue_event(instance_id text, queue text, data text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
+    IF queue IS NULL OR data IS NULL THEN
+        RAISE EXCEPTION 'a name and data are needed' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
     PERFORM send_message(instance_id, 'QueueMessage',
         json_build_object('instance', instance_id, 'name', queue, 'data', data), NULL);
 END $$;
@@ -51,6 +95,9 @@ END $$;
 CREATE FUNCTION cancel_instance(instance_id text, reason text DEFAULT 'cancelled') RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
+    IF reason IS NULL THEN
+        RAISE EXCEPTION 'a reason is needed' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
     PERFORM send_message(instance_id, 'CancelInstance', json_build_object('instance', instance_id, 'reason', reason), NULL);
 END $$;
 

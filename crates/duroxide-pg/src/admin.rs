@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use duroxide_core::event::Event;
+use duroxide_core::provider::rules::Refusal;
+use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceFilter, InstanceInfo,
-    InstanceTree, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork,
+    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    SystemMetrics,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::codec;
 use crate::error::{PgError, Result};
-use crate::lane::{self, WorkNeeds};
 use crate::provider::{Answer, PostgresProvider};
 use crate::text;
 use crate::time::shown_ms;
@@ -30,7 +32,11 @@ const WITH_CURRENT: &str = "{s}.instances AS i LEFT JOIN {s}.executions AS e
     ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id";
 
 impl PostgresProvider {
-    async fn ask(&self, sql: &str, params: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>> {
+    pub(crate) async fn ask(
+        &self,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>> {
         let sql = sql.replace("{now}", NOW).replace("{current}", WITH_CURRENT);
         self.store.db.rows(&sql, params).await
     }
@@ -84,9 +90,11 @@ impl PostgresProvider {
                 &[(&id, Type::TEXT), (&execution, Type::INT8)],
             )
             .await?;
-        let row = rows.first().ok_or_else(|| PgError::ExecutionNotFound {
-            instance: instance.to_owned(),
-            execution_id,
+        let row = rows.first().ok_or_else(|| {
+            PgError::Contract(Refusal::ExecutionNotFound {
+                instance: instance.to_owned(),
+                execution_id,
+            })
         })?;
         Ok(ExecutionInfo {
             execution_id,
@@ -122,7 +130,8 @@ impl PostgresProvider {
     async fn queue_depths(&self) -> Result<QueueDepths> {
         let rows = self
             .ask(
-                "SELECT count(*) FILTER (WHERE NOT t.is_timer AND NOT t.is_claimed), count(*) FILTER (WHERE t.is_timer),
+                "SELECT count(*) FILTER (WHERE NOT t.is_timer AND NOT t.is_claimed)
+                         + (SELECT count(*) FROM {s}.arrivals), count(*) FILTER (WHERE t.is_timer),
                      (SELECT count(*) FROM {s}.worker_queue WHERE locked_until <= {now})
                  FROM (SELECT q.kind = 'TimerFired' AND q.visible_at > n.now AS is_timer,
                            coalesce(b.locked_until > n.now AND q.id = ANY (b.message_ids), false) AS is_claimed
@@ -248,9 +257,9 @@ fn gather(
 }
 
 fn not_found(instance: &str) -> PgError {
-    PgError::InstanceNotFound {
+    PgError::Contract(Refusal::InstanceNotFound {
         instance: instance.to_owned(),
-    }
+    })
 }
 
 pub(crate) fn only(rows: &[Row]) -> Result<&Row> {
@@ -399,6 +408,23 @@ impl ProviderAdmin for PostgresProvider {
         let sql = "DELETE FROM {s}.dead_letters WHERE id = $1 RETURNING 1";
         let rows = named(OPERATION)(self.ask(sql, &[(&id, Type::INT8)]).await)?;
         Ok(!rows.is_empty())
+    }
+
+    async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
+        named("pending_work")(self.pending(instance).await).map(Some)
+    }
+
+    async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {
+        let position = query.position()?;
+        named("query_instances")(self.page(query, position.as_ref()).await)
+    }
+
+    async fn count_instances(
+        &self,
+        query: &InstanceQuery,
+        by: CountBy,
+    ) -> Answer<Vec<InstanceCount>> {
+        named("count_instances")(self.counts(query, by).await)
     }
 
     async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {

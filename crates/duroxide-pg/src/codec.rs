@@ -3,9 +3,10 @@
 
 use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
+use duroxide_core::provider::rules::lane::{self, WorkNeeds};
+use duroxide_core::provider::rules::{self, Refusal};
 
-use crate::error::{PgError, Result};
-use crate::lane::{self, WorkNeeds};
+use crate::error::Result;
 use crate::text;
 use crate::time::{duration_ms, stored_ms};
 
@@ -68,24 +69,19 @@ pub(crate) struct NewWork {
 /// An id or a name as it is stored and indexed.
 pub(crate) fn key(what: &str, value: &str) -> Result<String> {
     let stored = text::owned(value);
-    if stored.len() > INDEXED_MAX {
-        return Err(PgError::Unstorable {
-            what: what.to_owned(),
-            why: format!(
-                "{} bytes, at most {INDEXED_MAX} can be indexed",
-                stored.len()
-            ),
-        });
+    let size = stored.len();
+    if size > INDEXED_MAX {
+        let why = format!("{size} bytes, at most {INDEXED_MAX} can be indexed");
+        return Err(Refusal::unstorable(what, &why).into());
     }
     Ok(stored)
 }
 
 /// A number as it is stored.
 pub(crate) fn number(what: &str, value: u64) -> Result<i64> {
-    i64::try_from(value).map_err(|_| PgError::Unstorable {
-        what: format!("{what} {value}"),
-        why: "numbers have 63 bits".to_owned(),
-    })
+    let stored = i64::try_from(value)
+        .map_err(|_| Refusal::unstorable(format!("{what} {value}"), "numbers have 63 bits"))?;
+    Ok(stored)
 }
 
 pub(crate) fn events(instance: &str, events: &[Event]) -> Result<Vec<NewEvent>> {
@@ -93,19 +89,10 @@ pub(crate) fn events(instance: &str, events: &[Event]) -> Result<Vec<NewEvent>> 
 }
 
 fn event(instance: &str, event: &Event) -> Result<NewEvent> {
-    if event.event_id == 0 {
-        return Err(PgError::EventWithoutId {
-            instance: instance.to_owned(),
-        });
-    }
-    let json = serde_json::to_string(event).map_err(|error| PgError::Unstorable {
-        what: format!("event {} of {instance}", event.event_id),
-        why: error.to_string(),
-    })?;
     Ok(NewEvent {
+        json: rules::event_to_json(instance, event)?,
         id: number("event", event.event_id)?,
         kind: event.kind.wire_name(),
-        json,
     })
 }
 
@@ -114,73 +101,26 @@ pub(crate) fn decode_events(instance: &str, rows: &[String]) -> Result<Vec<Event
 }
 
 pub(crate) fn decode_event(instance: &str, row: &str) -> Result<Event> {
-    serde_json::from_str(row).map_err(|error| PgError::Undecodable {
-        what: format!("an event of {instance}"),
-        why: error.to_string(),
-    })
+    Ok(rules::event_from_json(instance, row.as_bytes())?)
 }
 
 /// A message for the orchestrator queue, visible after a delay.
 pub(crate) fn message(item: &WorkItem, delay: Option<std::time::Duration>) -> Result<NewMessage> {
-    if matches!(item, WorkItem::ActivityExecute { .. }) {
-        return Err(PgError::WrongKind {
-            kind: item.kind_name(),
-            queue: "orchestrator",
-        });
-    }
+    rules::orchestrator_only(item)?;
+    let begins = lane::begun_by(item);
     Ok(NewMessage {
         instance: key("the instance id", item.target_instance())?,
         kind: item.kind_name(),
-        json: work_item_json(item)?,
+        json: rules::work_item_to_json(item)?,
         due: None,
         delay: delay.map_or(0, duration_ms),
-        begins: match item.begins() {
-            Some((name, version)) => Some(key("the lane", &lane::of(name, version, None))?),
-            None => None,
-        },
-        answers: answers(item),
-        starts_child_of: match item {
-            WorkItem::StartOrchestration {
-                parent_instance: Some(parent),
-                ..
-            } => Some(text::owned(parent)),
-            _ => None,
-        },
+        begins: begins.map(|lane| key("the lane", &lane)).transpose()?,
+        // Ids beyond what a column holds name no operation that could wait.
+        answers: item.answers().and_then(|(execution, id)| {
+            Some((i64::try_from(execution).ok()?, i64::try_from(id).ok()?))
+        }),
+        starts_child_of: item.starts_child_of().map(text::owned),
     })
-}
-
-/// Which operation waits for a message: its execution and its scheduling event.
-fn answers(item: &WorkItem) -> Option<(i64, i64)> {
-    let (execution_id, id) = match item {
-        WorkItem::ActivityCompleted {
-            execution_id, id, ..
-        }
-        | WorkItem::ActivityFailed {
-            execution_id, id, ..
-        }
-        | WorkItem::TimerFired {
-            execution_id, id, ..
-        } => (execution_id, id),
-        WorkItem::SubOrchCompleted {
-            parent_execution_id,
-            parent_id,
-            ..
-        }
-        | WorkItem::SubOrchFailed {
-            parent_execution_id,
-            parent_id,
-            ..
-        } => (parent_execution_id, parent_id),
-        WorkItem::StartOrchestration {
-            parent_execution_id: Some(parent_execution_id),
-            parent_id: Some(parent_id),
-            ..
-        } => (parent_execution_id, parent_id),
-        _ => return None,
-    };
-    i64::try_from(*execution_id)
-        .ok()
-        .zip(i64::try_from(*id).ok())
 }
 
 /// A message that a turn decided to send. A timer is due at its own time.
@@ -194,58 +134,30 @@ pub(crate) fn decided_message(item: &WorkItem) -> Result<NewMessage> {
 
 /// The completion of an activity.
 pub(crate) fn completion(item: &WorkItem) -> Result<NewMessage> {
-    match item {
-        WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. } => message(item, None),
-        other => Err(PgError::WrongKind {
-            kind: other.kind_name(),
-            queue: "completion",
-        }),
-    }
+    rules::completion_only(item)?;
+    message(item, None)
 }
 
 pub(crate) fn work(item: &WorkItem) -> Result<NewWork> {
-    let WorkItem::ActivityExecute {
-        instance,
-        execution_id,
-        id,
-        name,
-        session_id,
-        tag,
-        ..
-    } = item
-    else {
-        return Err(PgError::WrongKind {
-            kind: item.kind_name(),
-            queue: "worker",
-        });
-    };
+    let activity = rules::activity(item)?;
     let needs = WorkNeeds {
-        tag: tag.clone(),
-        name: name.clone(),
-        in_session: session_id.is_some(),
+        tag: activity.tag.map(str::to_owned),
+        name: activity.name.to_owned(),
+        in_session: activity.session_id.is_some(),
     };
+    let session = activity.session_id;
     Ok(NewWork {
-        instance: key("the instance id", instance)?,
-        execution_id: number("execution", *execution_id)?,
-        activity_id: number("activity", *id)?,
-        name: text::owned(name),
-        session: session_id
-            .as_deref()
-            .map(|session| key("the session id", session))
-            .transpose()?,
-        tag: tag.as_deref().map(text::owned),
+        instance: key("the instance id", activity.instance)?,
+        execution_id: number("execution", activity.execution_id)?,
+        activity_id: number("activity", activity.id)?,
+        name: text::owned(activity.name),
+        session: session.map(|id| key("the session id", id)).transpose()?,
+        tag: activity.tag.map(text::owned),
         lane: key("the lane", &needs.lane())?,
-        json: work_item_json(item)?,
+        json: rules::work_item_to_json(item)?,
     })
 }
 
 pub(crate) fn decode_work_item(row: &str) -> std::result::Result<WorkItem, String> {
-    serde_json::from_str(row).map_err(|error| format!("does not decode: {error}"))
-}
-
-pub(crate) fn work_item_json(item: &WorkItem) -> Result<String> {
-    serde_json::to_string(item).map_err(|error| PgError::Unstorable {
-        what: format!("{} for {}", item.kind_name(), item.target_instance()),
-        why: error.to_string(),
-    })
+    rules::work_item_from_json(row.as_bytes())
 }

@@ -2,7 +2,7 @@
 //! blocks its async threads keeps its connections and its leases.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Row};
 
@@ -25,6 +26,12 @@ use crate::url::Target;
 
 /// How many exchanges with the server run at once: while one waits for the disk, the next one is worked on.
 pub(crate) const EXCHANGES_MAX: usize = 2;
+/// How many connections of the pool are for those who hold a claim: loading, giving back, setting aside.
+const HOLDERS_MAX: usize = 2;
+/// The smallest pool: exchanges, holders, and one for reads.
+const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
+/// Begins a transaction that waits for rows of others only so long: whoever holds one for longer is not one of ours.
+const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '1s'";
 /// How often a call is tried that was in the way of another one.
 const TRIES_MAX: u32 = 10;
 
@@ -32,6 +39,10 @@ pub(crate) struct Db {
     pool: Pool,
     /// What reads may take of the pool, so that exchanges never wait behind them.
     reads: Semaphore,
+    /// What those who hold claims may take: they must not wait behind a dashboard while their leases run out.
+    holders: Semaphore,
+    response_timeout: Duration,
+    is_open: AtomicBool,
     pub(crate) schema: Schema,
     prepares: bool,
     statements: Mutex<HashMap<&'static str, Arc<str>>>,
@@ -61,7 +72,7 @@ impl Db {
         options: &PostgresOptions,
         io: Handle,
     ) -> Result<Self> {
-        let size = options.pool_size.max(EXCHANGES_MAX + 1);
+        let size = options.pool_size.max(POOL_MIN);
         let manager = Manager::from_connect(
             configured(target, options),
             OnThread { tls, io },
@@ -77,7 +88,10 @@ impl Db {
             })?;
         Ok(Self {
             pool,
-            reads: Semaphore::new(size - EXCHANGES_MAX),
+            reads: Semaphore::new(size - EXCHANGES_MAX - HOLDERS_MAX),
+            holders: Semaphore::new(HOLDERS_MAX),
+            response_timeout: options.response_timeout,
+            is_open: AtomicBool::new(false),
             schema,
             prepares: options.prepared_statements,
             statements: Mutex::default(),
@@ -93,16 +107,54 @@ impl Db {
 
     /// A connection for an exchange.
     pub(crate) async fn exchanger(&self) -> Result<Object> {
-        Ok(self.pool.get().await?)
+        let found = match self.in_time(self.pool.get()).await {
+            Some(found) => found.map_err(PgError::from),
+            None => Err(self.silent()),
+        };
+        match found {
+            // A password that was changed, a database that is restored: it was right before and will be again.
+            Err(PgError::Refused { why }) if self.is_open.load(Ordering::Relaxed) => {
+                Err(PgError::OutOfReach { why })
+            }
+            found => found,
+        }
+    }
+
+    /// The answer, or `None` if the server says nothing for too long: the connection is of no use then.
+    pub(crate) async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::time::timeout(self.response_timeout, answer)
+            .await
+            .ok()
+    }
+
+    /// The server says nothing.
+    pub(crate) fn silent(&self) -> PgError {
+        PgError::OutOfReach {
+            why: format!("no answer within {:?}", self.response_timeout),
+        }
     }
 
     /// A connection for a read; those who ask wait in order.
     pub(crate) async fn reader(&self) -> Result<Reader<'_>> {
-        let permit = self.reads.acquire().await.map_err(|_| PgError::Closed)?;
+        self.with(&self.reads).await
+    }
+
+    /// A connection for somebody who holds a claim.
+    async fn holder(&self) -> Result<Reader<'_>> {
+        self.with(&self.holders).await
+    }
+
+    async fn with<'d>(&'d self, permits: &'d Semaphore) -> Result<Reader<'d>> {
+        let permit = permits.acquire().await.map_err(|_| PgError::Closed)?;
         Ok(Reader {
-            client: self.pool.get().await?,
+            client: self.exchanger().await?,
             _permit: permit,
         })
+    }
+
+    /// The server took us once.
+    pub(crate) fn opened(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn close(&self) {
@@ -124,9 +176,16 @@ impl Db {
         let sql = self.sql(text);
         let mut tries = 0;
         loop {
-            let found = self.run(&reader.client, &sql, params).await;
+            let Some(found) = self.in_time(self.run(&reader.client, &sql, params)).await else {
+                drop(Object::take(reader.client));
+                return Err(self.silent());
+            };
             match found {
-                Err(error) if self.may_retry(&error, &mut tries) => {}
+                Err(error) if self.may_retry(&error, &mut tries) => {
+                    if forget_statements(&error) {
+                        reader.client.statement_cache.clear();
+                    }
+                }
                 other => return Ok(other?),
             }
         }
@@ -150,7 +209,7 @@ impl Db {
     /// Whether to try again what another transaction was in the way of.
     pub(crate) fn may_retry(&self, error: &tokio_postgres::Error, tries: &mut u32) -> bool {
         *tries += 1;
-        let may = is_passing(error) && *tries < TRIES_MAX;
+        let may = (is_passing(error) || forget_statements(error)) && *tries < TRIES_MAX;
         if may {
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(target: "duroxide::providers::postgres", %error, "in the way of another transaction, tried again");
@@ -191,7 +250,7 @@ impl Db {
         if !is_alone {
             asked.push(
                 client
-                    .batch_execute("BEGIN")
+                    .batch_execute(BEGIN)
                     .map(|done| done.map(|()| Vec::new()))
                     .boxed(),
             );
@@ -229,17 +288,41 @@ impl Db {
         Ok(answers)
     }
 
-    /// Runs these calls in one transaction, outside an exchange.
+    /// Runs these calls in one transaction, for somebody who holds a claim.
     pub(crate) async fn transact(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
-        let reader = self.reader().await?;
+        self.run_calls(self.holder().await?, calls).await
+    }
+
+    /// Runs these calls in one transaction, for somebody who has time.
+    pub(crate) async fn transact_later(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
+        self.run_calls(self.reader().await?, calls).await
+    }
+
+    async fn run_calls(&self, reader: Reader<'_>, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         let mut tries = 0;
         loop {
-            match self.calls(&reader.client, calls).await {
-                Err(error) if self.may_retry(&error, &mut tries) => {}
+            let Some(found) = self.in_time(self.calls(&reader.client, calls)).await else {
+                drop(Object::take(reader.client));
+                return Err(self.silent());
+            };
+            match found {
+                Err(error) if self.may_retry(&error, &mut tries) => {
+                    if forget_statements(&error) {
+                        reader.client.statement_cache.clear();
+                    }
+                }
                 other => return Ok(other?),
             }
         }
     }
+}
+
+/// Whether a connection's statements are worth nothing any more: a migration outdated them, or a pooler handed out another session.
+pub(crate) fn forget_statements(error: &tokio_postgres::Error) -> bool {
+    let code = error.code();
+    code == Some(&SqlState::FEATURE_NOT_SUPPORTED)
+        || code == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)
+        || code == Some(&SqlState::DUPLICATE_PSTATEMENT)
 }
 
 pub(crate) fn configured(target: &Target, options: &PostgresOptions) -> Config {
@@ -249,6 +332,16 @@ pub(crate) fn configured(target: &Target, options: &PostgresOptions) -> Config {
     }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(10));
+    }
+    // A peer that vanished without a word is noticed in seconds, unless the url says otherwise.
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(Duration::from_secs(15));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config
+            .keepalives_idle(Duration::from_secs(15))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3);
     }
     if let Some(limit) = options.statement_timeout {
         let limit = format!("-c statement_timeout={}", limit.as_millis());

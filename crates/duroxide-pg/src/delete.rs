@@ -1,12 +1,13 @@
 //! Deletes instances and old executions, in bounded steps. In: which. Out: what went.
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter, PruneOptions, PruneResult};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::admin::only;
 use crate::args::Call;
-use crate::error::{PgError, Result};
+use crate::error::Result;
 use crate::look::Look;
 use crate::provider::PostgresProvider;
 use crate::text;
@@ -28,20 +29,22 @@ impl PostgresProvider {
         let call = Call::new("delete_instances")
             .texts(stored.iter().map(String::as_str))
             .flag(force);
-        let rows = self.store.db.transact(&[call]).await?;
+        let rows = self.store.db.transact_later(&[call]).await?;
         let row = only(rows.first().map_or(&[], Vec::as_slice))?;
         let shown = |column: usize| -> Result<String> {
             let text: Option<String> = row.try_get(column)?;
             Ok(text::shown(text.unwrap_or_default()))
         };
         match row.try_get::<_, Option<String>>(0)?.as_deref() {
-            Some("running") => Err(PgError::StillRunning {
+            Some("running") => Err(Refusal::StillRunning {
                 instance: shown(1)?,
-            }),
-            Some(_) => Err(PgError::ChildLeftBehind {
+            }
+            .into()),
+            Some(_) => Err(Refusal::ChildLeftBehind {
                 parent: shown(1)?,
                 child: shown(2)?,
-            }),
+            }
+            .into()),
             None => {
                 self.deleted(ids);
                 counts(row, 3)
@@ -95,7 +98,7 @@ impl PostgresProvider {
             }
             let stored = text::owned(&root);
             let call = Call::new("delete_tree").text(&stored);
-            let rows = self.store.db.transact(&[call]).await?;
+            let rows = self.store.db.transact_later(&[call]).await?;
             if let Some(row) = rows.first().and_then(|rows| rows.first()) {
                 add(&mut total, &counts(row, 0)?);
                 deleted += 1;
@@ -119,7 +122,7 @@ impl PostgresProvider {
                 .int(i64::from(options.keep_last.unwrap_or(0)))
                 .opt_int(options.completed_before.map(stored_ms))
                 .int(STEP_ROWS);
-            let rows = self.store.db.transact(&[call]).await?;
+            let rows = self.store.db.transact_later(&[call]).await?;
             let row = only(rows.first().map_or(&[], Vec::as_slice))?;
             if !row.try_get::<_, bool>(0)? {
                 return Ok(None);

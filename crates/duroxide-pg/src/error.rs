@@ -1,6 +1,7 @@
 //! What can go wrong, by cause, and what the contract's callers are told about it.
 
 use duroxide_core::provider::ProviderError;
+use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::error::SqlState;
 
 /// Why the store could not do something. No message ever holds a password.
@@ -74,7 +75,7 @@ pub enum PgError {
         number: i32,
     },
     /// The server gave up: a deadlock, a conflict, a limit, a shutdown.
-    #[error("the database gave up ({why}); nothing was written, the call can be repeated")]
+    #[error("the database gave up ({why}); the call can be repeated")]
     GaveUp {
         /// The server's words.
         why: String,
@@ -88,91 +89,38 @@ pub enum PgError {
     /// The provider was dropped while the call waited.
     #[error("the store is closed")]
     Closed,
-    /// The token is unknown: never given out, already used, or taken over.
-    #[error("Invalid lock token: unknown, already used, cancelled or taken over")]
-    InvalidToken,
-    /// The lease of an instance ran out before the commit.
-    #[error("Instance lock expired for {instance}")]
-    LockExpired {
-        /// Whose.
-        instance: String,
-    },
-    /// The lease of an activity ran out.
-    #[error("Invalid lock token: the lease of the work item expired")]
-    WorkLockExpired,
-    /// The event is already recorded.
-    #[error("event {event_id} of {instance} execution {execution_id} is already recorded")]
-    DuplicateEvent {
-        /// Whose.
-        instance: String,
-        /// In which execution.
-        execution_id: u64,
-        /// Which.
-        event_id: u64,
-    },
-    /// An event without a position.
-    #[error("an event of {instance} has no id; ids begin at 1")]
-    EventWithoutId {
-        /// Whose.
-        instance: String,
-    },
-    /// A message of this kind does not belong on this queue.
-    #[error("Invalid work item type: {kind} does not belong on the {queue} queue")]
-    WrongKind {
-        /// The message's kind.
-        kind: &'static str,
-        /// The queue.
-        queue: &'static str,
-    },
-    /// Stored data does not decode.
-    #[error("{what} does not decode: {why}")]
-    Undecodable {
-        /// Which row.
-        what: String,
-        /// The decoder's words.
-        why: String,
-    },
-    /// A value cannot be written as JSON, is too long, or a number does not fit.
-    #[error("{what} cannot be stored: {why}")]
-    Unstorable {
-        /// Which value.
-        what: String,
-        /// Why not.
-        why: String,
-    },
-    /// No such instance.
-    #[error("Instance {instance} not found")]
-    InstanceNotFound {
-        /// Its id.
-        instance: String,
-    },
-    /// No such execution.
-    #[error("Execution {execution_id} not found for instance {instance}")]
-    ExecutionNotFound {
-        /// Its instance.
-        instance: String,
-        /// Its id.
-        execution_id: u64,
-    },
-    /// A live instance is not deleted without force.
-    #[error("Instance {instance} is running; cancel it first, or delete with force")]
-    StillRunning {
-        /// Which.
-        instance: String,
-    },
-    /// A deletion would leave a child without its parent.
-    #[error("Cannot delete {parent} without its child {child}; delete the whole tree")]
-    ChildLeftBehind {
-        /// In the list.
-        parent: String,
-        /// Not in the list.
-        child: String,
-    },
+    /// The contract forbids what was asked for.
+    #[error(transparent)]
+    Contract(#[from] Refusal),
 }
 
 pub(crate) type Result<T> = std::result::Result<T, PgError>;
 
 impl PgError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    ///
+    /// ```
+    /// use duroxide_pg::PgError;
+    /// assert_eq!(PgError::Closed.code(), "D0811");
+    /// ```
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Url { .. } => "D0801",
+            Self::SchemaName { .. } => "D0802",
+            Self::Tls { .. } => "D0803",
+            Self::OutOfReach { .. } => "D0804",
+            Self::Refused { .. } => "D0805",
+            Self::NeedsMigration { .. } => "D0806",
+            Self::NewerSchema { .. } => "D0807",
+            Self::ChangedMigration { .. } => "D0808",
+            Self::GaveUp { .. } => "D0809",
+            Self::Database { .. } => "D0810",
+            Self::Closed => "D0811",
+            Self::Contract(refusal) => refusal.code(),
+        }
+    }
+
     /// The same once more, for each of those who shared a transaction.
     pub(crate) fn again(&self) -> Self {
         match self {
@@ -181,15 +129,7 @@ impl PgError {
             Self::Refused { why } => Self::Refused { why: why.clone() },
             Self::Database { why } => Self::Database { why: why.clone() },
             Self::Closed => Self::Closed,
-            Self::DuplicateEvent {
-                instance,
-                execution_id,
-                event_id,
-            } => Self::DuplicateEvent {
-                instance: instance.clone(),
-                execution_id: *execution_id,
-                event_id: *event_id,
-            },
+            Self::Contract(refusal) => Self::Contract(refusal.clone()),
             other => Self::Database {
                 why: other.to_string(),
             },
@@ -203,9 +143,7 @@ impl PgError {
             Self::OutOfReach { .. } | Self::GaveUp { .. } => {
                 ProviderError::retryable(operation, message)
             }
-            Self::InvalidToken | Self::LockExpired { .. } | Self::WorkLockExpired => {
-                ProviderError::lease_lost(operation, message)
-            }
+            Self::Contract(refusal) => refusal.into_provider_error(operation),
             Self::Url { .. }
             | Self::SchemaName { .. }
             | Self::Tls { .. }
@@ -214,16 +152,7 @@ impl PgError {
             | Self::NewerSchema { .. }
             | Self::ChangedMigration { .. }
             | Self::Database { .. }
-            | Self::Closed
-            | Self::DuplicateEvent { .. }
-            | Self::EventWithoutId { .. }
-            | Self::WrongKind { .. }
-            | Self::Undecodable { .. }
-            | Self::Unstorable { .. }
-            | Self::InstanceNotFound { .. }
-            | Self::ExecutionNotFound { .. }
-            | Self::StillRunning { .. }
-            | Self::ChildLeftBehind { .. } => ProviderError::permanent(operation, message),
+            | Self::Closed => ProviderError::permanent(operation, message),
         }
     }
 }
@@ -253,6 +182,17 @@ impl From<tokio_postgres::Error> for PgError {
             "08" => Self::OutOfReach { why },
             // A standby that was not told yet that it is not the one to write to, or the other way round.
             "25" if server.code().code() == "25006" => Self::OutOfReach { why },
+            // Limits that an operator set for idle and for long transactions.
+            "25" if matches!(server.code().code(), "25P03" | "25P04") => Self::GaveUp { why },
+            // A statement that the session does not know, or knows twice: a pooler handed out another session.
+            "26" => Self::GaveUp {
+                why: format!(
+                    "{why}; behind a pooler that does not track prepared statements set prepared_statements to false"
+                ),
+            },
+            "42" if server.code().code() == "42P05" => Self::GaveUp { why },
+            // A plan that a migration outdated.
+            "0A" => Self::GaveUp { why },
             "40" | "53" | "55" | "57" | "58" => Self::GaveUp { why },
             "28" | "3D" | "42" => Self::Refused { why },
             _ => Self::Database { why },

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use duroxide_core::event::Event;
+use duroxide_core::provider::rules::Refusal;
 
 use crate::args::Call;
 use crate::codec;
-use crate::error::{PgError, Result};
+use crate::error::Result;
 use crate::look::Look;
 use crate::provider::PostgresProvider;
 use crate::text;
@@ -53,7 +54,7 @@ impl PostgresProvider {
             .flag(ignore);
         let is_done: bool = self.store.one(call).await?;
         self.store.look(Look::TURNS, &[]);
-        is_done.then_some(()).ok_or(PgError::InvalidToken)
+        Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
     pub(crate) async fn abandon_work(
@@ -71,7 +72,7 @@ impl PostgresProvider {
             .flag(ignore);
         let is_done: bool = self.store.one(call).await?;
         self.store.look(Look::WORK, &[]);
-        is_done.then_some(()).ok_or(PgError::InvalidToken)
+        Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
     pub(crate) async fn set_aside(
@@ -93,13 +94,15 @@ impl PostgresProvider {
             .smalls(places.iter().copied())
             .text(&reason);
         let size: Option<i32> = self.store.one(call).await?;
-        let size = size.ok_or(PgError::InvalidToken)?;
+        let size = size.ok_or(Refusal::InvalidToken)?;
         match places.iter().find(|place| **place > size) {
             None => Ok(()),
-            Some(place) => Err(PgError::Unstorable {
-                what: format!("position {}", place - 1),
-                why: format!("the claimed batch of {} has {size} messages", held.instance),
-            }),
+            Some(place) => Err(Refusal::NoSuchPosition {
+                instance: held.instance.to_owned(),
+                position: usize::try_from(place - 1).unwrap_or_default(),
+                size: usize::try_from(size).unwrap_or_default(),
+            }
+            .into()),
         }
     }
 }

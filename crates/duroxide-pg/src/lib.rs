@@ -2,7 +2,7 @@
 //!
 //! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one round trip, and
 //! the claims that wait for it ride along. Every turn is fenced by its own lease inside that transaction. The only clock is the
-//! server's. Processes wake each other by LISTEN and NOTIFY, and look around from time to time in case nobody does.
+//! server's. Processes wake each other by LISTEN and NOTIFY, and poll from time to time in case a notification is lost.
 //!
 //! ```no_run
 //! use duroxide_pg::PostgresProvider;
@@ -23,7 +23,6 @@ mod delete;
 mod error;
 mod group;
 mod hold;
-mod lane;
 mod look;
 mod migrate;
 mod notify;
@@ -31,6 +30,7 @@ mod ops;
 mod options;
 mod poll;
 mod provider;
+mod query;
 mod read;
 mod schema;
 mod store;

@@ -72,6 +72,16 @@ pub(crate) async fn run(
         &[&schema.name()],
     )
     .await?;
+    // Creating one needs a right on the database that the owner of a schema need not have.
+    let is_there = tx
+        .query_one(
+            "SELECT to_regnamespace($1) IS NOT NULL",
+            &[&schema.quoted()],
+        )
+        .await?;
+    if !is_there.try_get::<_, bool>(0)? {
+        tx.batch_execute(&create(schema)).await?;
+    }
     tx.batch_execute(&preamble(schema)).await?;
     let found = applied(&tx, schema).await?;
     check(schema, &found)?;
@@ -85,17 +95,21 @@ pub(crate) async fn run(
 #[must_use]
 pub(crate) fn print(schema: &Schema) -> String {
     format!(
-        "BEGIN;\n{}\n{}\nCOMMIT;\n",
+        "BEGIN;\n{}\n{}\n{}\nCOMMIT;\n",
+        create(schema),
         preamble(schema),
         sql_from(schema, 0)
     )
 }
 
+fn create(schema: &Schema) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS {};", schema.quoted())
+}
+
 fn preamble(schema: &Schema) -> String {
     let name = schema.quoted();
     format!(
-        "CREATE SCHEMA IF NOT EXISTS {name};
-SET LOCAL search_path = {name}, pg_temp;
+        "SET LOCAL search_path = {name}, pg_temp;
 CREATE TABLE IF NOT EXISTS migrations (
     number     integer PRIMARY KEY,
     name       text NOT NULL,
@@ -184,7 +198,7 @@ pub(crate) async fn drop_schema(tx: &Transaction<'_>, schema: &Schema) -> Result
     Ok(())
 }
 
-/// FNV-1a: to notice a changed text, not to withstand anybody.
+/// FNV-1a: notices a changed text, and is no protection against an attacker.
 fn checksum(text: &str) -> String {
     let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -4,7 +4,7 @@
 //! One connection listens. Processes greet each other, so that one that is alone sends nothing. A notice is
 //! `sender|letters|marks`: `t` turns, `w` activities, `g` a greeting, `*` any instance; marks name instances that ended.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How often a process greets the others, and how long a greeting lasts.
 const GREET_EVERY: Duration = Duration::from_secs(30);
 const GREETING_LASTS: Duration = Duration::from_secs(100);
+/// How long a first notice of its own may take to come back.
+const ECHO_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server that is away is left alone.
+const RESEND_AFTER: Duration = Duration::from_secs(1);
 /// How many marks fit into one notice.
 const MARKS_MAX: usize = 400;
 
@@ -32,6 +36,8 @@ const MARKS_MAX: usize = 400;
 struct Untold {
     look: Look,
     greets: bool,
+    /// Of a notice that was heard: whether nothing was heard of its sender for long.
+    is_new: bool,
     marks: HashSet<u64>,
     rings_all: bool,
 }
@@ -47,8 +53,8 @@ pub(crate) struct Notifier {
     node: String,
     untold: Mutex<Untold>,
     has_untold: Notify,
-    /// Until when others are known to be there.
-    company: Mutex<Option<Instant>>,
+    /// Other processes, and until when they are known to be there.
+    company: Mutex<HashMap<String, Instant>>,
     wake: Arc<Wake>,
 }
 
@@ -70,9 +76,9 @@ impl Notifier {
     }
 
     fn has_company(&self) -> bool {
-        let company = *self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
         // Who cannot hear does not know whether it is alone.
-        !self.hears() || company.is_some_and(|until| until > Instant::now())
+        !self.hears() || company.values().any(|until| *until > Instant::now())
     }
 
     /// Something is there for other processes, or instances ended that they may follow.
@@ -118,6 +124,19 @@ impl Notifier {
         format!("{}|{letters}|{}", self.node, marks.join(","))
     }
 
+    /// Another process is there; whether nothing was heard of it for long.
+    fn meets(&self, sender: &str) -> bool {
+        let now = Instant::now();
+        let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        company.retain(|_, until| *until > now);
+        let until = now + GREETING_LASTS;
+        company.insert(sender.to_owned(), until).is_none()
+    }
+
+    fn is_own(&self, notice: &str) -> bool {
+        notice.split('|').next() == Some(self.node.as_str())
+    }
+
     /// Reads a notice; `None` for one of our own. Whatever is not understood is taken for news of everything.
     fn read(&self, notice: &str) -> Option<Untold> {
         let mut parts = notice.split('|');
@@ -127,11 +146,9 @@ impl Notifier {
         }
         let letters = parts.next().unwrap_or("tw*");
         let marks = parts.next().unwrap_or_default();
-        if sender.len() == self.node.len() {
-            let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
-            *company = Some(Instant::now() + GREETING_LASTS);
-        }
+        let is_new = sender.len() == self.node.len() && self.meets(sender);
         Some(Untold {
+            is_new,
             look: Look {
                 turns: letters.contains('t'),
                 work: letters.contains('w'),
@@ -169,7 +186,12 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
             )
             .await;
         if let Err(error) = told {
-            tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, others find the work by looking");
+            tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, it is sent again");
+            tokio::time::sleep(RESEND_AFTER).await;
+            notifier.add(|untold| {
+                untold.look = Look::BOTH;
+                untold.rings_all = true;
+            });
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -225,26 +247,38 @@ async fn connected(
     let mut messages = futures::stream::poll_fn(move |cx| connection.poll_message(cx));
     let listen = format!("LISTEN \"{channel}\"");
     let mut listening = std::pin::pin!(client.batch_execute(&listen));
-    let mut hears = false;
+    let (mut listens, mut hears) = (false, false);
     let mut greet_at = Instant::now();
+    // A pooler takes the LISTEN and delivers nothing: only who hears its own greeting listens.
+    let mut deaf_at = Instant::now() + Duration::from_secs(3_600);
     loop {
         tokio::select! {
-            done = &mut listening, if !hears => {
+            done = &mut listening, if !listens => {
                 if let Err(error) = done {
                     return error.to_string();
                 }
-                hears = true;
-                notifier.wake.set_hears(true);
-                // What happened before this moment was not heard.
-                notifier.wake.ring_all();
-                hear(Look::BOTH);
-                drop(ready.take());
+                listens = true;
+                deaf_at = Instant::now() + ECHO_PATIENCE;
             }
-            () = tokio::time::sleep_until(greet_at), if hears => {
+            () = tokio::time::sleep_until(greet_at), if listens => {
                 greet_at = Instant::now() + GREET_EVERY;
                 notifier.add(|untold| untold.greets = true);
             }
+            () = tokio::time::sleep_until(deaf_at) => {
+                return "notices of its own do not come back; is there a pooler in between?".to_owned();
+            }
             message = messages.next() => match message {
+                Some(Ok(AsyncMessage::Notification(notice))) if notifier.is_own(notice.payload()) => {
+                    deaf_at = Instant::now() + GREETING_LASTS;
+                    if !hears {
+                        hears = true;
+                        notifier.wake.set_hears(true);
+                        // What happened before this moment was not heard.
+                        notifier.wake.ring_all();
+                        hear(Look::BOTH);
+                        drop(ready.take());
+                    }
+                }
                 Some(Ok(AsyncMessage::Notification(notice))) => take(notifier, notice.payload(), hear),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return error.to_string(),
@@ -261,9 +295,12 @@ fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Look) -> bool) {
     let Some(heard) = notifier.read(payload) else {
         return;
     };
-    if heard.greets {
+    if heard.greets && heard.is_new {
         // It did not hear what was told before it came.
-        notifier.add(|untold| untold.look = Look::BOTH);
+        notifier.add(|untold| {
+            untold.look = Look::BOTH;
+            untold.rings_all = true;
+        });
     }
     match heard.rings_all {
         true => notifier.wake.ring_all(),

@@ -74,7 +74,7 @@ impl fmt::Debug for ProviderConfig {
 /// ```
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// Connections for claims, commits and reads, at least 2; 7 if not given. One more connection listens.
+    /// Connections for claims, commits and reads, at least 5; 7 if not given. One more connection listens.
     pub pool_size: usize,
     /// Where to listen for wake-ups, if not at the url of the database: behind PgBouncer, the server itself.
     pub listener_url: Option<String>,
@@ -85,9 +85,11 @@ pub struct PostgresOptions {
     pub prepared_statements: bool,
     /// How long the server may work on one statement; `None` leaves it to the server.
     pub statement_timeout: Option<Duration>,
+    /// How long to wait for an answer of the server before the connection is given up.
+    pub response_timeout: Duration,
     /// The name that `pg_stat_activity` shows.
     pub application_name: String,
-    /// How long a message for an instance that nobody has started waits for its start before it becomes a dead letter.
+    /// How long a message for an instance that has not started waits for its start before it becomes a dead letter.
     pub unknown_instance_grace: Duration,
     /// How often to look for work of other processes while nothing wakes: the net below the wake-ups.
     pub poll_interval: Duration,
@@ -101,6 +103,7 @@ impl Default for PostgresOptions {
             listen: true,
             prepared_statements: true,
             statement_timeout: None,
+            response_timeout: Duration::from_secs(30),
             application_name: "duroxide".to_owned(),
             unknown_instance_grace: Duration::from_secs(60),
             poll_interval: Duration::from_secs(5),
@@ -117,6 +120,7 @@ impl fmt::Debug for PostgresOptions {
             .field("listen", &self.listen)
             .field("prepared_statements", &self.prepared_statements)
             .field("statement_timeout", &self.statement_timeout)
+            .field("response_timeout", &self.response_timeout)
             .field("application_name", &self.application_name)
             .field("unknown_instance_grace", &self.unknown_instance_grace)
             .field("poll_interval", &self.poll_interval)

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
 use duroxide_core::provider::{ClaimedTurn, ClaimedWork, Incarnation, TurnClaim, WorkClaim};
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
 use crate::args::Call;
 use crate::codec::{self, NewMessage};
-use crate::error::{PgError, Result};
+use crate::error::Result;
 use crate::look::Look;
 use crate::ops::claim_turns::{Loaded, RawTurn};
 use crate::ops::enqueue;
-use crate::ops::set_aside::{self, Beside};
 use crate::ops::{claim_turns, claim_work};
 use crate::provider::PostgresProvider;
 use crate::text;
@@ -36,7 +36,13 @@ impl PostgresProvider {
         loop {
             let mut raw = self.store.claim_turns(Arc::clone(&ask), deadline).await?;
             let nothing_there = raw.is_empty();
-            self.load(&ask, &mut raw).await?;
+            if let Err(error) = self.load(&ask, &mut raw).await {
+                let kept = self.give_back_cold(raw).await;
+                if kept.is_empty() {
+                    return Err(error);
+                }
+                raw = kept;
+            }
             let mut found = Vec::with_capacity(raw.len());
             for raw in raw {
                 let (turn, broken) = raw.decode();
@@ -78,6 +84,15 @@ impl PostgresProvider {
         Ok(())
     }
 
+    /// Gives the turns back, uncounted, whose histories could not be loaded; those that the caller holds go on.
+    async fn give_back_cold(&self, turns: Vec<RawTurn>) -> Vec<RawTurn> {
+        let (cold, kept): (Vec<_>, Vec<_>) = turns.into_iter().partition(RawTurn::is_cold);
+        for turn in cold {
+            self.store.give_back(turn);
+        }
+        kept
+    }
+
     /// Sets aside the messages of a turn that did not decode; whether the turn can go on. If that fails, the others that were claimed
     /// are still handed out, and this one is claimed again when its lease has run out.
     pub(crate) async fn set_aside_broken(
@@ -107,7 +122,8 @@ impl PostgresProvider {
             .db
             .rows(
                 "SELECT q.id, q.kind, q.execution_id, q.operation_id, q.visible_at,
-                     (SELECT i.instance_id FROM {s}.instances AS i WHERE i.incarnation = q.sender_incarnation)
+                     CASE WHEN q.sender_incarnation IS NOT NULL THEN
+                     (SELECT i.instance_id FROM {s}.instances AS i WHERE i.incarnation = q.sender_incarnation) END
                  FROM {s}.orchestrator_queue AS q WHERE q.instance_id = $1 AND q.id = ANY ($2)",
                 &[(&id, Type::TEXT), (&ids, Type::INT8_ARRAY)],
             )
@@ -115,16 +131,17 @@ impl PostgresProvider {
         let mut stand_ins: HashMap<i64, NewMessage> = HashMap::new();
         for row in &rows {
             let number: i64 = row.try_get(0)?;
-            let beside = Beside {
+            let parent = row.try_get::<_, Option<String>>(5)?.map(text::shown);
+            let unreadable = UnreadableMessage {
+                instance: held.instance,
                 kind: row.try_get(1)?,
-                execution_id: row.try_get(2)?,
-                operation_id: row.try_get(3)?,
-                visible_at: row.try_get(4)?,
-                parent: row.try_get::<_, Option<String>>(5)?.map(text::shown),
+                answers: operation(row.try_get(2)?, row.try_get(3)?),
+                visible_at_ms: shown_ms(row.try_get(4)?),
+                parent: parent.as_deref(),
             };
             let reason = broken.iter().find(|(id, _)| *id == number);
             let reason = reason.map_or("", |(_, reason)| reason.as_str());
-            if let Some(item) = set_aside::stand_in(held.instance, &beside, reason) {
+            if let Some(item) = unreadable.stand_in(reason) {
                 stand_ins.insert(number, codec::message(&item, None)?);
             }
         }
@@ -151,8 +168,14 @@ impl PostgresProvider {
                     .map(|id| stand_in(id).map(|one| one.instance.as_str())),
             );
         // An inbox that is opened in vain, because the lease is lost, is settled by the next claim.
-        let calls = [enqueue::open([], &elsewhere, expected), move_them];
+        let calls = [
+            enqueue::open([id.as_str()], &elsewhere, expected),
+            move_them,
+        ];
         self.store.db.transact(&calls).await?;
+        for (_, reason) in broken {
+            tracing::warn!(target: "duroxide::providers::postgres", instance_id = %held.instance, %reason, "a message that does not decode was moved to the dead letters");
+        }
         self.store.look(Look::TURNS, &[]);
         Ok(())
     }
@@ -193,7 +216,7 @@ impl PostgresProvider {
         }
     }
 
-    /// Moves an activity to the dead letters; whoever waits for it hears that it failed.
+    /// Dead-letters an activity; the instance that waits for it gets a failure.
     pub(crate) async fn set_aside_activity(
         &self,
         lock_token: &str,
@@ -209,9 +232,9 @@ impl PostgresProvider {
                 &[(&held.id, Type::INT8)],
             )
             .await?;
-        let row = rows.first().ok_or(PgError::InvalidToken)?;
-        let failed = set_aside::failed_activity(
-            text::shown(row.try_get(0)?),
+        let row = rows.first().ok_or(Refusal::InvalidToken)?;
+        let failed = rules::failed_activity(
+            &text::shown(row.try_get(0)?),
             shown_ms(row.try_get(1)?),
             shown_ms(row.try_get(2)?),
             reason,
@@ -236,8 +259,8 @@ impl PostgresProvider {
         };
         match problem.as_deref() {
             None => Ok(()),
-            Some("expired") => Err(PgError::WorkLockExpired),
-            Some(_) => Err(PgError::InvalidToken),
+            Some("expired") => Err(Refusal::WorkLockExpired.into()),
+            Some(_) => Err(Refusal::InvalidToken.into()),
         }
     }
 }
@@ -254,4 +277,9 @@ async fn sleep_out(poll_timeout: Duration) {
     if let Some(at) = deadline(poll_timeout) {
         tokio::time::sleep_until(at).await;
     }
+}
+
+/// Execution and scheduling event of the operation that waits, if the row names both.
+fn operation(execution: Option<i64>, id: Option<i64>) -> Option<(u64, u64)> {
+    Some((execution?.try_into().ok()?, id?.try_into().ok()?))
 }

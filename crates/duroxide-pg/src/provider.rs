@@ -161,15 +161,9 @@ impl Provider for PostgresProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
-        let claim = TurnClaim {
-            filter: filter.cloned(),
-            ..TurnClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let claim = TurnClaim::one(lock_timeout, poll_timeout, filter);
         let found = named("fetch_orchestration_item")(self.poll_turns(&claim).await)?;
-        Ok(found
-            .into_iter()
-            .next()
-            .map(|turn| (turn.item, turn.lock_token, turn.attempt_count)))
+        Ok(found.into_iter().next().map(ClaimedTurn::into_parts))
     }
 
     async fn ack_orchestration_item(
@@ -239,16 +233,9 @@ impl Provider for PostgresProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
-        let claim = WorkClaim {
-            session: session.cloned(),
-            tag_filter: tag_filter.clone(),
-            ..WorkClaim::new(1, lock_timeout, poll_timeout)
-        };
+        let claim = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
         let found = named("fetch_work_item")(self.poll_work(claim).await)?;
-        Ok(found
-            .into_iter()
-            .next()
-            .map(|work| (work.item, work.lock_token, work.attempt_count)))
+        Ok(found.into_iter().next().map(ClaimedWork::into_parts))
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {
@@ -369,6 +356,10 @@ impl Provider for PostgresProvider {
 
     async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
         named("get_instance_stats")(self.stats(instance).await)
+    }
+
+    async fn clock_ms(&self) -> Answer<Option<u64>> {
+        named("clock_ms")(self.clock().await).map(Some)
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use duroxide_core::event::{ErrorDetails, Event, EventKind};
-use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, SystemStats};
+use duroxide_core::provider::{ExecutionStatus, InstanceOutcome, OutcomeStatus, SystemStats};
 use tokio_postgres::types::Type;
 
 use crate::codec;
@@ -14,6 +14,17 @@ use crate::time::shown_ms;
 use crate::token;
 
 impl PostgresProvider {
+    /// What the server's clock says. Due times are given in it; how far the time of the store is ahead of it the store adds itself.
+    pub(crate) async fn clock(&self) -> Result<u64> {
+        let rows = self
+            .store
+            .db
+            .rows("SELECT {s}.server_ms(clock_timestamp())", &[])
+            .await?;
+        let row = crate::admin::only(&rows)?;
+        Ok(shown_ms(row.try_get(0)?))
+    }
+
     pub(crate) async fn texts(
         &self,
         sql: &str,
@@ -90,9 +101,9 @@ impl PostgresProvider {
         let output = output.unwrap_or_default();
         Ok(Some(InstanceOutcome {
             execution_id,
-            status: match status.as_deref() {
-                Some("Completed") => OutcomeStatus::Completed { output },
-                Some("Failed") => OutcomeStatus::Failed {
+            status: match status.as_deref().and_then(ExecutionStatus::parse) {
+                Some(ExecutionStatus::Completed) => OutcomeStatus::Completed { output },
+                Some(ExecutionStatus::Failed) => OutcomeStatus::Failed {
                     details: self.failure(instance, execution_id, output).await?,
                 },
                 _ => OutcomeStatus::Running,

@@ -19,6 +19,9 @@ use crate::url;
 use crate::wake::Wake;
 use crate::{migrate, ops};
 
+/// How long opening a store waits for its listener.
+const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) db: Arc<Db>,
@@ -81,6 +84,7 @@ impl Store {
                 if let Err(error) = prepare(&db, policy).await {
                     return drop(up.send(Err(error)));
                 }
+                db.opened();
                 let (wake, notifier) = parts;
                 tokio::spawn(notify::send(
                     Arc::clone(&notifier),
@@ -98,7 +102,8 @@ impl Store {
                         hear,
                         ready,
                     ));
-                    let _ = is_ready.await;
+                    // A server that says nothing is waited for elsewhere.
+                    let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
                 let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
                 if up.send(Ok(db)).is_ok() {
@@ -166,6 +171,12 @@ impl Store {
         // Nobody there: the store is closing.
         let _ = self.requests.send(Request::Look(look));
         self.notifier.tell(look, ended);
+    }
+
+    /// Gives a turn back, uncounted, without anybody waiting for it.
+    pub(crate) fn give_back(&self, turn: ops::claim_turns::RawTurn) {
+        // Nobody there: the store is closing, and the lease lapses.
+        let _ = self.requests.send(Request::GiveBack(turn));
     }
 
     /// The value of a call of a function that answers with one row.

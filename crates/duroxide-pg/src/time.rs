@@ -8,6 +8,10 @@ use tokio::time::Instant;
 
 /// Stands for any longer duration: some 30,000 years.
 const LONGEST_MS: i64 = 1_000_000_000_000_000;
+/// How long an answer may have taken to say what time it is: below the second by which the server's clock may be off.
+const ANSWER_MAX: Duration = Duration::from_millis(800);
+/// How long the last answer is worth something: no two clocks drift apart by a second in that time.
+const WORTH_FOR: Duration = Duration::from_secs(60);
 
 pub(crate) fn duration_ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).map_or(LONGEST_MS, |ms| ms.min(LONGEST_MS))
@@ -29,9 +33,11 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
 pub(crate) struct Expected(Mutex<Option<(i64, Instant)>>);
 
 impl Expected {
-    /// The server told its time.
-    pub(crate) fn told(&self, now: i64) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+    /// The server told its time when it was asked at `asked`. An answer that took long says little about the time it arrives at.
+    pub(crate) fn told(&self, now: i64, asked: Instant) {
+        if asked.elapsed() <= ANSWER_MAX {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+        }
     }
 
     /// As much time has passed as a test moved the server's clock by.
@@ -42,9 +48,10 @@ impl Expected {
         }
     }
 
-    /// 0 as long as nothing is known.
+    /// 0 as long as nothing is known, or nothing was heard for so long that the clocks may have drifted apart.
     pub(crate) fn now(&self) -> i64 {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.map_or(0, |(now, at)| now.saturating_add(duration_ms(at.elapsed())))
+        told.filter(|(_, at)| at.elapsed() <= WORTH_FOR)
+            .map_or(0, |(now, at)| now.saturating_add(duration_ms(at.elapsed())))
     }
 }

@@ -34,10 +34,12 @@ impl Tls {
             .map_err(|error| refused(&error))?;
         let verifier: Arc<dyn ServerCertVerifier> = match target.protection {
             // Nothing is verified, as libpq does it: it only keeps a listener out that does not take part.
-            Protection::Disable | Protection::Prefer | Protection::Require => {
-                Arc::new(Unverified(provider))
+            Protection::Disable | Protection::Prefer => Arc::new(Unverified(provider)),
+            // Whoever names certificates wants them used.
+            Protection::Require if target.roots.is_none() => Arc::new(Unverified(provider)),
+            Protection::Require | Protection::VerifyCa => {
+                Arc::new(AnyName(roots(target, provider)?))
             }
-            Protection::VerifyCa => Arc::new(AnyName(roots(target, provider)?)),
             Protection::VerifyFull => roots(target, provider)?,
         };
         let config = builder

@@ -2,9 +2,10 @@
 //! Whatever a token says is used only after its random part was found in the row.
 
 use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::rules::Refusal;
 use uuid::Uuid;
 
-use crate::error::{PgError, Result};
+use crate::error::Result;
 
 const PREFIX: &str = "lock_";
 /// Hexadecimal digits of a UUID without hyphens.
@@ -49,16 +50,16 @@ pub(crate) fn for_work(id: i64, random: Uuid) -> String {
 }
 
 pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
-    let (random, rest) = parts_of(token).ok_or(PgError::InvalidToken)?;
-    let instance = rest.strip_prefix('_').ok_or(PgError::InvalidToken)?;
+    let (random, rest) = parts_of(token).ok_or(Refusal::InvalidToken)?;
+    let instance = rest.strip_prefix('_').ok_or(Refusal::InvalidToken)?;
     Ok(Turn { instance, random })
 }
 
 pub(crate) fn work(token: &str) -> Result<Work> {
-    let (random, rest) = parts_of(token).ok_or(PgError::InvalidToken)?;
+    let (random, rest) = parts_of(token).ok_or(Refusal::InvalidToken)?;
     let id = rest.strip_prefix('~').and_then(|id| id.parse().ok());
     Ok(Work {
-        id: id.ok_or(PgError::InvalidToken)?,
+        id: id.ok_or(Refusal::InvalidToken)?,
         random,
     })
 }

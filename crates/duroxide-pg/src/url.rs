@@ -81,6 +81,12 @@ pub(crate) fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<T
         None if is_local(&config) => Protection::Disable,
         None => Protection::VerifyFull,
     };
+    let roots = ours.roots.or_else(|| env("PGSSLROOTCERT"));
+    if roots.as_deref() == Some("system") && protection != Protection::VerifyFull {
+        return Err(PgError::Url {
+            why: "sslrootcert=system needs sslmode=verify-full".to_owned(),
+        });
+    }
     config.ssl_mode(protection.mode());
     if config.get_password().is_none()
         && let Some(password) = env("PGPASSWORD").or_else(|| from_pgpass(&config, &env))
@@ -90,11 +96,7 @@ pub(crate) fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<T
     Ok(Target {
         config,
         protection,
-        roots: ours
-            .roots
-            .or_else(|| env("PGSSLROOTCERT"))
-            .filter(|roots| roots != "system")
-            .map(PathBuf::from),
+        roots: roots.filter(|roots| roots != "system").map(PathBuf::from),
     })
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::text;
 
-/// What a commit means to whoever follows the instance.
+/// What a commit means to the watches of the instance.
 #[derive(Debug)]
 pub(crate) enum News {
     /// A start was enqueued.
@@ -51,7 +51,7 @@ struct Followed {
     feed: watch::Sender<Feed>,
 }
 
-/// What happened to an instance since somebody began to follow it.
+/// What happened to an instance since its first watch was registered.
 #[derive(Debug, Clone, Default)]
 struct Feed {
     /// Counts changes of which nothing is known but that they happened.
@@ -88,7 +88,7 @@ pub(crate) fn mark(stored: &str) -> u64 {
 }
 
 impl Wake {
-    /// Registers somebody who follows one instance.
+    /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mark = mark(&text::stored(instance));
         let mut instances = self.instances();
@@ -119,16 +119,18 @@ impl Wake {
             News::Moved => {}
             News::Started => {
                 let mut running = self.running();
-                if running.len() < RUNNING_MAX {
-                    running.insert(mark(&text::stored(instance)));
+                // Whoever waits for a forgotten one looks first, that is all.
+                if running.len() >= RUNNING_MAX {
+                    running.clear();
                 }
+                running.insert(mark(&text::stored(instance)));
             }
             News::Ended(_) | News::Unknown => {
                 self.running().remove(&mark(&text::stored(instance)));
             }
         }
         let sender = self.instances().get(instance).map(|it| it.feed.clone());
-        // Told outside the lock: whoever is woken may drop its watch at once.
+        // Outside the lock: a watcher that wakes up may drop its watch at once.
         if let Some(sender) = sender {
             sender.send_if_modified(|feed| feed.take(news));
         }
@@ -185,7 +187,7 @@ impl Wake {
     }
 }
 
-/// Somebody who follows one instance.
+/// A registered watch of one instance.
 #[derive(Debug)]
 pub(crate) struct Watch {
     instance: String,
@@ -203,10 +205,16 @@ impl Watch {
             true => LOOK_AGAIN,
             false => LOOK_BLINDLY,
         };
-        match &mut self.news {
+        let is_told = match &mut self.news {
             Some(news) => tokio::time::timeout(pause, news.changed()).await.is_ok(),
             None => false,
+        };
+        if !is_told {
+            // The notice of its end may have been lost: the next one who waits for it looks first.
+            let mark = mark(&text::stored(&self.instance));
+            self.wake.running().remove(&mark);
         }
+        is_told
     }
 }
 

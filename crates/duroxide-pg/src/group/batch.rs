@@ -3,11 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
+use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
+
 use super::lanes::Lanes;
 use super::{Op, Write};
 use crate::args::Call;
 use crate::codec::{NewMessage, NewWork};
-use crate::lane::{Needs, WorkNeeds};
 use crate::look::Look;
 use crate::ops::commit_turn::{self, Commit};
 use crate::ops::enqueue::{self, Ack};
@@ -23,6 +24,8 @@ pub(super) struct TurnRider {
     pub(super) ask: Arc<claim_turns::Ask>,
     fit: Vec<String>,
     unfit: Vec<String>,
+    /// Of those the ones whose engine version the claimer cannot replay.
+    barred: Vec<String>,
 }
 
 /// A claim of activities, the same way.
@@ -103,11 +106,19 @@ impl Batch {
             true => (Vec::new(), Vec::new()),
             false => lanes.sorted(|needs| ask.abilities.fit(needs)),
         };
+        // Whoever cannot replay an execution cannot carry out a request to cancel it either.
+        let cannot_replay = |lane: &&String| {
+            let pinned = lanes.needs(lane).and_then(|needs| needs.pinned.as_ref());
+            let filter = ask.abilities.filter.as_ref();
+            pinned.is_some_and(|version| filter.is_some_and(|it| !it.is_compatible(version)))
+        };
+        let barred = unfit.iter().filter(cannot_replay).cloned().collect();
         self.turns.push(TurnRider {
             id,
             ask,
             fit,
             unfit,
+            barred,
         });
     }
 
@@ -131,7 +142,12 @@ impl Batch {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.turns.is_empty() && self.work.is_empty()
+        self.size() == 0
+    }
+
+    /// How many parts it has that could break.
+    pub(super) fn size(&self) -> usize {
+        self.writes.len() + self.turns.len() + self.work.len()
     }
 
     /// What the writes make claimable.
@@ -201,7 +217,8 @@ impl Batch {
         self.open(&commits, &acks, &messages, expected, &mut calls);
         self.renewals(expected, &mut calls);
         if !commits.is_empty() {
-            calls.push((Part::Commits, commit_turn::call(&commits, expected)));
+            let fed = fed(&commits, &acks, &messages);
+            calls.push((Part::Commits, commit_turn::call(&commits, &fed, expected)));
         }
         if !acks.is_empty() {
             calls.push((Part::Acks, enqueue::acks(&acks, expected)));
@@ -212,14 +229,16 @@ impl Batch {
         if !work.is_empty() {
             calls.push((Part::Silent, enqueue::work(&work, expected)));
         }
-        let lazy = self.writes.is_empty();
+        // Activities act on the world: a worker must not begin one whose claim a crash of the server could undo.
+        let lazy = self.writes.is_empty() && self.work.is_empty();
         for (place, rider) in self.turns.iter().enumerate() {
-            let call = rider.ask.call(&rider.fit, &rider.unfit, lazy, expected);
+            let (fit, unfit) = (&rider.fit, &rider.unfit);
+            let call = rider.ask.call(fit, unfit, &rider.barred, lazy, expected);
             calls.push((Part::ClaimTurns(place), call));
         }
         for (place, rider) in self.work.iter().enumerate() {
             let (plain, bound) = (&rider.plain, &rider.bound);
-            let call = rider.ask.call(plain, bound, &rider.unfit, lazy, expected);
+            let call = rider.ask.call(plain, bound, &rider.unfit, expected);
             calls.push((Part::ClaimWork(place), call));
         }
         calls
@@ -288,4 +307,16 @@ impl Batch {
             calls.push((Part::RenewWork, call));
         }
     }
+}
+
+/// Instances whose turn is committed here and which are sent something by a later call of the same exchange.
+fn fed<'a>(commits: &[&'a Commit], acks: &[&'a Ack], messages: &[&'a NewMessage]) -> Vec<&'a str> {
+    let committed: HashSet<&str> = commits.iter().map(|one| one.instance.as_str()).collect();
+    let sent = acks.iter().filter_map(|ack| ack.completion.as_ref());
+    let sent: HashSet<&str> = sent
+        .chain(messages.iter().copied())
+        .map(|message| message.instance.as_str())
+        .filter(|instance| committed.contains(instance))
+        .collect();
+    sent.into_iter().collect()
 }

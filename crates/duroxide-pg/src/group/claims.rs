@@ -10,6 +10,8 @@ use crate::ops::claim_turns::Claimed;
 
 /// How many claims of one kind ride along with one exchange; the others come with the next.
 const RIDERS_MAX: usize = 8;
+/// How much longer than its deadline a claim waits to be tried at all.
+const UNTRIED_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A claim, and who waits for it.
 pub(crate) struct Waiting<A, T> {
@@ -32,12 +34,49 @@ struct Waiter<A, T> {
     is_out: bool,
 }
 
+impl<A, T> Waiter<A, T> {
+    /// When it is answered with nothing. One that was never tried gets a little longer.
+    fn gives_up_at(&self) -> Option<Instant> {
+        let grace = match self.knows {
+            0 => UNTRIED_GRACE,
+            _ => std::time::Duration::ZERO,
+        };
+        self.claim.deadline.map(|at| at + grace)
+    }
+}
+
+/// What a claim that took all there was left behind: the next one like it need not ask for that again.
+struct Swept<A> {
+    ask: Arc<A>,
+    knows: u64,
+    due: Option<Instant>,
+}
+
+/// A claim that can be compared with another one.
+pub(crate) trait Comparable {
+    /// Whether what this claim did not find the other one would not find either.
+    fn covers(&self, other: &Self) -> bool;
+}
+
+impl Comparable for crate::ops::claim_turns::Ask {
+    fn covers(&self, other: &Self) -> bool {
+        self.covers(other)
+    }
+}
+
+impl Comparable for crate::ops::claim_work::Ask {
+    fn covers(&self, other: &Self) -> bool {
+        self.covers(other)
+    }
+}
+
 /// All claims of one kind.
 pub(super) struct Claims<A, T> {
     waiting: Vec<Waiter<A, T>>,
     last_id: u64,
     /// Counts whatever may have made something claimable.
     news: u64,
+    swept: Option<Swept<A>>,
 }
 
 impl<A, T> Default for Claims<A, T> {
@@ -46,22 +85,29 @@ impl<A, T> Default for Claims<A, T> {
             waiting: Vec::new(),
             last_id: 0,
             news: 1,
+            swept: None,
         }
     }
 }
 
-impl<A, T> Claims<A, T> {
+impl<A: Comparable, T> Claims<A, T> {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     pub(super) fn wait(&mut self, claim: Waiting<A, T>) {
         self.last_id += 1;
+        // Who does not wait wants to know how things stand now.
+        let swept = self
+            .swept
+            .as_ref()
+            .filter(|swept| claim.deadline.is_some() && swept.ask.covers(&claim.ask));
+        let (knows, due) = swept.map_or((0, None), |swept| (swept.knows, swept.due));
         self.waiting.push(Waiter {
             id: self.last_id,
             claim,
-            knows: 0,
-            due: None,
+            knows,
+            due,
             is_out: false,
         });
     }
@@ -70,11 +116,11 @@ impl<A, T> Claims<A, T> {
         self.news += 1;
     }
 
-    /// When a claim becomes due or gives up.
-    pub(super) fn wakes_at(&self) -> Option<Instant> {
+    /// When a claim becomes due or gives up. While no exchange can begin, `is_busy`, nothing can be done about what is due.
+    pub(super) fn wakes_at(&self, is_busy: bool) -> Option<Instant> {
         let resting = self.waiting.iter().filter(|waiter| !waiter.is_out);
         resting
-            .flat_map(|waiter| [waiter.due, waiter.claim.deadline])
+            .flat_map(|waiter| [waiter.due.filter(|_| !is_busy), waiter.gives_up_at()])
             .flatten()
             .min()
     }
@@ -82,7 +128,8 @@ impl<A, T> Claims<A, T> {
     /// Answers claims that waited long enough, and forgets those nobody waits for.
     pub(super) fn expire(&mut self, now: Instant) {
         let is_over = |waiter: &mut Waiter<A, T>| {
-            let waited = waiter.knows > 0 && waiter.claim.deadline.is_none_or(|at| at <= now);
+            let is_answered = waiter.knows > 0 && waiter.claim.deadline.is_none();
+            let waited = is_answered || waiter.gives_up_at().is_some_and(|at| at <= now);
             !waiter.is_out && (waited || waiter.claim.reply.is_closed())
         };
         for waiter in self.waiting.extract_if(.., is_over) {
@@ -130,10 +177,11 @@ impl<A, T> Claims<A, T> {
                 return false;
             }
         };
+        let due = claimed.due_ms.map(soon);
         if claimed.found.is_empty() {
             let waiter = &mut self.waiting[place];
             waiter.is_out = false;
-            waiter.due = claimed.due_ms.map(soon);
+            waiter.due = due;
             if brought {
                 waiter.knows += 1;
             }
@@ -147,11 +195,16 @@ impl<A, T> Claims<A, T> {
         if is_full {
             self.news();
         }
+        self.swept = (!is_full && claimed.lanes.is_empty()).then(|| Swept {
+            ask: Arc::clone(&waiter.claim.ask),
+            knows: waiter.knows + u64::from(brought),
+            due,
+        });
         if let Err(Ok(found)) = waiter.claim.reply.send(Ok(claimed.found)) {
             found.into_iter().for_each(give_back);
             self.news();
         }
-        !is_full
+        !is_full && !claimed.others
     }
 }
 

@@ -3,15 +3,19 @@
 //! What fails, fails alone: turns that lost their lease are told so and the others come again; if a statement breaks, each write is
 //! tried in a transaction of its own.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use deadpool_postgres::Object;
 use duroxide_core::provider::InstanceOutcome;
+use duroxide_core::provider::rules::Refusal;
+use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::batch::{Batch, Part};
 use super::{Op, Write};
-use crate::db::Db;
+use crate::db::{Db, forget_statements};
 use crate::error::{PgError, Result};
 use crate::look::Look;
 use crate::ops::claim_turns::{self, Claimed, RawTurn};
@@ -38,9 +42,12 @@ pub(super) struct Done {
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
-        Ok(answers) => settle(&db, &wake, batch, &answers),
+        Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
+        Err(Trouble::All(error) | Trouble::InTheWay(error)) if batch.size() <= 1 => {
+            fail(batch, &error)
+        }
         Err(Trouble::All(error)) => fail(batch, &error),
-        Err(Trouble::Some) => one_by_one(&db, &wake, batch).await,
+        Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &wake, batch).await,
     }
 }
 
@@ -50,30 +57,47 @@ enum Trouble {
     All(PgError),
     /// One of several parts broke.
     Some,
+    /// Somebody else held a row for too long that one of the parts needs.
+    InTheWay(PgError),
 }
 
 type Answers = Vec<(Part, Vec<Row>)>;
 
-async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<Answers, Trouble> {
+/// Answers, and when the server was asked for them.
+async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instant), Trouble> {
     let client = db.exchanger().await.map_err(Trouble::All)?;
     let mut tries = 0;
     loop {
         let (parts, calls): (Vec<_>, Vec<_>) = batch.calls(db.expected.now()).into_iter().unzip();
-        let error = match db.calls(&client, &calls).await {
-            Ok(rows) => return Ok(parts.into_iter().zip(rows).collect()),
+        let asked = Instant::now();
+        let answered = match db.in_time(db.calls(&client, &calls)).await {
+            Some(answered) => answered,
+            None => {
+                drop(Object::take(client));
+                return Err(Trouble::All(db.silent()));
+            }
+        };
+        let error = match answered {
+            Ok(rows) => return Ok((parts.into_iter().zip(rows).collect(), asked)),
             Err(error) => error,
         };
+        drop(calls);
         if db.may_retry(&error, &mut tries) {
+            if forget_statements(&error) {
+                client.statement_cache.clear();
+            }
             continue;
         }
-        drop(calls);
+        if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            return Err(Trouble::InTheWay(error.into()));
+        }
         let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         let error = PgError::from(error);
         let is_about_all = matches!(
             error,
             PgError::OutOfReach { .. } | PgError::GaveUp { .. } | PgError::Closed
         );
-        if !is_about_all && batch.writes.len() + batch.turns.len() + batch.work.len() > 1 {
+        if !is_about_all && batch.size() > 1 {
             return Err(Trouble::Some);
         }
         let error = match (duplicate, batch.commits().first()) {
@@ -105,20 +129,35 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
         let mut seen = std::collections::HashSet::new();
         ids.iter().copied().find(|id| !seen.insert(*id))
     };
-    Some(PgError::DuplicateEvent {
+    Some(PgError::Contract(Refusal::DuplicateEvent {
         instance: commit.shown_instance.clone(),
         execution_id: shown_ms(commit.execution_id),
         event_id: shown_ms(recorded.or_else(twice)?),
-    })
+    }))
 }
 
 async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
     let mut done = Done::default();
+    // Instances that somebody else holds: their writes come again later, and nobody waits for each of them in turn.
+    let mut held: HashMap<String, PgError> = HashMap::new();
     for write in batch.writes {
+        let touched = write.op.instances();
+        let error = touched.iter().find_map(|instance| held.get(*instance));
+        if let Some(error) = error {
+            let _ = write.reply.send(Err(error.again()));
+            continue;
+        }
+        let touched: Vec<String> = touched.into_iter().map(str::to_owned).collect();
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
-            Ok(answers) => settle(db, wake, alone, &answers),
+            Ok((answers, asked)) => settle(db, wake, alone, &answers, asked),
             Err(Trouble::All(error)) => fail(alone, &error),
+            Err(Trouble::InTheWay(error)) => {
+                for instance in touched {
+                    held.insert(instance, error.again());
+                }
+                fail(alone, &error)
+            }
             Err(Trouble::Some) => Done::default(),
         };
         done.again.extend(one.again);
@@ -172,7 +211,13 @@ struct Verdict {
 }
 
 /// Reads what was answered, tells those who follow instances, and answers those who wait.
-fn settle(db: &Db, wake: &Wake, batch: Batch, answers: &[(Part, Vec<Row>)]) -> Done {
+fn settle(
+    db: &Db,
+    wake: &Wake,
+    batch: Batch,
+    answers: &[(Part, Vec<Row>)],
+    asked: Instant,
+) -> Done {
     let mut done = Done {
         brought: batch.brings(),
         ..Done::default()
@@ -199,12 +244,12 @@ fn settle(db: &Db, wake: &Wake, batch: Batch, answers: &[(Part, Vec<Row>)]) -> D
             Part::RenewWork => renewed_work = verdicts(rows),
             Part::ClaimTurns(place) => {
                 let claimed = claim_turns::read(rows);
-                told(db, claimed.as_ref().ok().and_then(|it| it.now));
+                told(db, claimed.as_ref().ok().and_then(|it| it.now), asked);
                 done.turns.push((batch.turns[*place].id, claimed));
             }
             Part::ClaimWork(place) => {
                 let claimed = claim_work::read(rows);
-                told(db, claimed.as_ref().ok().and_then(|it| it.now));
+                told(db, claimed.as_ref().ok().and_then(|it| it.now), asked);
                 done.work.push((batch.work[*place].id, claimed));
             }
         }
@@ -253,9 +298,9 @@ struct Places {
     messages: i32,
 }
 
-fn told(db: &Db, now: Option<i64>) {
+fn told(db: &Db, now: Option<i64>, asked: Instant) {
     if let Some(now) = now {
-        db.expected.told(now);
+        db.expected.told(now, asked);
     }
 }
 
@@ -312,14 +357,16 @@ fn found(verdicts: &[Verdict], place: &mut usize) -> Option<String> {
 
 fn lost(op: &Op, problem: &str) -> PgError {
     match (problem, op) {
-        ("expired", Op::Commit(commit)) => PgError::LockExpired {
+        ("expired", Op::Commit(commit)) => PgError::Contract(Refusal::LockExpired {
             instance: commit.shown_instance.clone(),
-        },
-        ("expired", Op::RenewTurn { shown_instance, .. }) => PgError::LockExpired {
-            instance: shown_instance.clone(),
-        },
-        ("expired", _) => PgError::WorkLockExpired,
-        _ => PgError::InvalidToken,
+        }),
+        ("expired", Op::RenewTurn { shown_instance, .. }) => {
+            PgError::Contract(Refusal::LockExpired {
+                instance: shown_instance.clone(),
+            })
+        }
+        ("expired", _) => PgError::Contract(Refusal::WorkLockExpired),
+        _ => PgError::Contract(Refusal::InvalidToken),
     }
 }
 

@@ -4,6 +4,7 @@
 //! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what is written
 //! ride along in the same transaction: the turn that a message makes ready comes back with the answer that the message was stored.
 
+mod arrivals;
 mod batch;
 mod claims;
 mod exchange;
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::provider::rules::lane::{self, Needs, WorkNeeds};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -28,7 +30,6 @@ use self::lanes::Lanes;
 use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
 use crate::error::{PgError, Result};
-use crate::lane::{self, Needs, WorkNeeds};
 use crate::look::Look;
 use crate::notify::Notifier;
 use crate::ops::claim_turns::{self, RawTurn};
@@ -60,6 +61,33 @@ pub(crate) enum Op {
     },
 }
 
+impl Op {
+    /// The instances whose inboxes it needs, as they are stored.
+    fn instances(&self) -> Vec<&str> {
+        match self {
+            Self::Commit(commit) => {
+                let sent = commit.to_orchestrators.iter();
+                let sent = sent.map(|message| message.instance.as_str());
+                sent.chain([commit.instance.as_str()]).collect()
+            }
+            Self::Ack(ack) => {
+                let completion = ack.completion.as_ref();
+                completion
+                    .map(|it| it.instance.as_str())
+                    .into_iter()
+                    .collect()
+            }
+            Self::Message(message) => vec![message.instance.as_str()],
+            Self::RenewTurn { instance, .. } => vec![instance.as_str()],
+            Self::Work(_) | Self::RenewWork { .. } => Vec::new(),
+        }
+    }
+
+    fn is_renewal(&self) -> bool {
+        matches!(self, Self::RenewTurn { .. } | Self::RenewWork { .. })
+    }
+}
+
 /// Something to be written, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Write {
@@ -74,6 +102,8 @@ pub(crate) enum Request {
     Work(Waiting<claim_work::Ask, RawWork>),
     /// Something may have become claimable that was not written here.
     Look(Look),
+    /// A claimed turn that cannot be handed out.
+    GiveBack(RawTurn),
 }
 
 /// The task that collects.
@@ -88,6 +118,8 @@ pub(crate) struct Group {
     turn_lanes: Lanes<Needs>,
     work_lanes: Lanes<WorkNeeds>,
     running: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// The move of what applications left to the queue, if one is under way.
+    receiving: Option<BoxFuture<'static, bool>>,
     poll_interval: Duration,
     poll_at: Instant,
 }
@@ -108,9 +140,10 @@ impl Group {
             writes: VecDeque::new(),
             turns: Claims::default(),
             work: Claims::default(),
-            turn_lanes: Lanes::new(&[lane::ANYBODY, lane::BETWEEN]),
+            turn_lanes: Lanes::new(&[lane::ANY_NODE, lane::BETWEEN]),
             work_lanes: Lanes::new(&[]),
             running: FuturesUnordered::new(),
+            receiving: None,
             poll_interval,
             poll_at: Instant::now() + BLIND_POLL,
         }
@@ -127,6 +160,13 @@ impl Group {
                     None => is_open = false,
                 },
                 Some(done) = self.running.next() => self.finish(done),
+                moved = received(&mut self.receiving) => {
+                    self.receiving = None;
+                    self.look(Look::TURNS);
+                    if moved {
+                        self.notifier.tell(Look::TURNS, &[]);
+                    }
+                }
                 () = tokio::time::sleep_until(wakes_at) => {}
             }
             while let Ok(request) = self.requests.try_recv() {
@@ -140,10 +180,13 @@ impl Group {
 
     fn take(&mut self, request: Request) {
         match request {
+            // Leases first: what waits behind them is worth nothing without them.
+            Request::Write(write) if write.op.is_renewal() => self.writes.push_front(write),
             Request::Write(write) => self.writes.push_back(write),
             Request::Turns(claim) => self.turns.wait(claim),
             Request::Work(claim) => self.work.wait(claim),
             Request::Look(look) => self.look(look),
+            Request::GiveBack(turn) => give_back_turn(&self.db)(turn),
         }
     }
 
@@ -157,11 +200,12 @@ impl Group {
     }
 
     fn wakes_at(&self) -> Instant {
+        let is_busy = self.running.len() >= EXCHANGES_MAX;
         let claims = self
             .turns
-            .wakes_at()
+            .wakes_at(is_busy)
             .into_iter()
-            .chain(self.work.wakes_at());
+            .chain(self.work.wakes_at(is_busy));
         let net = match self.turns.is_empty() && self.work.is_empty() {
             true => Instant::now() + Duration::from_secs(3_600),
             false => self.poll_at,
@@ -203,6 +247,16 @@ impl Group {
         true
     }
 
+    /// What a claim noticed beside the turns it found.
+    fn notice(&mut self, claimed: &claim_turns::Claimed<RawTurn>) {
+        if claimed.dead > 0 {
+            tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, "messages for instances that nobody started in time were moved to the dead letters");
+        }
+        if claimed.arrivals && self.receiving.is_none() {
+            self.receiving = Some(Box::pin(arrivals::receive(Arc::clone(&self.db))));
+        }
+    }
+
     fn finish(&mut self, done: Done) {
         for write in done.again.into_iter().rev() {
             self.writes.push_front(write);
@@ -212,6 +266,9 @@ impl Group {
         let mut left = done.brought;
         for (id, claimed) in done.turns {
             self.turn_lanes.learn(&claimed, lane::needs);
+            if let Ok(claimed) = &claimed {
+                self.notice(claimed);
+            }
             left.turns &=
                 !self
                     .turns
@@ -227,6 +284,14 @@ impl Group {
         self.look(done.left_behind);
         left.turns |= done.left_behind.turns && self.turns.is_empty();
         self.notifier.tell(left, &done.ended);
+    }
+}
+
+/// Whether something was moved; never, if no move is under way.
+async fn received(receiving: &mut Option<BoxFuture<'static, bool>>) -> bool {
+    match receiving {
+        Some(move_them) => move_them.await,
+        None => std::future::pending().await,
     }
 }
 

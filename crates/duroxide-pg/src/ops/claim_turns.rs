@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::event::Event;
+use duroxide_core::provider::rules::lane::Abilities;
 use duroxide_core::provider::{
     CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, Incarnation,
     KvEntry, OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
+use semver::Version;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::args::Call;
 use crate::codec;
 use crate::error::Result;
-use crate::lane::Abilities;
 use crate::text;
 use crate::time::{duration_ms, shown_ms};
 use crate::token;
@@ -52,11 +53,24 @@ impl Ask {
         }
     }
 
+    /// Whether what this claim did not find the other one would not find either.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let same_code = match (&self.abilities.handlers, &other.abilities.handlers) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_code
+            && ranges(&self.abilities) == ranges(&other.abilities)
+            && self.cancel_after_ms == other.cancel_after_ms
+    }
+
     /// `lazy`: the claim is alone in its transaction, and nobody has to wait for the disk.
     pub(crate) fn call<'a>(
         &self,
         fit: &'a [String],
         unfit: &'a [String],
+        barred: &'a [String],
         lazy: bool,
         expected: i64,
     ) -> Call<'a> {
@@ -67,6 +81,7 @@ impl Ask {
             .texts(fit.iter().map(String::as_str))
             .texts(unfit.iter().map(String::as_str))
             .flag(self.abilities.are_all())
+            .texts(barred.iter().map(String::as_str))
             .opt_int(self.cancel_after_ms)
             .small(self.messages_max)
             .int(i64::try_from(CLAIM_BYTES_MAX).unwrap_or(i64::MAX))
@@ -74,6 +89,17 @@ impl Ask {
             .int(self.grace_ms)
             .flag(lazy)
     }
+}
+
+/// The engine versions that a caller can replay; `None` for all.
+fn ranges(abilities: &Abilities) -> Option<Vec<(&Version, &Version)>> {
+    let ranges = &abilities.filter.as_ref()?.supported_duroxide_versions;
+    Some(
+        ranges
+            .iter()
+            .map(|range| (&range.min, &range.max))
+            .collect(),
+    )
 }
 
 /// A claimed turn as the server left it.
@@ -94,6 +120,7 @@ pub(crate) struct RawTurn {
     loaded: Option<Loaded>,
     /// What the caller holds of it, confirmed.
     held: Option<CachedHistory>,
+    is_cold: bool,
 }
 
 /// A history and the key-values that its execution began with.
@@ -140,6 +167,12 @@ pub(crate) struct Claimed<T> {
     pub(crate) due_ms: Option<i64>,
     /// The time of the store.
     pub(crate) now: Option<i64>,
+    /// Messages that became dead letters because nobody started their instance.
+    pub(crate) dead: i64,
+    /// Whether applications left messages that a node has to move to the queue.
+    pub(crate) arrivals: bool,
+    /// Whether there is something that only other nodes can claim.
+    pub(crate) others: bool,
 }
 
 impl<T> Claimed<T> {
@@ -149,6 +182,9 @@ impl<T> Claimed<T> {
             lanes: Vec::new(),
             due_ms: None,
             now: None,
+            dead: 0,
+            arrivals: false,
+            others: false,
         }
     }
 }
@@ -162,6 +198,9 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
             _ => {
                 claimed.now = row.try_get(8)?;
                 claimed.due_ms = row.try_get(10)?;
+                let more: Vec<i64> = row.try_get(3)?;
+                let at = |place: usize| more.get(place).copied().unwrap_or(0);
+                (claimed.dead, claimed.arrivals, claimed.others) = (at(0), at(1) > 0, at(2) > 0);
             }
         }
     }
@@ -184,6 +223,7 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
         has_execution: row.try_get(11)?,
         loaded: Some(loaded),
         held: None,
+        is_cold: false,
     })
 }
 
@@ -205,11 +245,18 @@ impl RawTurn {
         };
         let shown = text::shown(self.instance.clone());
         self.held = self.confirmed(held, &shown);
-        self.held.is_none() && (self.has_execution || self.last_event_id.is_some())
+        self.is_cold = self.held.is_none() && (self.has_execution || self.last_event_id.is_some());
+        self.is_cold
     }
 
     pub(crate) fn load(&mut self, loaded: Loaded) {
         self.loaded = Some(loaded);
+        self.is_cold = false;
+    }
+
+    /// Whether its history has to be loaded and was not yet.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.is_cold
     }
 
     /// The turn as the contract hands it out, and the messages that did not decode with the reason.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use duroxide_core::provider::rules::lane::WorkNeeds;
 use duroxide_core::provider::{SessionFetchConfig, TagFilter, WorkClaim};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -10,7 +11,6 @@ use uuid::Uuid;
 use super::claim_turns::Claimed;
 use crate::args::Call;
 use crate::error::Result;
-use crate::lane::WorkNeeds;
 use crate::text;
 use crate::time::duration_ms;
 
@@ -42,6 +42,19 @@ impl Ask {
         }
     }
 
+    /// Whether what this claim did not find the other one would not find either.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let same_code = match (&self.activities, &other.activities) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_code
+            && self.session == other.session
+            && self.new_sessions_max >= other.new_sessions_max
+            && self.tags == other.tags
+    }
+
     /// Whether nothing can ever match.
     pub(crate) fn wants_nothing(&self) -> bool {
         let has_no_code = self.activities.as_ref().is_some_and(|it| it.is_empty());
@@ -66,7 +79,6 @@ impl Ask {
         plain: &'a [String],
         bound: &'a [String],
         unfit: &'a [String],
-        lazy: bool,
         expected: i64,
     ) -> Call<'a> {
         Call::new("claim_work")
@@ -79,7 +91,6 @@ impl Ask {
             .opt_text(self.session.as_ref().map(|(owner, _)| owner.as_str()))
             .int(self.session.as_ref().map_or(0, |(_, lock)| *lock))
             .int(self.new_sessions_max)
-            .flag(lazy)
     }
 }
 
@@ -108,6 +119,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawWork>> {
             _ => {
                 claimed.now = row.try_get(1)?;
                 claimed.due_ms = row.try_get(5)?;
+                claimed.others = row.try_get(6)?;
             }
         }
     }

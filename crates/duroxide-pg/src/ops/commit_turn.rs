@@ -1,15 +1,15 @@
 //! One turn to be committed, and many of them as one call. In: everything the turns decided. Out: arrays.
 
 use duroxide_core::event::{Event, EventKind};
+use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
-    ExecutionMetadata, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+    ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
 use uuid::Uuid;
 
 use crate::args::Call;
 use crate::codec::{self, NewEvent, NewMessage, NewWork};
 use crate::error::Result;
-use crate::lane;
 use crate::text;
 use crate::time::stored_ms;
 use crate::token;
@@ -71,8 +71,8 @@ impl Commit {
             .map(codec::decided_message)
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            lane: next_lane(&metadata, &to_orchestrators),
-            ended: ended(history_delta, metadata.status.as_deref()),
+            lane: lane::after_turn(&metadata, orchestrator_items),
+            ended: rules::ended_by(history_delta, metadata.status.as_deref()),
             shown_instance: turn.instance.to_owned(),
             instance: codec::key("the instance id", turn.instance)?,
             token: turn.random,
@@ -102,7 +102,8 @@ impl Commit {
             pinned: metadata
                 .pinned_duroxide_version
                 .map(|version| version.to_string()),
-            custom_status: last_custom_status(history_delta),
+            custom_status: rules::last_custom_status(history_delta)
+                .map(|status| status.map(text::owned)),
             kv: history_delta.iter().filter_map(kv_change).collect(),
             cancelled: cancelled
                 .iter()
@@ -121,24 +122,22 @@ impl Commit {
     fn is_loud(&self) -> bool {
         match self.status.as_deref() {
             None => false,
-            Some("Running") => self.output.is_some(),
-            Some(_) => true,
+            Some(status) => status != ExecutionStatus::Running.as_str() || self.output.is_some(),
         }
     }
 
+    fn known_status(&self) -> Option<ExecutionStatus> {
+        self.status.as_deref().and_then(ExecutionStatus::parse)
+    }
+
     fn ends_execution(&self) -> bool {
-        matches!(
-            self.status.as_deref(),
-            Some("Completed" | "Failed" | "ContinuedAsNew")
-        )
+        self.known_status().is_some_and(ExecutionStatus::has_ended)
     }
 
     /// Whether the turn moves the instance without ending it.
     pub(crate) fn merely_moves(&self) -> bool {
-        matches!(
-            self.status.as_deref(),
-            None | Some("Running" | "ContinuedAsNew")
-        )
+        let moves = [ExecutionStatus::Running, ExecutionStatus::ContinuedAsNew];
+        self.status.is_none() || self.known_status().is_some_and(|it| moves.contains(&it))
     }
 
     /// How large it is on the wire, roughly.
@@ -150,8 +149,8 @@ impl Commit {
     }
 }
 
-/// All of them as one call.
-pub(crate) fn call<'a>(commits: &[&'a Commit], expected: i64) -> Call<'a> {
+/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction.
+pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -> Call<'a> {
     let of = || commits.iter().copied();
     let events = || of().flat_map(|c| c.events.iter().map(move |event| (c, event)));
     let work = || of().flat_map(|c| c.to_workers.iter());
@@ -215,43 +214,7 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], expected: i64) -> Call<'a> {
         .texts(cancelled().map(|(instance, _, _)| instance.as_str()))
         .ints(cancelled().map(|(_, execution, _)| *execution))
         .ints(cancelled().map(|(_, _, activity)| *activity))
-}
-
-fn ended(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus> {
-    let outcome = OutcomeStatus::of_event(events.last()?)?;
-    let said = match &outcome {
-        OutcomeStatus::Completed { .. } => "Completed",
-        OutcomeStatus::Failed { .. } => "Failed",
-        OutcomeStatus::Running => return None,
-    };
-    (status == Some(said)).then_some(outcome)
-}
-
-/// The code that the instance needs after a turn: that of what continues it, none once it has ended, else what the turn
-/// names. A turn that says nothing about it changes nothing.
-fn next_lane(metadata: &ExecutionMetadata, sent: &[NewMessage]) -> Option<String> {
-    match metadata.status.as_deref() {
-        Some("Completed" | "Failed") => return Some(lane::ANYBODY.to_owned()),
-        Some("ContinuedAsNew") => {
-            let next = sent
-                .iter()
-                .filter(|message| message.kind == "ContinueAsNew")
-                .find_map(|message| message.begins.clone());
-            return Some(next.unwrap_or_else(|| lane::BETWEEN.to_owned()));
-        }
-        _ => {}
-    }
-    let name = metadata.orchestration_name.as_deref()?;
-    let version = metadata.orchestration_version.as_deref()?;
-    let pinned = metadata.pinned_duroxide_version.as_ref();
-    Some(lane::of(name, Some(version), pinned))
-}
-
-fn last_custom_status(events: &[Event]) -> Option<Option<String>> {
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::CustomStatusUpdated { status } => Some(status.as_deref().map(text::owned)),
-        _ => None,
-    })
+        .texts(fed.iter().copied())
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

@@ -4,4 +4,3 @@ pub(crate) mod claim_turns;
 pub(crate) mod claim_work;
 pub(crate) mod commit_turn;
 pub(crate) mod enqueue;
-pub(crate) mod set_aside;

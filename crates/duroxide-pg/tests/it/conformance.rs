@@ -43,6 +43,11 @@ impl ProviderFactory for Postgres {
         store
     }
 
+    /// The server keeps it; a handle is a pool of connections.
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        self.second_handle().await
+    }
+
     async fn second_handle(&self) -> Arc<dyn Provider> {
         Arc::new(self.last().open().await)
     }
@@ -82,43 +87,18 @@ impl ProviderFactory for Postgres {
     }
 
     fn supports(&self, capability: Capability) -> bool {
-        matches!(
-            capability,
-            Capability::CorruptHistory
-                | Capability::AttemptCounts
-                | Capability::CorruptMessages
-                | Capability::SecondHandle
-                | Capability::SkewedHandle
-                | Capability::ClockSetBack
-        )
+        Capability::OF_FACTORIES.contains(&capability)
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        &[
-            Capability::Management,
-            Capability::LongPoll,
-            Capability::DeadLetters,
-            Capability::BatchedTurns,
-            Capability::BatchedWork,
-            Capability::MessageAttempts,
-            Capability::LostWork,
-            Capability::Incarnations,
-            Capability::Handlers,
-            Capability::Bounds,
-            Capability::ReadyWork,
-            Capability::Watch,
-        ]
-    }
-
-    fn long_polls(&self) -> bool {
-        true
+        Capability::OF_STORES
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
         Some(self.clock.clone())
     }
 
-    fn orphan_grace(&self) -> Option<Duration> {
+    fn unknown_instance_grace(&self) -> Option<Duration> {
         Some(PostgresOptions::default().unknown_instance_grace)
     }
 }

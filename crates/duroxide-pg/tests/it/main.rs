@@ -3,7 +3,12 @@
 
 mod conformance;
 mod crowds;
+mod histories;
+mod meetings;
+mod pooler;
 mod roles;
 mod schema;
+mod stress;
 mod support;
+mod tls;
 mod within;

@@ -59,6 +59,13 @@ impl Drop for Schema {
     }
 }
 
+/// A connection of an application.
+pub(crate) async fn connect() -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 /// Runs a statement on a connection of its own, from any thread.
 pub(crate) fn shell(sql: &str) -> i64 {
     let sql = sql.to_owned();

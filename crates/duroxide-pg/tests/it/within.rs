@@ -4,17 +4,10 @@ use std::time::Duration;
 
 use duroxide_core::provider::{Provider, ProviderAdmin, WorkItem};
 use duroxide_pg::Within;
-use tokio_postgres::NoTls;
 
-use crate::support::{Schema, url};
+use crate::support::{Schema, connect};
 
 const LEASE: Duration = Duration::from_secs(5);
-
-async fn connect() -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
 
 #[tokio::test]
 async fn an_order_and_its_orchestration_are_committed_together() {
