@@ -1,7 +1,7 @@
 //! The real engine on the in-memory store, in virtual time.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::Event;
@@ -11,6 +11,7 @@ use duroxide_runtime::observability::{Layered, ObservabilityConfig};
 use duroxide_runtime::registry::{ActivityRegistry, OrchestrationRegistry};
 use duroxide_runtime::{Client, Handlers, OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide_store::{MemoryProvider, TokioClock};
+use tokio::task::JoinHandle;
 
 use crate::crash::{Fate, Life};
 use crate::determinism::check_determinism;
@@ -20,6 +21,9 @@ use crate::script::{ActivityCall, Script};
 const BEGINNING_MS: u64 = 1_767_225_600_000;
 /// Longer than any test sleeps; nothing wakes up in between to look around.
 const AGES: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 20);
+
+/// More commits than any test needs: an orchestration that makes as many does not end.
+pub(crate) const COMMITS_MAX: u64 = 100_000;
 
 /// Runs a test in virtual time, for tests that are not async themselves. The same as
 /// `#[tokio::test(start_paused = true)]`.
@@ -96,7 +100,12 @@ impl HarnessBuilder {
 
     /// Starts the engine. Needs a current-thread runtime with paused time: `#[tokio::test(start_paused = true)]` or
     /// [`block_on`].
+    ///
+    /// # Panics
+    ///
+    /// If time is not paused: thirty days would take thirty days.
     pub async fn start(self) -> Harness {
+        tokio::time::advance(Duration::ZERO).await;
         let clock = TokioClock::starting_at(self.begins_at_ms.unwrap_or(BEGINNING_MS));
         let script = Arc::new(self.script);
         let mut harness = Harness {
@@ -110,6 +119,7 @@ impl HarnessBuilder {
             runtime: None,
             runs: 0,
             crashes: 0,
+            actions: Mutex::default(),
         };
         harness.boot().await;
         harness
@@ -141,6 +151,8 @@ pub struct Harness {
     runtime: Option<Arc<Runtime>>,
     pub(crate) runs: u32,
     crashes: u32,
+    /// What is to be done after a time.
+    actions: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Harness {
@@ -189,8 +201,8 @@ impl Harness {
             .unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Starts an orchestration and waits for its end, however long it sleeps. Then every turn of it is executed again,
-    /// twice, and must decide the same.
+    /// Starts an orchestration and waits for its end, however long it sleeps. Then every turn of it, and of its
+    /// children, is executed again, many times, and must decide the same.
     ///
     /// # Panics
     ///
@@ -200,7 +212,11 @@ impl Harness {
         let instance = format!("run-{}", self.runs);
         self.start(&instance, orchestration, input).await;
         let status = self.wait(&instance).await;
-        self.assert_deterministic(&instance).await;
+        let tree = self.client().get_instance_tree(&instance).await;
+        let tree = tree.unwrap_or_else(|error| panic!("{error}"));
+        for member in &tree.all_ids {
+            self.assert_deterministic(member).await;
+        }
         status
     }
 
@@ -208,14 +224,30 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// If it does not end.
+    /// If it does not end within twenty years or 100,000 commits.
     pub async fn wait(&mut self, instance: &str) -> OrchestrationStatus {
+        self.wait_within(instance, AGES).await
+    }
+
+    /// As [`wait`](Self::wait), but not for longer than this.
+    ///
+    /// # Panics
+    ///
+    /// If it does not end in time, or after 100,000 commits, or if what was to be done [`after`](Self::after) a time
+    /// panicked.
+    pub async fn wait_within(&mut self, instance: &str, limit: Duration) -> OrchestrationStatus {
+        let first = self.commits();
         let mut watch = self
             .store
             .watch_instance(instance)
             .expect("the in-memory store wakes its watchers");
-        let deadline = tokio::time::Instant::now() + AGES;
+        let deadline = tokio::time::Instant::now() + limit;
         loop {
+            self.rethrow().await;
+            assert!(
+                self.commits() - first < COMMITS_MAX,
+                "{instance} did not end within {COMMITS_MAX} commits"
+            );
             let status = self
                 .client()
                 .get_orchestration_status(instance)
@@ -231,7 +263,7 @@ impl Harness {
                 () = watch.changed() => {}
                 () = fate.died() => self.restart().await,
                 () = tokio::time::sleep_until(deadline) => {
-                    panic!("{instance} did not end within {AGES:?}; it stands at {status:?}")
+                    panic!("{instance} did not end within {limit:?}; it stands at {status:?}")
                 }
             }
         }
@@ -264,9 +296,51 @@ impl Harness {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let client = self.client();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             action(client).await;
+        });
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        actions.push(task);
+    }
+
+    /// Panics of what was to be done after a time are panics of the test.
+    async fn rethrow(&self) {
+        let ended: Vec<JoinHandle<()>> = {
+            let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = std::mem::take(&mut *actions);
+            let (ended, open) = all.into_iter().partition(JoinHandle::is_finished);
+            *actions = open;
+            ended
+        };
+        for action in ended {
+            if let Err(error) = action.await
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+
+    /// Sends a message to a queue after a time.
+    pub fn enqueue_after(&self, delay: Duration, instance: &str, queue: &str, data: &str) {
+        let (instance, queue, data) = (instance.to_owned(), queue.to_owned(), data.to_owned());
+        self.after(delay, move |client| async move {
+            client
+                .enqueue_event(instance, queue, data)
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
+        });
+    }
+
+    /// Asks to cancel an instance after a time.
+    pub fn cancel_after(&self, delay: Duration, instance: &str, reason: &str) {
+        let (instance, reason) = (instance.to_owned(), reason.to_owned());
+        self.after(delay, move |client| async move {
+            client
+                .cancel_instance(instance, reason)
+                .await
+                .unwrap_or_else(|error| panic!("{error}"));
         });
     }
 

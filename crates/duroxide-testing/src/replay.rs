@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 /// Why a history does not replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReplayError {
     /// The text is no history.
     Unreadable(String),

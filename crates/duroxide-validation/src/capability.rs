@@ -19,8 +19,8 @@ pub enum Capability {
     SecondHandle,
     /// The factory can open the same store from a machine with a wrong clock.
     SkewedHandle,
-    /// The factory says after which time the store consumes messages that belong to nobody.
-    OrphanGrace,
+    /// The factory says after which time the store consumes messages that belong to no instance.
+    UnknownInstanceGrace,
     /// The store keeps dead letters.
     DeadLetters,
     /// The store claims several instances in one step.
@@ -41,13 +41,44 @@ pub enum Capability {
     ReadyWork,
     /// The store tells what lies in its queues for one instance.
     PendingWork,
+    /// The store puts dead letters back into their queues.
+    Requeue,
     /// The factory can set the store's clock back.
     ClockSetBack,
+    /// The factory can close the store and open it again.
+    Reopen,
     /// The store wakes those who wait for an instance.
     Watch,
 }
 
 impl Capability {
+    /// What only a factory can offer: each stands for a method of [`ProviderFactory`](crate::ProviderFactory).
+    pub const OF_FACTORIES: &'static [Self] = &[
+        Self::CorruptHistory,
+        Self::AttemptCounts,
+        Self::CorruptMessages,
+        Self::SecondHandle,
+        Self::SkewedHandle,
+        Self::Reopen,
+        Self::ClockSetBack,
+    ];
+
+    /// What a store can offer that implements all of the contract and waits for work.
+    pub const OF_STORES: &'static [Self] = &[
+        Self::Management,
+        Self::LongPoll,
+        Self::DeadLetters,
+        Self::BatchedTurns,
+        Self::BatchedWork,
+        Self::MessageAttempts,
+        Self::LostWork,
+        Self::Incarnations,
+        Self::Handlers,
+        Self::Bounds,
+        Self::ReadyWork,
+        Self::Watch,
+    ];
+
     /// Why a case cannot run without it.
     pub(crate) fn without_it(self) -> &'static str {
         match self {
@@ -59,7 +90,9 @@ impl Capability {
             Self::CorruptMessages => "the factory cannot damage queued messages",
             Self::SecondHandle => "the factory cannot open the store twice",
             Self::SkewedHandle => "the factory cannot open the store with a skewed clock",
-            Self::OrphanGrace => "the factory names no grace period for orphan messages",
+            Self::UnknownInstanceGrace => {
+                "the factory names no grace period for messages to unknown instances"
+            }
             Self::DeadLetters => "the store keeps no dead letters",
             Self::BatchedTurns => "the store claims one instance at a time",
             Self::BatchedWork => "the store claims one activity at a time",
@@ -70,7 +103,9 @@ impl Capability {
             Self::Bounds => "the store does not bound its claims",
             Self::ReadyWork => "the store does not list ready work",
             Self::PendingWork => "the store does not tell what lies in its queues",
+            Self::Requeue => "the store does not put dead letters back in one step",
             Self::ClockSetBack => "the factory cannot set the clock back",
+            Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",
         }
     }

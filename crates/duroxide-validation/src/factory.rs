@@ -59,9 +59,9 @@ pub trait ProviderFactory: Sync + Send {
         &[]
     }
 
-    /// Whether a fetch waits for work up to its `poll_timeout`.
+    /// Whether a fetch waits for work up to its `poll_timeout`; by default, whether the store must.
     fn long_polls(&self) -> bool {
-        false
+        self.must_offer().contains(&Capability::LongPoll)
     }
 
     /// The clock of the store, if cases may move it; they sleep otherwise.
@@ -75,7 +75,7 @@ pub trait ProviderFactory: Sync + Send {
     }
 
     /// How long the store keeps a message for an instance that does not exist before it consumes it.
-    fn orphan_grace(&self) -> Option<Duration> {
+    fn unknown_instance_grace(&self) -> Option<Duration> {
         None
     }
 
@@ -104,6 +104,16 @@ pub trait ProviderFactory: Sync + Send {
     /// By default: the factory cannot do this.
     async fn second_handle(&self) -> Arc<dyn Provider> {
         cannot("second_handle", "the last store")
+    }
+
+    /// Opens the store that was created last again, as the next process would. The case has dropped its handle; the factory
+    /// drops its own before.
+    ///
+    /// # Panics
+    ///
+    /// By default: the factory cannot do this.
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        cannot("reopen", "the last store")
     }
 
     /// A second handle on the store that was created last, held by a machine whose own clock is wrong.

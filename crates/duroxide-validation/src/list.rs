@@ -76,7 +76,7 @@ macro_rules! for_each_case {
                 test_lost_lock_token_handling;
                 test_worker_item_immediate_visibility;
                 test_worker_delayed_visibility_skips_future_items;
-                test_orphan_queue_messages_dropped [OrphanGrace];
+                test_orphan_queue_messages_dropped [UnknownInstanceGrace];
             }
             management {
                 test_list_instances [Management];
@@ -296,13 +296,13 @@ macro_rules! for_each_case {
                 a_hundred_orphans_do_not_block_a_start;
                 an_early_message_waits_for_its_start;
                 a_crowd_of_early_messages_follows_its_start [Bounds];
-                an_early_queue_message_waits_for_its_start [OrphanGrace];
-                an_early_message_waits_for_a_delayed_start [OrphanGrace];
+                an_early_queue_message_waits_for_its_start [UnknownInstanceGrace];
+                an_early_message_waits_for_a_delayed_start [UnknownInstanceGrace];
                 a_start_does_not_rest_behind_an_early_signal;
                 an_orphan_leaves_no_lease_behind;
                 a_mixed_orphan_batch_is_kept;
                 a_queue_message_next_to_its_start_is_delivered;
-                an_orphan_is_consumed_after_the_grace_period [OrphanGrace, Management];
+                an_orphan_is_consumed_after_the_grace_period [UnknownInstanceGrace, Management];
                 leftovers_of_a_deleted_instance_do_not_block [Management];
             }
             undecodable {
@@ -459,12 +459,14 @@ macro_rules! for_each_case {
                 an_ended_instance_needs_no_handler [Handlers];
                 a_second_life_goes_by_its_own_start [Handlers, Management];
                 an_early_message_waits_for_the_handler_of_its_start [Handlers];
-                messages_for_nobody_need_no_handler [Handlers, OrphanGrace, Management];
+                messages_for_an_unknown_instance_need_no_handler [Handlers, UnknownInstanceGrace, Management];
                 instances_without_code_are_not_in_the_way [Handlers];
                 a_node_that_names_no_handlers_is_offered_everything;
                 a_handler_does_not_replace_the_filter [Handlers];
                 an_old_cancel_request_needs_no_handler [Handlers];
                 a_start_without_code_can_be_cancelled [Handlers];
+                a_request_to_terminate_needs_no_handler_and_no_wait [Handlers];
+                a_request_to_terminate_comes_with_a_full_claim [Handlers, Bounds];
                 a_cancel_request_that_was_taken_opens_nothing [Handlers];
                 an_activity_goes_to_a_node_with_its_code [Handlers];
                 activities_without_code_are_not_in_the_way [Handlers];
@@ -511,7 +513,10 @@ macro_rules! for_each_case {
                 an_activity_names_the_life_that_scheduled_it [Incarnations, Management];
                 a_childs_result_for_an_earlier_life_is_not_delivered [Incarnations, Management];
                 a_childs_result_for_an_earlier_life_is_kept [Incarnations, DeadLetters, Management];
+                a_child_whose_parent_was_deleted_is_a_root [Incarnations, Management];
+                a_childs_result_for_an_earlier_life_is_not_requeued [Incarnations, DeadLetters, Management, Requeue];
                 a_childs_result_reaches_its_parent;
+                each_parent_hears_of_the_refusal_of_its_start;
                 an_unstarted_child_of_a_deleted_parent_can_be_deleted [Incarnations, Management];
             }
             outcome {
@@ -532,6 +537,9 @@ macro_rules! for_each_case {
                 letters_are_listed_oldest_first [DeadLetters, Management];
                 an_activity_set_aside_is_listed [DeadLetters, Management];
                 a_lost_activity_is_not_set_aside [DeadLetters, Management];
+                letters_are_found_by_number_and_by_instance [DeadLetters, Management];
+                a_requeued_letter_is_delivered_once [DeadLetters, Management, Requeue];
+                a_letter_for_an_earlier_life_stays_a_letter [DeadLetters, Management, Requeue, Incarnations];
             }
             pending_work {
                 messages_and_activities_of_an_instance_are_told [PendingWork, Management];
@@ -551,6 +559,15 @@ macro_rules! for_each_case {
                 instances_with_dead_letters_are_found [DeadLetters, Management];
                 counts_take_no_notice_of_pages [Management];
                 counts_are_grouped_largest_first [Management];
+            }
+            durability {
+                messages_outlive_the_process [Reopen];
+                a_committed_turn_outlives_the_process [Reopen];
+                a_completed_activity_outlives_the_process [Reopen];
+                leases_and_attempts_outlive_the_process [Reopen];
+                a_token_is_good_after_reopening [Reopen];
+                a_deletion_outlives_the_process [Reopen, Management];
+                a_dead_letter_outlives_the_process [Reopen, DeadLetters, Management];
             }
             handles {
                 two_handles_share_leases [SecondHandle];

@@ -27,12 +27,13 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
     match need {
         Capability::ShortPoll => !factory.long_polls(),
         Capability::LongPoll => factory.long_polls(),
-        Capability::OrphanGrace => factory.orphan_grace().is_some(),
+        Capability::UnknownInstanceGrace => factory.unknown_instance_grace().is_some(),
         Capability::CorruptHistory
         | Capability::AttemptCounts
         | Capability::CorruptMessages
         | Capability::SecondHandle
         | Capability::SkewedHandle
+        | Capability::Reopen
         | Capability::ClockSetBack => factory.supports(need),
         Capability::Management
         | Capability::DeadLetters
@@ -45,6 +46,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Bounds
         | Capability::ReadyWork
         | Capability::PendingWork
+        | Capability::Requeue
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -64,6 +66,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Bounds => knows_bounds(store).await,
         Capability::ReadyWork => lists_ready_work(store).await,
         Capability::PendingWork => tells_pending_work(store).await,
+        Capability::Requeue => requeues(store).await,
         _ => true,
     }
 }
@@ -140,6 +143,13 @@ async fn lists_ready_work(store: &dyn Provider) -> bool {
 async fn tells_pending_work(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.pending_work("probe").await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn requeues(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.requeue_dead_letter(u64::MAX).await, Ok(None)),
         None => false,
     }
 }

@@ -250,3 +250,84 @@ async fn a_recorded_history_replays_against_the_code_that_made_it_and_not_agains
     );
     harness.stop().await;
 }
+
+#[tokio::test]
+#[should_panic(expected = "froz")]
+async fn time_that_is_not_paused_is_noticed_at_the_start() {
+    let _harness = Harness::builder().start().await;
+}
+
+async fn endless(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    loop {
+        ctx.schedule_timer(Duration::from_secs(1)).await;
+        if ctx.history_length() > 500 {
+            return ctx.continue_as_new("").await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "did not end within 60s")]
+async fn an_orchestration_that_does_not_end_in_time_fails_its_test() {
+    let registry = OrchestrationRegistry::builder().register("endless", endless);
+    let builder = Harness::builder().orchestrations(registry.build());
+    let mut harness = builder.start().await;
+    harness.start("i", "endless", "").await;
+    harness.wait_within("i", Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "in an action")]
+async fn a_panic_in_what_was_to_be_done_later_is_a_panic_of_the_test() {
+    let mut harness = Harness::builder()
+        .orchestrations(orchestrations())
+        .start()
+        .await;
+    harness.start("i", "approval", "").await;
+    harness.after(Duration::from_secs(1), |_| async { panic!("in an action") });
+    harness.wait("i").await;
+}
+
+/// A child whose order of two keys decides what it asks for.
+async fn careless_child(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    let fields: HashMap<&str, u32> = [("a", 1), ("b", 2)].into_iter().collect();
+    let order: Vec<&str> = fields.keys().copied().collect();
+    ctx.schedule_activity("remind", order.join(",")).await
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "is not deterministic")]
+async fn a_child_that_depends_on_the_order_of_two_keys_is_caught() {
+    let registry = OrchestrationRegistry::builder()
+        .register("child", careless_child)
+        .register(
+            "parent",
+            |ctx: OrchestrationContext, _: String| async move {
+                ctx.schedule_sub_orchestration("child", "").await
+            },
+        );
+    let builder = Harness::builder().orchestrations(registry.build());
+    let mut harness = builder.stub_value("remind", "").start().await;
+    harness.run("parent", "").await;
+}
+
+async fn patient(ctx: OrchestrationContext, _input: String) -> Result<String, String> {
+    let letter = ctx.dequeue_event("mail").await;
+    ctx.schedule_wait("never").await;
+    Ok(letter)
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_and_requests_to_cancel_come_at_their_moment() {
+    let registry = OrchestrationRegistry::builder().register("patient", patient);
+    let builder = Harness::builder().orchestrations(registry.build());
+    let mut harness = builder.start().await;
+    harness.start("i", "patient", "").await;
+    harness.enqueue_after(DAY, "i", "mail", "a letter");
+    harness.cancel_after(2 * DAY, "i", "enough");
+    let status = harness.wait_within("i", 3 * DAY).await;
+    assert!(matches!(status, OrchestrationStatus::Failed { .. }));
+    let names: Vec<_> = harness.history("i").await;
+    let names: Vec<_> = names.iter().map(|event| event.kind.wire_name()).collect();
+    assert!(names.contains(&"ExternalEventPersistent"), "{names:?}");
+}

@@ -75,7 +75,7 @@ pub async fn test_multi_operation_atomic_ack<F: ProviderFactory + ?Sized>(factor
     );
 }
 
-/// A commit with somebody else's token does not free the instance; only time does.
+/// A commit with another holder's token does not free the instance; only time does.
 pub async fn test_lock_released_only_on_successful_ack<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("held").await;

@@ -47,7 +47,7 @@ pub async fn test_delete_instance_bulk_filter_combinations<F: ProviderFactory + 
     assert!(left(&bench).await.is_empty());
 }
 
-/// A limit leaves the newest: whoever cleans up in steps comes to an end.
+/// A limit leaves the newest, so that a cleanup in steps comes to an end.
 pub async fn bulk_deletion_takes_the_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     for instance in ["b-first", "c-second", "a-third"] {

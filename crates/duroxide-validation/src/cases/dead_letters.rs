@@ -1,6 +1,6 @@
 //! Messages that were set aside by their claimer.
 
-use duroxide_core::provider::DeadLetter;
+use duroxide_core::provider::{DeadLetter, ProviderError, Requeue};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, Turn, items};
@@ -153,4 +153,72 @@ pub async fn a_lost_activity_is_not_set_aside<F: ProviderFactory + ?Sized>(facto
     }
     assert_eq!(letters(&bench, 10).await, []);
     assert_eq!(bench.work().await.id(), 2, "it is still there");
+}
+
+/// A letter is found by its number, the letters of an instance newest first, and all are counted.
+pub async fn letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
+    for position in [0, 1, 2] {
+        set_aside(&bench, &turn, &[position]).await;
+    }
+    let admin = bench.admin();
+    let listed = letters(&bench, 10).await;
+    for letter in &listed {
+        assert_eq!(
+            admin.get_dead_letter(letter.id).await,
+            Ok(Some(letter.clone()))
+        );
+    }
+    assert_eq!(admin.get_dead_letter(u64::MAX).await, Ok(None));
+    assert_eq!(admin.count_dead_letters().await, Ok(3));
+    let newest = admin.list_dead_letters_of("poisoned", 2).await;
+    let expected = vec![listed[2].clone(), listed[1].clone()];
+    assert_eq!(newest, Ok(expected));
+    assert_eq!(admin.list_dead_letters_of("poison", 2).await, Ok(vec![]));
+}
+
+/// A letter goes back into its queue once, as a message that can be claimed, and is forgotten.
+pub async fn a_requeued_letter_is_delivered_once<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["a"]).await;
+    set_aside(&bench, &turn, &[0]).await;
+    bench.abandon(&turn, None).await;
+    bench.idle("the message is a letter").await;
+    let id = letters(&bench, 1).await[0].id;
+    let admin = bench.admin();
+    assert_eq!(admin.requeue_dead_letter(id).await, Ok(Some(Requeue::Done)));
+    let again = admin.requeue_dead_letter(id).await;
+    assert_eq!(again, Ok(Some(Requeue::NoSuchLetter)));
+    assert_eq!(letters(&bench, 10).await, []);
+    let turn = bench.turn_of("poisoned").await;
+    assert_eq!(turn.item.messages, [items::signal("poisoned", "a")]);
+}
+
+fn is_refused(answer: &Result<Option<Requeue>, ProviderError>) -> bool {
+    matches!(answer, Ok(Some(Requeue::Refused { .. })))
+}
+
+async fn born_again<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, instance: &str) {
+    let deleted = bench.admin().delete_instance(instance, true).await;
+    deleted.expect("an instance can be deleted by force");
+    bench.create(instance).await;
+}
+
+/// A letter for an instance that was deleted does not reach another one that has its id; it stays.
+pub async fn a_letter_for_an_earlier_life_stays_a_letter<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("poisoned").await;
+    bench.send(items::signal("poisoned", "a")).await;
+    bench.send(items::activity_done("poisoned", 2)).await;
+    let turn = bench.turn_of("poisoned").await;
+    set_aside(&bench, &turn, &[0, 1]).await;
+    bench.abandon(&turn, None).await;
+    born_again(&bench, "poisoned").await;
+    let listed = letters(&bench, 10).await;
+    assert_eq!(listed.len(), 2);
+    for letter in &listed {
+        let answer = bench.admin().requeue_dead_letter(letter.id).await;
+        assert!(is_refused(&answer), "{answer:?}");
+    }
+    bench.idle("nothing was delivered").await;
+    assert_eq!(letters(&bench, 10).await, listed);
 }

@@ -64,7 +64,7 @@ pub async fn test_corrupted_serialization_data<F: ProviderFactory + ?Sized>(fact
     assert_eq!(turn.item.messages, [items::queue_message("odd", text)]);
 }
 
-/// A commit after its lease ran out fails, even if nobody took over.
+/// A commit after its lease ran out fails, even if no other node took over.
 pub async fn test_lock_expiration_during_ack<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("late").await;

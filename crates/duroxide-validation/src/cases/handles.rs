@@ -107,7 +107,7 @@ pub async fn a_lease_of_a_fast_machine_ends<F: ProviderFactory + ?Sized>(factory
     bench.turn_of("shared").await;
 }
 
-/// A delayed message is not delivered early because somebody's clock is ahead.
+/// A delayed message is not delivered early because the clock of a node is ahead.
 pub async fn a_fast_machine_sees_no_timer_early<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let fast = factory.skewed_handle(ClockSkew::Ahead(HOUR)).await;

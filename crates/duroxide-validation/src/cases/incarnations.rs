@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use duroxide_core::provider::{
-    CachedHistories, CachedHistory, ClaimedTurn, Incarnation, TurnClaim, TurnHistory,
+    CachedHistories, CachedHistory, ClaimedTurn, Incarnation, InstanceQuery, Requeue, TurnClaim,
+    TurnHistory,
 };
 
 use crate::ProviderFactory;
@@ -189,6 +190,22 @@ pub async fn a_childs_result_for_an_earlier_life_is_kept<F: ProviderFactory + ?S
     assert!(!letters[0].reason.is_empty(), "the reason is told");
 }
 
+/// A result for an earlier life does not come out of the dead letters: the later life's operations have the same numbers.
+pub async fn a_childs_result_for_an_earlier_life_is_not_requeued<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    outlived_by_its_child(&bench).await;
+    bench.idle("there is nothing for the parent").await;
+    let letters = bench.admin().list_dead_letters(10).await;
+    for letter in letters.expect("a listing") {
+        let answer = bench.admin().requeue_dead_letter(letter.id).await;
+        let refused = matches!(answer, Ok(Some(Requeue::Refused { .. })));
+        assert!(refused, "{answer:?}");
+    }
+    bench.idle("nothing was delivered").await;
+}
+
 /// The result of a child reaches the life that started it, also when both have continued as new.
 pub async fn a_childs_result_reaches_its_parent<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
@@ -204,6 +221,20 @@ pub async fn a_childs_result_reaches_its_parent<F: ProviderFactory + ?Sized>(fac
     bench.abandon_uncounted(&turn).await;
     let turn = bench.claimed("parent").await;
     assert_eq!(turn.item.messages, [items::child_done("parent", 2)]);
+}
+
+/// A child whose parent was deleted is found among the roots, as bulk deletion takes it, also if the parent's id lives again.
+pub async fn a_child_whose_parent_was_deleted_is_a_root<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    if !outlived_by_its_child(&bench).await {
+        return;
+    }
+    let roots = InstanceQuery::new().with_roots_only();
+    let page = bench.admin().query_instances(&roots).await;
+    let found = page.expect("a query is answered").items;
+    let child = found.iter().find(|one| one.instance_id == "child");
+    let child = child.expect("it has no parent any more");
+    assert_eq!(child.parent, None);
 }
 
 /// A child whose parent was deleted before the child's first turn can be deleted, and is no child of a later parent.
@@ -225,4 +256,50 @@ pub async fn an_unstarted_child_of_a_deleted_parent_can_be_deleted<F: ProviderFa
     let left = bench.admin().list_instances().await.expect("a list");
     assert_eq!(left, ["parent"]);
     delete(&bench, "parent").await;
+}
+
+/// Several parents ask for one child, before its first turn and after it: each hears of the refusal of its own start.
+pub async fn each_parent_hears_of_the_refusal_of_its_start<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    two_ask_for_one_child(&bench, "first", "second").await;
+    let began = Commit::first()
+        .child_of("first")
+        .message(items::child_failed("second", 2));
+    bench.advance("child", began).await;
+    let turn = bench.turn_of("second").await;
+    assert_eq!(turn.item.messages, [items::child_failed("second", 2)]);
+    two_ask_for_one_child(&bench, "third", "fourth").await;
+    let refused = Commit::to(1)
+        .message(items::child_failed("third", 2))
+        .message(items::child_failed("fourth", 2));
+    bench.advance("child", refused).await;
+    // Which of them is claimed first is the store's choice.
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let turn = bench.turn().await;
+        let parent = turn.item.instance.clone();
+        assert_eq!(turn.item.messages, [items::child_failed(&parent, 2)]);
+        told.push(parent);
+    }
+    told.sort();
+    assert_eq!(told, ["fourth", "third"]);
+}
+
+/// Both starts are queued before the child has a turn.
+async fn two_ask_for_one_child<F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    one: &str,
+    other: &str,
+) {
+    let mut turns = Vec::new();
+    for parent in [one, other] {
+        bench.start(parent).await;
+        turns.push((parent, bench.turn_of(parent).await));
+    }
+    for (parent, turn) in turns {
+        let first = two_events().message(items::child_start("child", "ChildOrch", parent));
+        bench.commit(&turn, first).await;
+    }
 }

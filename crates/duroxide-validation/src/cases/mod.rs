@@ -12,6 +12,7 @@ pub mod custom_status;
 pub mod dead_letters;
 pub mod deletion;
 pub mod drop_safety;
+pub mod durability;
 pub mod error_handling;
 pub mod fencing;
 pub mod handlers;

@@ -16,21 +16,21 @@ async fn is_not_in_the_way<F: ProviderFactory + ?Sized>(factory: &F, orphan: Wor
     bench.turn_of("fresh").await;
 }
 
-/// A cancel request for nobody is not in the way.
+/// A cancel request for an unknown instance is not in the way.
 pub async fn an_orphan_cancel_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
     is_not_in_the_way(factory, items::cancel("nobody")).await;
 }
 
-/// A signal for nobody is not in the way.
+/// A signal for an unknown instance is not in the way.
 pub async fn an_orphan_signal_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
     is_not_in_the_way(factory, items::signal("nobody", "hello")).await;
 }
 
-/// An activity's result for nobody is not in the way.
+/// An activity's result for an unknown instance is not in the way.
 pub async fn an_orphan_activity_result_does_not_block_other_instances<
     F: ProviderFactory + ?Sized,
 >(
@@ -40,14 +40,14 @@ pub async fn an_orphan_activity_result_does_not_block_other_instances<
     is_not_in_the_way(factory, items::activity_failed("nobody", 1)).await;
 }
 
-/// A timer for nobody is not in the way.
+/// A timer for an unknown instance is not in the way.
 pub async fn an_orphan_timer_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
     is_not_in_the_way(factory, items::timer("nobody", 1, 1)).await;
 }
 
-/// A child's result for nobody is not in the way.
+/// A child's result for an unknown instance is not in the way.
 pub async fn an_orphan_child_result_does_not_block_other_instances<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
@@ -173,7 +173,9 @@ pub async fn an_early_queue_message_waits_for_its_start<F: ProviderFactory + ?Si
 /// What came before a start that is itself delayed waits for it, longer than the grace period.
 pub async fn an_early_message_waits_for_a_delayed_start<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    let grace = factory.orphan_grace().expect("the case requires it");
+    let grace = factory
+        .unknown_instance_grace()
+        .expect("the case requires it");
     let delay = grace + bench.lock;
     bench.send(items::signal("slow", "hello")).await;
     bench.send(items::queue_message("slow", "a")).await;
@@ -190,7 +192,7 @@ pub async fn an_early_message_waits_for_a_delayed_start<F: ProviderFactory + ?Si
     );
 }
 
-/// A start that arrives while somebody looks at an early message is claimed at once.
+/// A start that arrives while a claim looks at an early message is claimed at once.
 pub async fn a_start_does_not_rest_behind_an_early_signal<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
@@ -215,7 +217,9 @@ pub async fn an_orphan_is_consumed_after_the_grace_period<F: ProviderFactory + ?
     let bench = Bench::open(factory).await;
     bench.send(items::signal("nobody", "hello")).await;
     bench.idle("there is no such instance").await;
-    let grace = factory.orphan_grace().expect("the case requires it");
+    let grace = factory
+        .unknown_instance_grace()
+        .expect("the case requires it");
     bench.outlive(grace).await;
     bench.idle("there is still no such instance").await;
     let depths = bench.admin().get_queue_depths().await.expect("depths");

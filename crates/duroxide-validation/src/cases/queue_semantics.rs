@@ -101,13 +101,15 @@ pub async fn test_worker_delayed_visibility_skips_future_items<F: ProviderFactor
     assert_eq!(bench.work().await.id(), 1);
 }
 
-/// Queue messages for an instance that nobody starts are consumed; for a known one they are delivered.
+/// Queue messages for an instance that never starts are consumed; for a known one they are delivered.
 pub async fn test_orphan_queue_messages_dropped<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.send(items::queue_message("nobody", "a")).await;
     bench.send(items::queue_message("nobody", "b")).await;
     bench.idle("there is no such instance").await;
-    let grace = factory.orphan_grace().expect("the case requires it");
+    let grace = factory
+        .unknown_instance_grace()
+        .expect("the case requires it");
     bench.outlive(grace).await;
     bench.idle("there is still no such instance").await;
 

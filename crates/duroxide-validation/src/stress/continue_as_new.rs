@@ -24,7 +24,7 @@ impl Workload for Relay {
         format!("{}|", self.messages)
     }
 
-    /// Waits until the instance exists, since messages for nobody are dropped, then sends them all.
+    /// Waits until the instance exists, since messages for an unknown instance are dropped, then sends them all.
     async fn feed(&self, client: &Client, instance: &str) {
         while let Ok(OrchestrationStatus::NotFound) =
             client.get_orchestration_status(instance).await

@@ -99,7 +99,7 @@ pub async fn test_force_delete_prevents_ack_recreation<F: ProviderFactory + ?Siz
     bench.idle("nothing is left of it").await;
 }
 
-/// An activity claimed before its instance was deleted and created again reports to nobody.
+/// The result of an activity claimed before its instance was deleted and created again is dropped.
 pub async fn test_stale_activity_after_delete_recreate<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first().work(items::activity("reborn", 2));

@@ -45,7 +45,7 @@ pub async fn an_append_never_overwrites<F: ProviderFactory + ?Sized>(factory: &F
     assert_eq!(bench.read("kept").await.len(), 2);
 }
 
-/// One token commits once, also when nobody races.
+/// One token commits once, also without a race.
 pub async fn a_second_commit_is_rejected<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("once").await;

@@ -80,7 +80,7 @@ pub async fn a_taken_over_turn_cannot_be_abandoned<F: ProviderFactory + ?Sized>(
     bench.idle("the message was consumed").await;
 }
 
-/// The old holder cannot ack; its result reaches nobody, the new holder's does.
+/// The old holder cannot ack; its result is dropped, the new holder's is delivered.
 pub async fn a_taken_over_activity_cannot_be_acked<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, old, new) = activity_taken_over(factory).await;
     let done = items::activity_done("contested", 2);
@@ -176,7 +176,7 @@ pub async fn tokens_are_good_for_their_own_queue_only<F: ProviderFactory + ?Size
     bench.finish(&work).await;
 }
 
-/// Every call under a lost lease says that the lease is lost, so that nobody takes it for a failure of the store.
+/// Every call under a lost lease says that the lease is lost, so that no caller takes it for a failure of the store.
 pub async fn a_lost_lease_is_told_as_such<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, old, _new) = instance_taken_over(factory).await;
     let store = &bench.store;

@@ -32,7 +32,7 @@ pub async fn an_old_cancel_request_needs_no_handler<F: ProviderFactory + ?Sized>
     assert!(again.is_empty(), "it is leased");
 }
 
-/// A start that nobody has code for can be cancelled too.
+/// A start that no node has code for can be cancelled too.
 pub async fn a_start_without_code_can_be_cancelled<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("unborn").await;
@@ -66,4 +66,58 @@ pub async fn a_cancel_request_that_was_taken_opens_nothing<F: ProviderFactory + 
     };
     let claimed = bench.claim_turns(claim).await;
     assert!(claimed.is_empty(), "{claimed:?}");
+}
+
+/// Nobody's code is asked before an instance is terminated, so no node with the code is waited for. An older request to
+/// cancel does not change that.
+pub async fn a_request_to_terminate_needs_no_handler_and_no_wait<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("stuck").await;
+    bench.send(items::cancel("stuck")).await;
+    let claim = TurnClaim {
+        handlers: node(OTHER),
+        cancel_without_code_after: bench.lock * 100,
+        max: 9,
+        ..bench.ask()
+    };
+    let early = bench.claim_turns(claim.clone()).await;
+    assert!(early.is_empty(), "a node with the code may still come");
+    bench.send(items::terminate("stuck")).await;
+    bench.start("unborn").await;
+    bench.send(items::terminate("unborn")).await;
+    let mut claimed = bench.claim_turns(claim.clone()).await;
+    claimed.sort_by(|one, other| one.item.instance.cmp(&other.item.instance));
+    let messages: Vec<_> = claimed.iter().map(|turn| &turn.item.messages[..]).collect();
+    let stuck = [items::cancel("stuck"), items::terminate("stuck")];
+    let unborn = [items::start("unborn"), items::terminate("unborn")];
+    assert_eq!(messages, [&stuck[..], &unborn[..]]);
+    let again = bench.claim_turns(claim).await;
+    assert!(again.is_empty(), "they are leased");
+}
+
+/// A request to terminate comes with a claim that older messages fill, an older request to cancel among them.
+pub async fn a_request_to_terminate_comes_with_a_full_claim<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("busy").await;
+    for name in ["1", "2", "3"] {
+        bench.send(items::signal("busy", name)).await;
+    }
+    bench.send(items::cancel("busy")).await;
+    bench.send(items::terminate("busy")).await;
+    let claim = TurnClaim {
+        messages_max: 2,
+        handlers: node(OTHER),
+        cancel_without_code_after: bench.lock * 100,
+        max: 9,
+        ..bench.ask()
+    };
+    let claimed = bench.claim_turns(claim).await;
+    let [turn] = &claimed[..] else {
+        panic!("one turn: {claimed:?}");
+    };
+    assert!(turn.item.messages.contains(&items::terminate("busy")));
 }

@@ -161,12 +161,16 @@ pub async fn an_early_message_waits_for_the_handler_of_its_start<F: ProviderFact
     assert_eq!(turn.item.messages.len(), 2);
 }
 
-/// Messages for nobody are put away by a node without any code.
-pub async fn messages_for_nobody_need_no_handler<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A node without any code dead-letters messages for an unknown instance.
+pub async fn messages_for_an_unknown_instance_need_no_handler<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
     let bench = Bench::open(factory).await;
     bench.send(items::signal("nobody", "hello")).await;
     passed_over(&bench, &[]).await;
-    let grace = factory.orphan_grace().expect("the case requires it");
+    let grace = factory
+        .unknown_instance_grace()
+        .expect("the case requires it");
     bench.outlive(grace).await;
     passed_over(&bench, &[]).await;
     let depths = bench.admin().get_queue_depths().await.expect("depths");

@@ -1,4 +1,4 @@
-//! A node claims only what it has code for. What it is passed over for waits uncounted and is in nobody's way.
+//! A node claims only what it has code for. What it is passed over for waits uncounted and blocks no other work.
 
 mod activities;
 mod cancel;

@@ -169,7 +169,7 @@ pub async fn two_megabytes_pass<F: ProviderFactory + ?Sized>(factory: &F) {
 /// An id of two thousand characters is an id.
 pub async fn a_long_id_is_an_id<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    // PostgreSQL and others index ids; this is more than anybody uses and less than an index page.
+    // PostgreSQL and others index ids; this is more than any program uses and less than an index page.
     let (one, two) = ("x".repeat(2_000), format!("{}y", "x".repeat(1_999)));
     bench.create(&one).await;
     bench.create(&two).await;

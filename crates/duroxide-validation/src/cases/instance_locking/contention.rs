@@ -1,4 +1,4 @@
-//! Many claimers at once: nobody is served twice, and nobody is left out.
+//! Many claimers at once: no work is handed out twice, and none is left out.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub async fn test_worker_lock_renewal_invalid_token<F: ProviderFactory + ?Sized>
     assert!(!error.expect_err("unknown token").is_retryable());
 }
 
-/// A lease that is over cannot be renewed, even if nobody took over.
+/// A lease that is over cannot be renewed, even if no other worker took over.
 pub async fn test_worker_lock_renewal_after_expiration<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.schedule(items::activity("over", 1)).await;
@@ -88,7 +88,7 @@ pub async fn test_abandon_work_item_with_delay<F: ProviderFactory + ?Sized>(fact
     assert_eq!(bench.work().await.item, work.item);
 }
 
-/// An ack after the lease ran out fails although nobody took over, and the activity stays.
+/// An ack after the lease ran out fails although no other worker took over, and the activity stays.
 pub async fn test_worker_ack_fails_after_lock_expiry<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("late").await;

@@ -10,14 +10,14 @@ async fn nothing_for(bench: &Bench<'_, dyn ProviderFactory + '_>, owner: &str) {
     }
 }
 
-/// An activity without a session goes to anybody, session owners included.
+/// An activity without a session goes to any worker, session owners included.
 pub async fn test_non_session_items_fetchable_by_any_worker(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["", ""]).await;
     assert_eq!(bench.work_as("anna").await.id(), 1);
     assert_eq!(bench.work().await.id(), 2);
 }
 
-/// A session nobody owns is claimed with its first activity, which comes back as it was.
+/// A session without an owner is claimed with its first activity, which comes back as it was.
 pub async fn test_session_item_claimable_when_no_session(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["s"]).await;
     let work = bench.work_as("anna").await;
@@ -32,7 +32,7 @@ pub async fn test_session_affinity_same_worker(factory: &dyn ProviderFactory) {
     assert_eq!(bench.work_as("anna").await.id(), 2);
 }
 
-/// Nobody else does.
+/// No other owner gets an activity of the session.
 pub async fn test_session_affinity_blocks_other_worker(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["s", "s"]).await;
     bench.work_as("anna").await;

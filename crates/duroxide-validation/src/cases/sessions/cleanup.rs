@@ -1,4 +1,4 @@
-//! Sessions nobody needs any more.
+//! Sessions that no activity needs any more.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub async fn test_cleanup_keeps_active_sessions(factory: &dyn ProviderFactory) {
     assert_eq!(cleanup(&bench).await, 0);
 }
 
-/// A removed session comes back with its next activity, for whoever asks first.
+/// A removed session comes back with its next activity, for the first worker that asks.
 pub async fn test_cleanup_then_new_item_recreates_session(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["s"]).await;
     let brief = session("anna", bench.brief());

@@ -98,7 +98,7 @@ pub async fn test_session_lock_expires_same_worker_reacquires(factory: &dyn Prov
     assert!(bench.find_as("bert").await.is_none(), "anna owns it again");
 }
 
-/// Both leases are over: anybody may have the activity.
+/// Both leases are over: any worker may have the activity.
 pub async fn test_both_locks_expire_different_worker_claims(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["s"]).await;
     bench.work_as("anna").await;

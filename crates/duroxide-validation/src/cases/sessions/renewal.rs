@@ -35,7 +35,7 @@ pub async fn test_renew_session_lock_skips_idle(factory: &dyn ProviderFactory) {
     assert_eq!(renew(&bench, "anna", bench.lock, Duration::ZERO).await, 0);
 }
 
-/// Nobody has sessions, nothing is renewed.
+/// An owner without sessions renews none.
 pub async fn test_renew_session_lock_no_sessions(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &[]).await;
     assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 0);

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, Page, Provider, ProviderAdmin, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, ReadyWork, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, Page, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SystemMetrics,
 };
 
 use super::{Flaw, Mutant};
@@ -158,11 +158,42 @@ impl ProviderAdmin for Mutant {
         self.ready_work(limit).await
     }
 
+    async fn pending_work(&self, instance: &str) -> Result<Option<PendingWork>> {
+        let mut pending = self.inner.pending_work(instance).await?;
+        if let (Some(pending), Flaw::PendingForgetsLeases) = (&mut pending, self.flaw) {
+            pending.turn_leased_until_ms = None;
+            let activities = pending.activities.iter_mut();
+            activities.for_each(|activity| activity.leased_until_ms = None);
+        }
+        if let (Some(pending), Flaw::PendingTellsOneMessage) = (&mut pending, self.flaw) {
+            pending.messages.truncate(1);
+        }
+        Ok(pending)
+    }
+
     async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>> {
         if self.has(Flaw::ForgetsDeadLetters) {
             return Ok(Vec::new());
         }
         self.reference().list_dead_letters(limit).await
+    }
+
+    async fn requeue_dead_letter(&self, id: u64) -> Result<Option<Requeue>> {
+        let letter = self.reference().get_dead_letter(id).await?;
+        let Some(letter) = letter.filter(|_| self.has(Flaw::RequeueIgnoresLives)) else {
+            let answer = self.reference().requeue_dead_letter(id).await;
+            return match answer {
+                Ok(Some(Requeue::NoSuchLetter)) if self.has(Flaw::RequeueKeepsTheLetter) => {
+                    Ok(Some(Requeue::Done))
+                }
+                other => other,
+            };
+        };
+        let item =
+            serde_json::from_str(&letter.payload).expect("the kit sends messages that decode");
+        self.inner.enqueue_for_orchestrator(item, None).await?;
+        self.reference().delete_dead_letter(id).await?;
+        Ok(Some(Requeue::Done))
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {

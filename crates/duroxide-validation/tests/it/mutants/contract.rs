@@ -79,6 +79,22 @@ impl Mutant {
         Ok(kept)
     }
 
+    /// Takes a request to terminate for one that a node without the code has to wait with.
+    pub(super) async fn claim_unhurried(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        let waits = claim.handlers.is_some() && claim.cancel_without_code_after > Duration::ZERO;
+        let mut kept = Vec::new();
+        for turn in self.inner.claim_turns(claim).await? {
+            if !waits || !turn.item.messages.iter().any(WorkItem::terminates) {
+                kept.push(turn);
+                continue;
+            }
+            self.inner
+                .abandon_orchestration_item(&turn.lock_token, None, true)
+                .await?;
+        }
+        Ok(kept)
+    }
+
     /// What a claim hands out of an instance's messages.
     pub(super) fn strip(&self, instance: &str, messages: &mut Vec<WorkItem>) {
         self.spoil(instance, messages);

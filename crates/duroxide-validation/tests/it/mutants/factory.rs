@@ -59,8 +59,8 @@ impl ProviderFactory for Flawed {
         Some(Arc::new(Self::with(self.flaw)))
     }
 
-    fn orphan_grace(&self) -> Option<Duration> {
-        self.reference.orphan_grace()
+    fn unknown_instance_grace(&self) -> Option<Duration> {
+        self.reference.unknown_instance_grace()
     }
 
     async fn corrupt_orchestrator_messages(&self, instance: &str) {
@@ -73,6 +73,15 @@ impl ProviderFactory for Flawed {
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
         self.reference.second_handle().await
+    }
+
+    async fn reopen(&self) -> Arc<dyn Provider> {
+        let clock = self.reference.movable();
+        let reference = match self.flaw {
+            Flaw::KeepsNothing => self.reference.create(),
+            _ => self.reference.last(),
+        };
+        Arc::new(Mutant::around(reference, self.flaw, clock))
     }
 
     async fn skewed_handle(&self, skew: ClockSkew) -> Arc<dyn Provider> {

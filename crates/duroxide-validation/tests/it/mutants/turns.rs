@@ -225,6 +225,7 @@ impl Mutant {
             Flaw::PassedOverIsAnAttempt | Flaw::OnlyTheFirstIsLookedAt => {
                 return self.claim_looking(claim).await;
             }
+            Flaw::TerminationWaits => return self.claim_unhurried(claim).await,
             Flaw::TrustsCache => return self.claim_trusting(claim, |_, _| true).await,
             Flaw::ConfirmsAnyLife => {
                 let right_length = |held: CachedHistory, turn: &ClaimedTurn| {
@@ -342,6 +343,14 @@ impl Mutant {
             }
             Flaw::TimersAtOnce => {
                 after.take(turn, |item| matches!(item, WorkItem::TimerFired { .. }));
+            }
+            Flaw::LaterRefusalIsLost => {
+                let mut answered = 0;
+                turn.messages.retain(|item| {
+                    let answers = matches!(item, WorkItem::SubOrchFailed { .. });
+                    answered += u32::from(answers);
+                    !answers || answered == 1
+                });
             }
             Flaw::ResultsReachAnyLife => after.take(turn, |item| {
                 matches!(
