@@ -3,6 +3,7 @@
 //! A call that fails may have taken effect; then it is done again, and the log says that the outcome of the first is not
 //! known.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use duroxide_core::provider::{Provider, PruneOptions};
 use duroxide_runtime::{Client, ClientError, OrchestrationStatus};
 
 use crate::model::{Expected, expect};
-use crate::node::SharedStore;
 use crate::plan::{LifeEnd, LifePlan, RootPlan};
 use crate::program::Step;
 use crate::program::{ORCHESTRATION, QUEUE, Run, VERSIONS};
@@ -32,14 +32,21 @@ pub struct LifeLog {
 }
 
 /// The client of one instance id.
-#[derive(Debug)]
 pub struct RootClient {
     pub sim: Arc<Sim>,
     pub client: Client,
     /// The store itself, for looks that disturb nothing.
-    pub store: SharedStore,
+    pub store: Arc<dyn Provider>,
     pub plan: RootPlan,
     pub lives: Mutex<Vec<LifeLog>>,
+}
+
+impl fmt::Debug for RootClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootClient")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Pause before a call is done again.
@@ -101,7 +108,7 @@ impl RootClient {
         let doings = async {
             futures_util::join!(
                 self.letters(number, life, &expected),
-                self.signals(&expected),
+                self.signals(life.signal_pause, &expected),
                 self.ends(life),
                 self.looks(life),
             );
@@ -173,7 +180,7 @@ impl RootClient {
     }
 
     /// Raises each signal once its wait is recorded.
-    async fn signals(&self, expected: &Expected) {
+    async fn signals(&self, pause: Duration, expected: &Expected) {
         let mut left: Vec<&String> = expected.signals.iter().collect();
         while !left.is_empty() {
             let waited_for = self.open_waits().await;
@@ -188,7 +195,7 @@ impl RootClient {
                 self.until_acknowledged("signal", raise).await;
             }
             left.retain(|name| !waited_for.contains(*name));
-            tokio::time::sleep(Duration::from_millis(700)).await;
+            tokio::time::sleep(pause).await;
         }
     }
 

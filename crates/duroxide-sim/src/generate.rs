@@ -7,15 +7,18 @@ use crate::rng::Rng;
 /// Which parts of the language a run uses: rare shapes become common when few are left.
 #[derive(Debug, Clone)]
 pub struct Features {
-    weights: [u32; 13],
+    weights: [u32; 15],
     pub versions: bool,
     pub cooperative: bool,
 }
 
+/// The place of queue messages among the weights.
+const LETTERS: usize = 5;
+
 impl Features {
     /// A random choice.
     pub fn draw(rng: &mut Rng) -> Self {
-        let mut weights = [0; 13];
+        let mut weights = [0; 15];
         for (at, weight) in weights.iter_mut().enumerate() {
             // Continuing and reading messages meanwhile is where engines of this kind lose things.
             let likely = matches!(at, 0 | 5 | 12);
@@ -30,6 +33,13 @@ impl Features {
             versions: rng.chance(500),
             cooperative: rng.chance(450),
         }
+    }
+
+    /// The same without queue messages.
+    #[must_use]
+    pub fn without_letters(mut self) -> Self {
+        self.weights[LETTERS] = 0;
+        self
     }
 
     fn kind(&self, rng: &mut Rng) -> usize {
@@ -107,12 +117,14 @@ fn step(rng: &mut Rng, features: &Features, depth: u8, is_root: bool) -> Step {
         }
         11 => Step::Do(Op::Timer(rng.between(0, 15_000) as u32)),
         12 => Step::Continue,
+        13 => Step::Shielded(op(rng, depth, is_root)),
+        14 => Step::Cancellable(op(rng, depth, is_root)),
         _ => Step::Do(Op::Work(Job::Quick)),
     }
 }
 
 fn op(rng: &mut Rng, depth: u8, is_root: bool) -> Op {
-    match rng.below(20) {
+    match rng.below(22) {
         0..=5 => Op::Work(job(rng)),
         6 => Op::Rare(job(rng)),
         7 => Op::Tagged(job(rng)),
@@ -122,8 +134,11 @@ fn op(rng: &mut Rng, depth: u8, is_root: bool) -> Op {
         15 | 16 if depth > 0 => Op::Child(child(rng, depth)),
         17 if depth > 0 => Op::NamedChild(child(rng, depth)),
         18 => Op::Guid,
-        19 if is_root => Op::Collide,
-        19 => Op::Now,
+        19 => match rng.chance(600) {
+            true => Op::Collide,
+            false => Op::Now,
+        },
+        20 | 21 => Op::InPlace(rng.chance(300)),
         _ => Op::Work(Job::Quick),
     }
 }

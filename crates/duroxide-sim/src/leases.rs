@@ -113,7 +113,7 @@ impl LeaseBook {
         }
     }
 
-    /// Whether nobody holds anything.
+    /// Whether no lease is held.
     #[must_use]
     pub fn is_empty(&self, now_ms: u64) -> bool {
         self.book().values().all(|lease| lease.until_ms <= now_ms)

@@ -67,7 +67,9 @@ fn prelude(expected: &mut Expected, log: &mut String, path: &str, at: usize, pro
 impl Expected {
     fn step(&mut self, life: u32, step: &Step, label: &str) -> String {
         match step {
-            Step::Do(op) | Step::Wins(op) => self.op(op, label),
+            Step::Do(op) | Step::Wins(op) | Step::Shielded(op) | Step::Cancellable(op) => {
+                self.op(op, label)
+            }
             Step::All(ops) => {
                 let seen = ops.iter().enumerate();
                 let seen: Vec<_> = seen
@@ -161,6 +163,8 @@ impl Expected {
             Op::Collide => "err".to_owned(),
             Op::Guid => "guid".to_owned(),
             Op::Now => "now".to_owned(),
+            Op::InPlace(true) => "err".to_owned(),
+            Op::InPlace(false) => "7".to_owned(),
         }
     }
 

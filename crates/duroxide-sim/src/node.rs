@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::OrchestrationContext;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Provider, TagFilter};
-use duroxide_runtime::observability::Layered;
 use duroxide_runtime::registry::ActivityRegistry;
 use duroxide_runtime::{
     ActivityContext, OnDivergence, OrchestrationRegistry, Runtime, RuntimeOptions,
@@ -14,7 +14,6 @@ use duroxide_runtime::{
 use duroxide_store::StoreProvider;
 
 use crate::effects::Effect;
-use crate::faults::Way;
 use crate::plan::{Code, NodePlan};
 use crate::program::{self, Job, ORCHESTRATION, Order, RARE_WORK, TAG, VERSIONS, WORK};
 use crate::sched::{Group, GroupPoller};
@@ -32,23 +31,23 @@ pub struct Life {
     pub runtime: Arc<Runtime>,
 }
 
-/// A clock that is off.
+/// The clock of the run, right or off by something.
 #[derive(Debug)]
-struct Skewed {
-    sim: Arc<Sim>,
-    skew_ms: i64,
+pub struct Skewed {
+    pub sim: Arc<Sim>,
+    pub skew_ms: i64,
 }
 
 impl Clock for Skewed {
     fn now_ms(&self) -> u64 {
-        self.sim.clock.now_ms().saturating_add_signed(self.skew_ms)
+        self.sim.time_ms().saturating_add_signed(self.skew_ms)
     }
 }
 
-/// Starts a life of a node.
+/// Starts a life of a node on a store, as the node sees it.
 pub async fn start(
     sim: &Arc<Sim>,
-    store: &SharedStore,
+    store: Arc<dyn Provider>,
     number: usize,
     life: usize,
     plan: &NodePlan,
@@ -62,13 +61,8 @@ pub async fn start(
     };
     sim.set_sessions_max(&name, plan.sessions_max);
     sim.note(format_args!("{name} starts with {code:?}"));
-    let way = Way {
-        sim: Arc::clone(sim),
-        node: number,
-    };
-    let store: Arc<dyn Provider> = Arc::clone(store) as _;
     let runtime = Runtime::builder()
-        .with_provider(Arc::new(Layered::around(store, way)))
+        .with_provider(store)
         .with_activities(activities(sim, number, &name, code, plan.serves_tag))
         .with_orchestrations(orchestrations(code))
         .with_options(options(plan, number))
@@ -109,7 +103,10 @@ fn options(plan: &NodePlan, number: usize) -> RuntimeOptions {
         session_lock_renewal_buffer: Duration::from_secs(3),
         worker_tag_filter: tags,
         worker_node_id: plan.stable_id.then(|| format!("node{number}")),
-        on_divergence: OnDivergence::Fail,
+        on_divergence: match plan.blocks {
+            true => OnDivergence::Block,
+            false => OnDivergence::Fail,
+        },
         max_attempts: MAX_ATTEMPTS,
         ..RuntimeOptions::default()
     }
@@ -124,7 +121,12 @@ pub fn orchestrations(code: Code) -> OrchestrationRegistry {
     let mut builder = OrchestrationRegistry::builder();
     for (version, has) in code.versions.into_iter().enumerate() {
         if has {
-            let handler = move |ctx, input: String| program::run(ctx, input, version);
+            let handler = move |ctx: OrchestrationContext, input: String| async move {
+                if code.is_broken && ctx.is_replaying() {
+                    std::future::pending::<()>().await;
+                }
+                program::run(ctx, input, version).await
+            };
             builder = builder.register_versioned(ORCHESTRATION, VERSIONS[version], handler);
         }
     }

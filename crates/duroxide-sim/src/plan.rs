@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::generate::{self, Features};
-use crate::program::{Ending, Op, Program, Step};
+use crate::program::{Ending, Job, Op, Program, Step};
 use crate::rng::Rng;
 
 /// A whole run.
@@ -33,6 +33,8 @@ pub struct NodePlan {
     /// Serves the tag.
     pub serves_tag: bool,
     pub stable_id: bool,
+    /// An instance that its code does not fit is blocked, and does not fail.
+    pub blocks: bool,
     pub lock_timeout: Duration,
     pub worker_lock_timeout: Duration,
 }
@@ -42,6 +44,8 @@ pub struct NodePlan {
 pub struct Code {
     pub versions: [bool; 2],
     pub rare_work: bool,
+    /// Does something else when it replays a history.
+    pub is_broken: bool,
 }
 
 impl Code {
@@ -49,6 +53,7 @@ impl Code {
     pub const ALL: Self = Self {
         versions: [true, true],
         rare_work: true,
+        is_broken: false,
     };
 }
 
@@ -67,10 +72,14 @@ pub struct LifePlan {
     pub start_after: Duration,
     /// Pauses between the queue messages it sends.
     pub letter_pause: Duration,
+    /// Pauses between its looks for signals that are waited for.
+    pub signal_pause: Duration,
     pub end: LifeEnd,
     pub prunes: bool,
     pub reads: bool,
 }
+
+const SIGNAL_PAUSE: Duration = Duration::from_millis(700);
 
 /// How a client lets a life end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +117,8 @@ pub struct Rates {
     pub deaf: u32,
     /// A completion is delivered twice.
     pub double: u32,
+    /// A message comes that cannot be read.
+    pub garbage: u32,
     /// Operations that go wrong; empty for all.
     pub only: Option<&'static str>,
 }
@@ -134,19 +145,58 @@ pub enum Nemesis {
     Pause { node: usize, length: Duration },
     /// The node does not reach the store.
     Partition { node: usize, length: Duration },
-    /// Nobody reaches the store.
+    /// No node reaches the store.
     Outage { length: Duration },
 }
 
+/// How long all activities of the programs take together, one after the other.
+fn work_ms(program: &Program) -> u64 {
+    let op = |op: &Op| match op {
+        Op::Work(job) | Op::Rare(job) | Op::Tagged(job) | Op::OnSession(_, job) => match job {
+            Job::Slow(ms) => u64::from(*ms),
+            Job::Stuck => 8_000,
+            Job::Quick | Job::Fails | Job::Panics | Job::Flaky(_) => 200,
+        },
+        Op::Child(program) | Op::NamedChild(program) => work_ms(program),
+        _ => 0,
+    };
+    let step = |step: &Step| match step {
+        Step::Do(one)
+        | Step::Wins(one)
+        | Step::Dropped(one)
+        | Step::Shielded(one)
+        | Step::Cancellable(one) => op(one),
+        Step::All(all) => all.iter().map(op).sum(),
+        Step::Race(a, b) => op(a) + op(b),
+        Step::Detach(program) => work_ms(program),
+        _ => 0,
+    };
+    program.steps.iter().map(step).sum::<u64>() + 2_000
+}
+
 impl Plan {
+    /// How long all activities take together, if one slot does them one after the other.
+    #[must_use]
+    pub fn work_ms(&self) -> u64 {
+        let lives = self.roots.iter().flat_map(|root| &root.lives);
+        lives.map(|life| work_ms(&life.program)).sum()
+    }
+
     /// The run of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_5eed_5eed_5eed);
         let nodes = 1 + rng.below(4);
         let heal_at = Duration::from_millis(rng.between(20_000, 90_000));
-        let nodes: Vec<NodePlan> = (0..nodes).map(|at| node(&mut rng, at)).collect();
+        let blocks = rng.chance(150);
+        let nodes = (0..nodes).map(|at| node(&mut rng, at, blocks));
+        let nodes: Vec<NodePlan> = nodes.collect();
         let features = Features::draw(&mut rng);
+        // Messages of a blocked instance rest, and later ones may overtake them.
+        let features = match blocks {
+            true => features.without_letters(),
+            false => features,
+        };
         let roots = 1 + rng.below(5);
         let roots = (0..roots).map(|at| root(&mut rng, &features, at)).collect();
         let mut plan = Self {
@@ -157,8 +207,12 @@ impl Plan {
             roots,
             heal_at,
         };
-        if seed % 29 == 7 {
-            plan.add_unborn_child();
+        match seed % 29 {
+            7 => plan.add_unborn_child(),
+            11 if !blocks => plan.add_spoilt_commits(),
+            13 if !blocks => plan.add_late_answers(),
+            17 => plan.add_waiting_for_session(),
+            _ => {}
         }
         plan
     }
@@ -172,37 +226,104 @@ impl Plan {
                 ..Program::default()
             })
         };
-        let life = |step| LifePlan {
-            program: Program {
-                steps: vec![step],
-                ..Program::default()
-            },
-            start_after: Duration::from_millis(10),
-            letter_pause: Duration::ZERO,
-            end: LifeEnd::Alone,
-            prunes: false,
-            reads: false,
-        };
+        // What the first says must not be taken for what the second says.
+        let first = child(vec![Step::Do(Op::Guid), Step::Do(Op::Timer(5))]);
+        let second = child(vec![Step::Do(Op::Timer(5))]);
         self.roots.push(RootPlan {
             id: "unborn".to_owned(),
             lives: vec![
-                life(Step::Dropped(child(vec![Step::Continue]))),
-                life(Step::Do(child(vec![Step::Do(Op::Timer(5))]))),
+                plain_life(Step::Race(first, Op::Work(Job::Quick)), Duration::ZERO),
+                plain_life(Step::Do(second), Duration::ZERO),
             ],
         });
+        self.rates.late = 400;
+        self.rates.late_ms = 8_000;
+        self.rates.only = Some("ack_orchestration_item");
+    }
+
+    /// Another one: answers to commits come late, when the next turns of the instance are long done, here or elsewhere.
+    fn add_late_answers(&mut self) {
+        let pause = Duration::from_millis(400);
+        self.roots.push(RootPlan {
+            id: "late".to_owned(),
+            lives: vec![plain_life(Step::Letters(25), pause)],
+        });
+        // One node, which has the newer state in memory when the late answer comes.
+        self.nodes.truncate(1);
+        self.nemesis.clear();
+        for node in &mut self.nodes {
+            node.sticky = 1_024;
+            node.slots = 4;
+            node.lock_timeout = Duration::from_millis(1_500);
+        }
         self.rates.late = 300;
         self.rates.late_ms = 8_000;
         self.rates.only = Some("ack_orchestration_item");
     }
+
+    /// Another one: an activity waits for its session on its node, and is cancelled meanwhile.
+    fn add_waiting_for_session(&mut self) {
+        let on_session = |ms| Op::OnSession(7, Job::Slow(ms));
+        let steps = vec![
+            Step::All(vec![Op::Timer(1), Op::Timer(2)]),
+            Step::Race(on_session(300), Op::Timer(1_000)),
+            Step::Do(Op::Timer(9_000)),
+        ];
+        let mut life = plain_life(Step::Do(Op::Guid), Duration::ZERO);
+        life.program.steps = steps;
+        self.roots.push(RootPlan {
+            id: "holder".to_owned(),
+            lives: vec![plain_life(Step::Do(on_session(8_000)), Duration::ZERO)],
+        });
+        self.roots.push(RootPlan {
+            id: "waiter".to_owned(),
+            lives: vec![life],
+        });
+        // Nothing else goes wrong: whoever is disturbed may be late.
+        self.rates = Rates::default();
+        self.nemesis.clear();
+        for node in &mut self.nodes {
+            node.slots = 4;
+            node.code = vec![Code::ALL];
+        }
+    }
+
+    /// Another one: the store takes no commits of turns for longer than they are tried, but everything else, and clients go
+    /// on sending queue messages.
+    fn add_spoilt_commits(&mut self) {
+        let pause = Duration::from_millis(300);
+        self.roots.push(RootPlan {
+            id: "spoilt".to_owned(),
+            lives: vec![plain_life(Step::Letters(20), pause)],
+        });
+        self.rates.fails_before = 850;
+        self.rates.only = Some("ack_orchestration_item");
+    }
 }
 
-fn node(rng: &mut Rng, at: usize) -> NodePlan {
+fn plain_life(step: Step, letter_pause: Duration) -> LifePlan {
+    LifePlan {
+        program: Program {
+            steps: vec![step],
+            ..Program::default()
+        },
+        start_after: Duration::from_millis(10),
+        letter_pause,
+        signal_pause: SIGNAL_PAUSE,
+        end: LifeEnd::Alone,
+        prunes: false,
+        reads: false,
+    }
+}
+
+fn node(rng: &mut Rng, at: usize, blocks: bool) -> NodePlan {
     // Some node always has everything, so that nothing waits for code that never comes.
     let code = |rng: &mut Rng| match at == 0 || rng.chance(600) {
         true => Code::ALL,
         false => Code {
             versions: *rng.pick(&[[true, false], [false, true], [false, false], [true, true]]),
             rare_work: rng.chance(500),
+            is_broken: blocks && rng.chance(500),
         },
     };
     let lease = |rng: &mut Rng| Duration::from_millis(*rng.pick(&[1_500, 3_000, 5_000, 10_000]));
@@ -217,6 +338,7 @@ fn node(rng: &mut Rng, at: usize) -> NodePlan {
         sessions_max: *rng.pick(&[1, 2, 10]),
         serves_tag: at == 0 || rng.chance(500),
         stable_id: rng.chance(300),
+        blocks,
         lock_timeout: lease(rng),
         worker_lock_timeout: lease(rng) * 2,
     }
@@ -254,6 +376,7 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
         program,
         start_after: rng.millis(0, 20_000),
         letter_pause: rng.millis(0, 5_000),
+        signal_pause: SIGNAL_PAUSE,
         end,
         prunes: rng.chance(200),
         reads: rng.chance(300),
@@ -279,6 +402,7 @@ fn rates(rng: &mut Rng) -> Rates {
         jitter: rate(600, 500),
         deaf: rate(250, 300),
         double: rate(300, 200),
+        garbage: rate(200, 200),
         only: match rng.chance(200) {
             true => Some(*rng.pick(&[
                 "claim_turns",
@@ -294,7 +418,7 @@ fn rates(rng: &mut Rng) -> Rates {
 }
 
 fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
-    let count = rng.below(26);
+    let count = rng.below(28);
     let span = heal_at.as_millis() as u64;
     let kinds: Vec<usize> = (0..6).filter(|_| rng.chance(700)).collect();
     let mut strikes: Vec<Strike> = (0..count)

@@ -51,6 +51,8 @@ pub enum Op {
     Collide,
     Guid,
     Now,
+    /// An effect in place, with a typed result, or a failure.
+    InPlace(bool),
 }
 
 /// One step of a program.
@@ -60,7 +62,7 @@ pub enum Step {
     All(Vec<Op>),
     /// An operation against one that never ends.
     Wins(Op),
-    /// Whoever is first; the answer is not part of the output.
+    /// The first to be ready; the answer is not part of the output.
     Race(Op, Op),
     /// Scheduled and dropped in one turn.
     Dropped(Op),
@@ -75,6 +77,10 @@ pub enum Step {
     Status,
     ResetStatus,
     Detach(Program),
+    /// An operation that a request to cancel does not touch; the program ends after it if one came.
+    Shielded(Op),
+    /// An operation that a request to cancel cuts short; the program ends then.
+    Cancellable(Op),
     Continue,
 }
 
@@ -170,8 +176,8 @@ pub async fn run(
     let label = format!("{}.put-right", run.path);
     let asked = ctx.cancellation_requested();
     match ctx.select2(body(&ctx, run, version), asked).await {
-        Either2::First(ended) => ended,
-        Either2::Second(_reason) => {
+        Either2::First(ended) if ctx.cancel_reason().is_none() => ended,
+        Either2::First(_) | Either2::Second(_) => {
             let seen = begin(&ctx, &Op::Work(Job::Slow(1_500)), &label).await;
             Err(format!("put right: {seen}"))
         }
@@ -191,7 +197,11 @@ async fn body(ctx: &OrchestrationContext, mut run: Run, version: usize) -> Resul
             let version = VERSIONS[run.program.version];
             return ctx.continue_as_new_versioned(version, run.encode()).await;
         }
+        let is_scope = matches!(step, Step::Shielded(_) | Step::Cancellable(_));
         let seen = take(ctx, &mut run, step, label).await;
+        if is_scope && let Some(reason) = ctx.cancel_reason() {
+            return Err(format!("cancelled in a scope: {reason}"));
+        }
         run.log.push_str(&seen);
         run.log.push(';');
     }
@@ -286,6 +296,11 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             ctx.reset_custom_status();
             "reset".to_owned()
         }
+        Step::Shielded(op) => ctx.shield(begin(ctx, &op, &label)).await,
+        Step::Cancellable(op) => {
+            let seen = ctx.cancellable(begin(ctx, &op, &label)).await;
+            seen.unwrap_or_else(|cancelled| cancelled.to_string())
+        }
         Step::Continue => "continued".to_owned(),
     }
 }
@@ -337,6 +352,19 @@ fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: &str) -> Seen<'a> {
         Op::Now => {
             let now = ctx.utc_now();
             Box::pin(async move { now.await.map_or("err", |_| "now").to_owned() })
+        }
+        Op::InPlace(fails) => {
+            let fails = *fails;
+            let asked = ctx.run("in-place", move || async move {
+                match fails {
+                    true => Err("fails in place".to_owned()),
+                    false => Ok(7_u32),
+                }
+            });
+            Box::pin(async move {
+                let answer: Result<u32, _> = asked.await;
+                answer.map_or_else(|_| "err".to_owned(), |number| number.to_string())
+            })
         }
     }
 }

@@ -88,7 +88,7 @@ fn smaller(plan: &Plan) -> Vec<Plan> {
     plans
 }
 
-const RATES: usize = 8;
+const RATES: usize = 9;
 
 fn rate_of(rates: &mut Rates, number: usize) -> &mut u32 {
     match number {
@@ -99,6 +99,7 @@ fn rate_of(rates: &mut Rates, number: usize) -> &mut u32 {
         4 => &mut rates.never,
         5 => &mut rates.jitter,
         6 => &mut rates.deaf,
+        7 => &mut rates.garbage,
         _ => &mut rates.double,
     }
 }

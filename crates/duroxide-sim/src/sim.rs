@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,12 +24,16 @@ pub const EPOCH_MS: u64 = 1_800_000_000_000;
 pub struct Sim {
     pub scheduler: Arc<Scheduler>,
     pub clock: TokioClock,
+    /// How far time has been moved on by hand.
+    ahead_ms: AtomicU64,
     chance: Mutex<Rng>,
     timeline: Mutex<Timeline>,
     weather: Mutex<Weather>,
     names: Mutex<BTreeMap<Group, String>>,
     pub effects: Effects,
     pub leases: LeaseBook,
+    /// When each event was stored, which is later than it was decided.
+    stored: Mutex<BTreeMap<(String, u64, u64), u64>>,
     /// Fires when faults stop.
     pub healed: CancellationToken,
 }
@@ -43,6 +48,7 @@ struct Weather {
     healed_ms: Option<u64>,
     collided: BTreeSet<String>,
     sessions_max: BTreeMap<String, usize>,
+    work_ms: u64,
     /// Nodes to which something happened that may cost them a lease, with when.
     disturbed: Vec<(usize, u64, u64)>,
     /// Renewals of a node that failed in a row.
@@ -95,6 +101,7 @@ impl Sim {
         Arc::new(Self {
             scheduler: Scheduler::new(rng.fork()),
             clock: TokioClock::starting_at(EPOCH_MS),
+            ahead_ms: AtomicU64::new(0),
             chance: Mutex::new(rng),
             timeline: Mutex::new(Timeline {
                 hash: Hasher(0xcbf2_9ce4_8422_2325),
@@ -108,14 +115,40 @@ impl Sim {
             names: Mutex::default(),
             effects: Effects::default(),
             leases: LeaseBook::default(),
+            stored: Mutex::default(),
             healed: CancellationToken::new(),
         })
+    }
+
+    /// What a clock shows that is right.
+    #[must_use]
+    pub fn time_ms(&self) -> u64 {
+        self.clock.now_ms() + self.ahead_ms.load(Ordering::SeqCst)
     }
 
     /// Milliseconds since the run began.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
-        self.clock.now_ms().saturating_sub(EPOCH_MS)
+        self.time_ms().saturating_sub(EPOCH_MS)
+    }
+
+    /// Moves the time on, for all who look at the clock of the run. Nobody who waits notices by itself.
+    pub fn jump(&self, by: Duration) {
+        self.ahead_ms
+            .fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// An event is stored now.
+    pub fn store_event(&self, instance: &str, execution: u64, event: u64) {
+        let now = self.now_ms();
+        lock(&self.stored).insert((instance.to_owned(), execution, event), now);
+    }
+
+    /// When an event was stored; of several lives of an id, in the last.
+    #[must_use]
+    pub fn stored_ms(&self, instance: &str, execution: u64, event: u64) -> Option<u64> {
+        let key = (instance.to_owned(), execution, event);
+        lock(&self.stored).get(&key).copied()
     }
 
     /// Draws something.
@@ -254,6 +287,23 @@ impl Sim {
             .get(life)
             .copied()
             .unwrap_or(usize::MAX)
+    }
+
+    /// How long all activities of the run take together.
+    pub fn set_work_ms(&self, work_ms: u64) {
+        lock(&self.weather).work_ms = work_ms;
+    }
+
+    /// How long all activities of the run take together.
+    #[must_use]
+    pub fn work_ms(&self) -> u64 {
+        lock(&self.weather).work_ms
+    }
+
+    /// Whether a message comes that nobody can read.
+    pub fn spoils(&self) -> bool {
+        let garbage = lock(&self.weather).rates.garbage;
+        self.draw(|rng| rng.chance(garbage))
     }
 
     /// Whether a completion is delivered twice.

@@ -89,6 +89,24 @@ impl SimStore {
         batch.operations.extend(again);
     }
 
+    /// Puts messages before some that clients send which nobody can read.
+    fn spoil(&self, batch: &mut Batch) {
+        let mut unreadable = Vec::new();
+        for operation in &batch.operations {
+            if let Operation::Enqueue { queue, message } = operation
+                && queue.delivery == Delivery::Grouped
+                && is_sent_by_client(&message.payload)
+                && self.sim.spoils()
+            {
+                let mut message = message.clone();
+                message.payload = GARBAGE.into();
+                let queue = queue.clone();
+                unreadable.push(Operation::Enqueue { queue, message });
+            }
+        }
+        batch.operations.splice(0..0, unreadable);
+    }
+
     /// A parent is told that the id of its child is taken: by a child of an earlier life that was not born when that life
     /// was deleted.
     fn note_collisions(&self, batch: &Batch) {
@@ -171,8 +189,32 @@ impl Ends {
     }
 }
 
+/// The events that a batch stores.
+fn appended(batch: &Batch) -> Vec<(String, u64, u64)> {
+    let mut appended = Vec::new();
+    for operation in &batch.operations {
+        if let Operation::Append {
+            entity,
+            partition,
+            events,
+        } = operation
+        {
+            let stored = events.iter().map(|event| event.number);
+            appended.extend(stored.map(|number| (entity.clone(), *partition, number)));
+        }
+    }
+    appended
+}
+
 /// How long a turn may wait when nothing goes wrong.
 const LONGEST_WAIT_MS: u64 = 12_000;
+
+/// A message that nobody can read.
+pub const GARBAGE: &str = "{\"Garbage\":true}";
+
+fn is_sent_by_client(payload: &[u8]) -> bool {
+    payload.starts_with(b"{\"QueueMessage\"") || payload.starts_with(b"{\"ExternalRaised\"")
+}
 
 /// Whether a message answers something that an instance scheduled.
 fn is_completion(payload: &[u8]) -> bool {
@@ -196,10 +238,12 @@ impl AtomicOps for SimStore {
     async fn commit(&self, mut batch: Batch) -> Result<Vec<u64>, StoreError> {
         self.step().await;
         self.duplicate(&mut batch);
+        self.spoil(&mut batch);
         self.note_collisions(&batch);
         let ends = Ends::of(&batch);
         // The book still says what held before the commit.
         let unfenced = self.unfenced(&batch);
+        let events = appended(&batch);
         let result = self.inner.commit(batch).await;
         if let Err(StoreError::Conflict(text)) = &result
             && text.starts_with("event ")
@@ -220,6 +264,9 @@ impl AtomicOps for SimStore {
                 self.sim.violation(text);
             }
             self.enter(&ends);
+            for (instance, execution, event) in &events {
+                self.sim.store_event(instance, *execution, *event);
+            }
         }
         self.step().await;
         result
@@ -250,7 +297,7 @@ impl MessageQueue for SimStore {
             self.sim.violation(text);
         }
         if !claim.wait.is_zero() && self.sim.is_deaf() {
-            // Nobody tells it of what comes; it looks once, and again when its patience is over.
+            // No watch notifies it; it looks once, and again when its time limit is over.
             let wait = std::mem::take(&mut claim.wait);
             let found = self.claim_now(&claim).await?;
             if !found.is_empty() {
@@ -291,7 +338,12 @@ impl SimStore {
             .inner
             .now_ms()
             .saturating_sub(since.max(well + EPOCH_MS));
-        if claim.queue.delivery == Delivery::Grouped && waited > LONGEST_WAIT_MS {
+        let limit = match claim.queue.delivery {
+            Delivery::Grouped => LONGEST_WAIT_MS,
+            // One slot may have to do all others first.
+            Delivery::Single => LONGEST_WAIT_MS + self.sim.work_ms(),
+        };
+        if waited > limit {
             self.sim
                 .violation(format!("{subject} has waited for {waited} ms"));
         }

@@ -74,6 +74,7 @@ pub fn run(plan: &Plan, traced: bool) -> Report {
 
 async fn simulate(plan: &Plan, traced: bool) -> Report {
     let sim = Sim::new(Rng::new(plan.seed), plan.rates, traced);
+    sim.set_work_ms(plan.work_ms());
     let store: SharedStore = Arc::new(StoreProvider::over("sim", SimStore::new(Arc::clone(&sim))));
     let world = Arc::new(World {
         store: Arc::clone(&store),
@@ -117,8 +118,8 @@ fn clients(sim: &Arc<Sim>, store: &SharedStore, plan: &Plan) -> Vec<Arc<RootClie
         let inner: Arc<dyn Provider> = Arc::clone(store) as _;
         Arc::new(RootClient {
             sim: Arc::clone(sim),
-            client: Client::new(Arc::new(Layered::around(inner, way))),
-            store: Arc::clone(store),
+            client: Client::new(Arc::new(Layered::around(Arc::clone(&inner), way))),
+            store: inner,
             plan: root.clone(),
             lives: Mutex::default(),
         })
@@ -164,7 +165,7 @@ impl World {
         }
         let scene = Scene {
             sim: Arc::clone(&self.sim),
-            store: Arc::clone(&self.store),
+            store: Arc::clone(&self.store) as _,
             clients: self.clients.clone(),
             plan: self.plan.clone(),
         };
@@ -211,7 +212,13 @@ impl World {
     async fn start(&self, number: usize) {
         let life = self.nodes().get(&number).map_or(0, |(_, lives)| *lives);
         let node = &self.plan.nodes[number];
-        let started = node::start(&self.sim, &self.store, number, life, node).await;
+        let way = Way {
+            sim: Arc::clone(&self.sim),
+            node: number,
+        };
+        let store: Arc<dyn Provider> = Arc::clone(&self.store) as _;
+        let store = Arc::new(Layered::around(store, way));
+        let started = node::start(&self.sim, store, number, life, node).await;
         self.nodes().insert(number, (Some(started), life + 1));
     }
 
@@ -315,8 +322,8 @@ impl World {
         life.runtime.shutdown(Some(grace_ms)).await;
         let took = self.sim.now_ms() - began_ms;
         self.sim.note(format_args!("{} is shut down", life.name));
-        if took >= grace_ms {
-            // What was still on its way is given up.
+        if took >= grace_ms - (grace_ms / 4).min(500) {
+            // What was still on its way is given up: the last part of the limit is for giving work back.
             self.sim.disturb(node, Duration::ZERO);
         }
         if took > grace_ms + 2_500 {
@@ -325,10 +332,13 @@ impl World {
                 life.name
             ));
         }
+        // A claim whose giving back failed is left to its lease.
+        let plan = &self.plan.nodes[node];
+        let longest = plan.lock_timeout.max(plan.worker_lock_timeout).as_millis() as u64;
         let was_well = self
             .sim
             .last_fault_ms(node)
-            .is_none_or(|last| last + 5_500 < began_ms);
+            .is_none_or(|last| last + longest + 500 < began_ms);
         let now_ms = duroxide_core::clock::Clock::now_ms(&self.sim.clock);
         for (token, lease) in self.sim.leases.held_by(&life.name, now_ms) {
             let stored = self.store.store().inner().lease(&token).await;

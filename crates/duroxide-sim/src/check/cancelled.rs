@@ -28,7 +28,10 @@ pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
                         EventKind::SubOrchestrationScheduled { instance, .. },
                     ) => {
                         let child = build_child_instance_id(id, instance);
-                        if let Some(histories) = instances.get(&child) {
+                        // A child that was to have the id of its parent is nobody.
+                        if let Some(histories) = instances.get(&child)
+                            && child != *id
+                        {
                             heard(world, &child, event.timestamp_ms, histories);
                         }
                     }
@@ -40,7 +43,11 @@ pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
 }
 
 fn activity(world: &Scene, id: &str, cancel: &Event) {
-    let cancelled_ms = cancel.timestamp_ms.saturating_sub(EPOCH_MS);
+    // Not when it was decided: until the store has it, the activity is wanted.
+    let stored = world
+        .sim
+        .stored_ms(id, cancel.execution_id, cancel.event_id);
+    let cancelled_ms = stored.unwrap_or_else(|| cancel.timestamp_ms.saturating_sub(EPOCH_MS));
     for run in world.sim.effects.all() {
         let is_it = run.instance == id
             && run.execution == cancel.execution_id

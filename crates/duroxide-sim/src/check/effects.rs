@@ -1,4 +1,4 @@
-//! Effects: every activity that had to run did, none ran that nobody asked for, none was repeated without need.
+//! Effects: every activity that had to run did, none ran that no orchestration asked for, none was repeated without need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -11,7 +11,6 @@ use crate::client::{LifeLog, RootClient};
 use crate::effects::Effect;
 use crate::model::Expected;
 use crate::plan::{Code, LifeEnd};
-use crate::program::{Ending, Step};
 
 pub(super) fn check(world: &Scene) {
     let runs = world.sim.effects.all();
@@ -36,6 +35,7 @@ pub(super) fn check(world: &Scene) {
         }
     }
     sessions(world, &runs);
+    owners(world, &runs);
     for (label, runs) in &by_label {
         if !known.contains(*label) {
             world
@@ -55,13 +55,10 @@ fn put_right(
     runs: &BTreeMap<&str, Vec<&Effect>>,
 ) {
     let plan = &client.plan.lives[number];
-    // A request that comes with the turn in which the code returns, or continues as new, ends the instance there.
     let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
         && plan.program.cooperative
-        && plan.program.ending == Ending::Waits
         // A node without the code ends what no node with the code takes up.
-        && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL))
-        && !plan.program.steps.contains(&Step::Continue);
+        && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL));
     let is_cancelled = matches!(
         &life.outcome,
         Some(OrchestrationStatus::Failed {
@@ -103,6 +100,34 @@ fn sessions(world: &Scene, runs: &[Effect]) {
             let text = format!(
                 "{} and {} of {session} run at once",
                 first.label, other.label
+            );
+            world.sim.violation(text);
+        }
+    }
+}
+
+/// A session belongs to one node at a time: its activities do not run on two that were well all the time.
+fn owners(world: &Scene, runs: &[Effect]) {
+    for (place, first) in runs.iter().enumerate() {
+        let Some(session) = &first.session else {
+            continue;
+        };
+        let end = first.ended_ms.unwrap_or(u64::MAX);
+        let overlaps = |run: &&Effect| {
+            run.node != first.node && run.session.as_ref() == Some(session) && run.began_ms < end
+        };
+        let Some(other) = runs[place + 1..].iter().find(overlaps) else {
+            continue;
+        };
+        let was_away = |node| {
+            world
+                .sim
+                .was_disturbed(node, first.began_ms.saturating_sub(60_000), other.began_ms)
+        };
+        if !was_away(first.node) && !was_away(other.node) {
+            let text = format!(
+                "{} on {} and {} on {} of {session} run at once",
+                first.label, first.life, other.label, other.life
             );
             world.sim.violation(text);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use duroxide_core::provider::KvEntry;
+use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::Execution;
 use duroxide_core::{
     Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler,
@@ -32,7 +32,7 @@ pub(super) fn check(world: &Scene, id: &str, histories: &Histories) {
         if is_whole {
             replays(world, id, history, &kv);
         }
-        fold(&mut kv, history);
+        fold_key_values(&mut kv, history);
     }
     if is_whole {
         chain(world, id, histories);
@@ -135,7 +135,7 @@ fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEn
     let Some(handler) = handler(history) else {
         world
             .sim
-            .violation(format!("{id} was begun by a version that nobody has"));
+            .violation(format!("{id} was begun by a version that no node has"));
         return;
     };
     let stride = 1 + history.len() / ALL_PREFIXES;
@@ -150,32 +150,11 @@ fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEn
     }
 }
 
-fn fold(kv: &mut HashMap<String, KvEntry>, history: &[Event]) {
-    for event in history {
-        match &event.kind {
-            EventKind::KeyValueSet {
-                key,
-                value,
-                last_updated_at_ms,
-            } => {
-                let entry = KvEntry {
-                    value: value.clone(),
-                    last_updated_at_ms: *last_updated_at_ms,
-                };
-                kv.insert(key.clone(), entry);
-            }
-            EventKind::KeyValueCleared { key } => drop(kv.remove(key)),
-            EventKind::KeyValuesCleared => kv.clear(),
-            _ => {}
-        }
-    }
-}
-
 /// The key-values of an instance, from all of its events.
 pub(super) fn key_values(histories: &Histories) -> BTreeMap<String, String> {
     let mut kv = HashMap::new();
     for history in histories.values() {
-        fold(&mut kv, history);
+        fold_key_values(&mut kv, history);
     }
     kv.into_iter()
         .map(|(key, entry)| (key, entry.value))

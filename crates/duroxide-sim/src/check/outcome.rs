@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use duroxide_core::provider::Provider;
 use duroxide_core::{AppErrorKind, ErrorDetails, EventKind};
 use duroxide_runtime::OrchestrationStatus;
 
@@ -135,7 +134,7 @@ fn detached(
     instances: &BTreeMap<String, Histories>,
 ) {
     for (label, expected) in &expected.detached {
-        // A detached instance of an earlier life may have been deleted by nobody: it stays.
+        // Nothing deletes a detached instance of an earlier life: it stays.
         let id = format!("d~{label}");
         let Some(histories) = instances.get(&id) else {
             if is_last || !client.plan.lives.is_empty() {

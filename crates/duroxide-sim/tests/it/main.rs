@@ -1,5 +1,9 @@
 //! Seeds that every change has to pass, and that a seed is a run. Long runs: `cargo xtask sim`, see docs/reliability.md.
 
+mod crash_points;
+mod fuzz;
+mod power_loss;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -45,6 +49,7 @@ fn calm(program: Program) -> Plan {
         sessions_max: 10,
         serves_tag: true,
         stable_id: false,
+        blocks: false,
         lock_timeout: Duration::from_millis(1_500),
         worker_lock_timeout: Duration::from_secs(3),
     };
@@ -57,6 +62,7 @@ fn calm(program: Program) -> Plan {
             program,
             start_after: Duration::ZERO,
             letter_pause: Duration::from_millis(150),
+            signal_pause: Duration::from_millis(700),
             end: LifeEnd::Alone,
             prunes: false,
             reads: false,
