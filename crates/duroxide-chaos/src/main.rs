@@ -1,22 +1,36 @@
 //! `duroxide-chaos`: a worker process runs real orchestrations whose side effects go to a ledger; it is killed with
 //! SIGKILL again and again, at random moments and at named points; at the end a checker reads histories, queues and
-//! ledger.
+//! ledger. On PostgreSQL four workers share a server, which crashes, too, and whose connections are cut.
 
 mod check;
 mod ledger;
 mod nemesis;
+mod postgres;
 mod random;
+mod soak;
+mod store;
 mod worker;
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::store::Place;
 
 #[derive(Parser)]
 #[command(about = "Kills real processes and checks that nothing was lost")]
 struct Args {
     #[command(subcommand)]
     command: What,
+}
+
+/// What the orchestrations are stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Store {
+    /// A SQLite file and one worker.
+    Sqlite,
+    /// A PostgreSQL server of this run and four workers.
+    Postgres,
 }
 
 #[derive(Subcommand)]
@@ -26,6 +40,21 @@ enum What {
         /// How often to kill.
         #[arg(long, default_value_t = 20)]
         kills: u32,
+        /// What to run on.
+        #[arg(long, value_enum, default_value_t = Store::Sqlite)]
+        store: Store,
+        /// How often the server crashes. PostgreSQL only, as the next two.
+        #[arg(long, default_value_t = 2)]
+        crashes: u32,
+        /// How often the connections of a worker are cut.
+        #[arg(long, default_value_t = 10)]
+        cuts: u32,
+        /// How often a synchronous standby takes over.
+        #[arg(long, default_value_t = 0)]
+        promotions: u32,
+        /// The store takes the way of a SQLite that is older than 3.51.3: only the writer checkpoints.
+        #[arg(long)]
+        alone: bool,
         /// Decides the moments; printed, so that a run can be repeated.
         #[arg(long)]
         seed: Option<u64>,
@@ -42,20 +71,65 @@ enum What {
         /// Ends when everything has ended, instead of starting more.
         #[arg(long)]
         finish: bool,
+        /// Deletes what has ended, so that the file can stay as large as it is.
+        #[arg(long)]
+        soak: bool,
+        /// As of `run`.
+        #[arg(long)]
+        alone: bool,
+        /// A server instead of a file.
+        #[arg(long)]
+        postgres: Option<String>,
+    },
+    /// Watches a process for hours while another one on the same file is killed and stopped.
+    Soak {
+        /// How long.
+        #[arg(long, default_value_t = 2.0)]
+        hours: f64,
+        /// Decides what happens.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
 }
 
 fn main() -> std::process::ExitCode {
     match Args::parse().command {
-        What::Worker { folder, finish } => {
-            worker::run(&folder, finish);
+        What::Soak { hours, seed } => soak::run(hours, seed),
+        What::Worker {
+            folder,
+            finish,
+            soak,
+            alone,
+            postgres,
+        } => {
+            let place = match postgres {
+                Some(url) => Place::Postgres(url),
+                None => Place::file_in(&folder, alone),
+            };
+            worker::run(&folder, &place, worker::Life::of(finish, soak));
             std::process::ExitCode::SUCCESS
         }
         What::Run {
             kills,
+            store,
+            crashes,
+            cuts,
+            promotions,
+            alone,
             seed,
             folder,
             report,
-        } => nemesis::run(kills, seed, folder, report.as_deref()),
+        } => match store {
+            Store::Sqlite => nemesis::run(kills, seed, folder, report.as_deref(), alone),
+            Store::Postgres => {
+                let faults = check::Faults {
+                    kills,
+                    crashes,
+                    cuts,
+                    promotions,
+                };
+                postgres::run(faults, seed, report.as_deref())
+            }
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! Twenty kills, in every run of the tests.
+//! A few kills on each store, in every run of the tests.
 
 use std::process::Command;
 
@@ -22,4 +22,23 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
         report["kills_at_named_points"].as_u64() > Some(0),
         "{report}"
     );
+}
+
+#[test]
+fn four_workers_on_postgres_lose_nothing_by_kills_crashes_and_cuts() {
+    let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
+        .args(["run", "--store", "postgres", "--kills", "10"])
+        .args(["--crashes", "2", "--cuts", "10", "--seed", "7"])
+        .output()
+        .expect("run the chaos");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
+    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
+    assert!(report["recoveries"].as_u64() > Some(4), "{report}");
 }

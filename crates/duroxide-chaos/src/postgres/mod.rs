@@ -1,0 +1,141 @@
+//! Four workers on one PostgreSQL server, each behind a proxy of its own. Workers are killed, the server crashes, connections are cut
+//! in the middle of what they carry, and a synchronous standby takes over, in an order that the seed decides.
+
+mod cluster;
+mod proxy;
+
+use std::path::Path;
+use std::process::{Child, ExitCode};
+use std::time::{Duration, Instant};
+
+use self::cluster::Cluster;
+use self::proxy::Proxy;
+use crate::check::{self, Faults};
+use crate::nemesis::{finish, publish, seed_or_time, spawn, verdict};
+use crate::random::Random;
+use crate::store::Place;
+use crate::worker::Life;
+
+const WORKERS: usize = 4;
+/// How long a cut waits for a worker that sends something.
+const CUT_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Kill,
+    Crash,
+    Cut,
+    Promotion,
+}
+
+struct Worker {
+    proxy: Proxy,
+    process: Child,
+}
+
+/// Runs the faults, lets a last life finish the work, and checks.
+pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>) -> ExitCode {
+    let seed = seed_or_time(seed);
+    let temporary = tempfile::tempdir().expect("a folder to work in");
+    let folder = temporary.path();
+    // The server's account passes through to its own folder.
+    make_passable(folder);
+    eprintln!("chaos: {wanted:?}, seed {seed}, in {}", folder.display());
+    let mut random = Random(seed);
+    let mut cluster = Cluster::start(folder, wanted.promotions > 0);
+    let mut workers: Vec<Worker> = (0..WORKERS)
+        .map(|_| {
+            let proxy = Proxy::start(cluster.port());
+            let process = worker(folder, &proxy);
+            Worker { proxy, process }
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let faults = shuffled(wanted, &mut random);
+    let began = Instant::now();
+    let mut longest_outage = Duration::ZERO;
+    for (place, fault) in faults.iter().enumerate() {
+        eprintln!(
+            "{:>6.1} s  {} of {}: {fault:?}",
+            began.elapsed().as_secs_f64(),
+            place + 1,
+            faults.len()
+        );
+        let chosen = random.between(0, WORKERS as u64) as usize;
+        match fault {
+            Fault::Kill => kill(folder, &mut workers[chosen]),
+            Fault::Cut => cut(&workers[chosen].proxy, random.between(0, 8_192)),
+            Fault::Crash => {
+                let began = Instant::now();
+                cluster.crash();
+                longest_outage = longest_outage.max(began.elapsed());
+            }
+            Fault::Promotion => {
+                cluster.promote();
+                for worker in &workers {
+                    worker.proxy.lead_to(cluster.port());
+                }
+                cluster.follow();
+            }
+        }
+        std::thread::sleep(Duration::from_millis(random.between(50, 700)));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    for worker in &mut workers {
+        worker.process.kill().expect("kill a worker");
+        worker.process.wait().expect("bury a worker");
+    }
+    let url = workers[0].proxy.url();
+    let finishing = Instant::now();
+    let place = Place::Postgres(url);
+    finish(folder, &place);
+    eprintln!("the last life took {:?}", finishing.elapsed());
+    let all = WORKERS as u32;
+    let disturbed = wanted.kills + wanted.cuts + all * (wanted.crashes + wanted.promotions + 1);
+    let mut report = check::check(folder, &place, seed, disturbed);
+    report.faults(wanted, longest_outage);
+    publish(&report, report_path);
+    verdict(&report, &format!("{} --seed {seed}", wanted.arguments()))
+}
+
+fn worker(folder: &Path, proxy: &Proxy) -> Child {
+    let place = Place::Postgres(proxy.url());
+    spawn(folder, &place, Life::Feed, |_| {})
+}
+
+fn kill(folder: &Path, worker: &mut Worker) {
+    worker.process.kill().expect("kill a worker");
+    worker.process.wait().expect("bury a worker");
+    worker.process = self::worker(folder, &worker.proxy);
+}
+
+fn cut(proxy: &Proxy, after: u64) {
+    proxy.cut_after(after);
+    let until = Instant::now() + CUT_PATIENCE;
+    while !proxy.is_cut() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn shuffled(wanted: Faults, random: &mut Random) -> Vec<Fault> {
+    let kinds = [
+        (Fault::Kill, wanted.kills),
+        (Fault::Crash, wanted.crashes),
+        (Fault::Cut, wanted.cuts),
+        (Fault::Promotion, wanted.promotions),
+    ];
+    let mut faults: Vec<Fault> = kinds
+        .iter()
+        .flat_map(|(fault, count)| std::iter::repeat_n(*fault, *count as usize))
+        .collect();
+    for last in (1..faults.len()).rev() {
+        faults.swap(last, random.between(0, last as u64 + 1) as usize);
+    }
+    faults
+}
+
+fn make_passable(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder, open).expect("a folder of ours");
+}
