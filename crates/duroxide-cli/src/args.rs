@@ -13,7 +13,7 @@ use crate::filter::FilterArgs;
     arg_required_else_help = true
 )]
 pub(crate) struct Arguments {
-    /// The store: sqlite:app.db or redb:app.redb
+    /// The store: sqlite:app.db, redb:app.redb or postgres://user@host/database
     #[arg(
         long,
         short,
@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     pub(crate) store: Option<String>,
+    /// The schema of a PostgreSQL store, if it is not `duroxide`
+    #[arg(long, global = true, env = "DUROXIDE_SCHEMA")]
+    pub(crate) schema: Option<String>,
     /// JSON instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -90,7 +93,9 @@ pub(crate) enum Command {
         to: std::path::PathBuf,
     },
     /// Give back the space that an SQLite store does not use
-    Vacuum(Consent),
+    Vacuum(VacuumArgs),
+    /// Bring the schema of a store up to this build
+    Migrate(MigrateArgs),
     /// Bring an SQLite file of the published 0.1.32 crate over into a new store
     ImportPublished {
         /// The file of the published crate; it is only read
@@ -189,7 +194,7 @@ pub(crate) struct StartArgs {
     #[arg(long)]
     pub(crate) version: Option<String>,
     /// Do nothing if the instance exists
-    #[arg(long, conflicts_with = "version")]
+    #[arg(long)]
     pub(crate) if_absent: bool,
 }
 
@@ -324,4 +329,28 @@ pub(crate) struct ExportArgs {
     /// Write to this file instead of standard output
     #[arg(long, short)]
     pub(crate) output: Option<std::path::PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, short, requires = "output")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VacuumArgs {
+    /// Also while programs use the file: they cannot commit meanwhile, and their activities may run again
+    #[arg(long)]
+    pub(crate) while_running: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Only print the SQL that is missing
+    #[arg(long, conflicts_with_all = ["yes", "dry_run"])]
+    pub(crate) print: bool,
+    /// Also while programs use an SQLite file: those of an older build cannot commit any more
+    #[arg(long)]
+    pub(crate) while_running: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
 }

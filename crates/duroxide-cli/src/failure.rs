@@ -11,6 +11,9 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("{0}")]
     NotFound(String),
+    /// `start`: the id is taken.
+    #[error("{0}")]
+    Exists(String),
     #[error("the instance did not end in time")]
     Timeout,
     /// `wait`: the instance ended without a value.
@@ -18,7 +21,7 @@ pub(crate) enum Failure {
     InstanceFailed(String),
     #[error("{0}; nothing was changed. Look with --dry-run, then repeat with --yes")]
     NeedsYes(String),
-    /// `check`: something is wrong in the store.
+    /// `check`, `export`: something in the store is wrong or cannot be read.
     #[error("{0} problems were found")]
     Problems(usize),
     #[error("cannot open {store}: {why}")]
@@ -33,7 +36,7 @@ impl Failure {
     /// The exit code; `docs/cli.md` lists them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Store(_) | Self::Io(_) => 1,
+            Self::Store(_) | Self::Io(_) | Self::Exists(_) => 1,
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
             Self::Timeout => 4,

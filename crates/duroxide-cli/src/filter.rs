@@ -3,10 +3,14 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, InstanceSummary, TimeRange};
 use duroxide_runtime::client::Client;
 
 use crate::failure::Failure;
+
+/// How many instances are read at once.
+const PAGE: u32 = 1_000;
 
 /// Times are points (2026-11-17T08:00:00Z) or spans (90m, 2h, 30d), which count back from now.
 #[derive(Debug, Default, Args)]
@@ -16,19 +20,19 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     pub(crate) status: Vec<InstanceStatus>,
     /// The orchestration's name
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,
     /// The orchestration's version
-    #[arg(long = "of-version", value_name = "VERSION")]
+    #[arg(long = "of-version", value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) of_version: Option<String>,
     /// Ids that begin with this
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) prefix: Option<String>,
     /// Children of this instance
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) parent: Option<String>,
     /// This instance and all its descendants
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) root: Option<String>,
     /// Instances without a parent
     #[arg(long)]
@@ -63,6 +67,26 @@ impl FilterArgs {
             .is_ok_and(|query| query == InstanceQuery::new())
     }
 
+    /// Whether the filter leaves something out. `--roots` alone does not say which instances are meant.
+    pub(crate) fn narrows(&self) -> bool {
+        self.query().is_ok_and(|mut query| {
+            query.roots_only = false;
+            query.id_prefix.take_if(|prefix| prefix.is_empty());
+            query != InstanceQuery::new()
+        })
+    }
+
+    /// The one instance that was named, or nothing if the filter says which are meant. Both together are refused: one of the two
+    /// would be ignored.
+    pub(crate) fn or_one<'a>(&self, id: Option<&'a str>) -> Result<Option<&'a str>, Failure> {
+        match id {
+            Some(_) if !self.is_empty() => Err(Failure::Usage(
+                "give an instance or a filter, not both".to_owned(),
+            )),
+            id => Ok(id),
+        }
+    }
+
     pub(crate) fn query(&self) -> Result<InstanceQuery, Failure> {
         let range = |from: &Option<String>, until: &Option<String>| {
             let read = |text: &Option<String>| text.as_deref().map(time_ms).transpose();
@@ -87,21 +111,41 @@ impl FilterArgs {
     }
 }
 
-/// Every instance that a query admits, page by page.
+/// The instances that a query admits, a page at a time, so that a large store need not fit into memory.
+pub(crate) struct Pages<'a> {
+    client: &'a Client,
+    /// The query of the next page; `None` after the last one.
+    next: Option<InstanceQuery>,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn of(client: &'a Client, query: InstanceQuery) -> Self {
+        let next = Some(query.with_page_size(PAGE));
+        Self { client, next }
+    }
+
+    /// The next page; `None` after the last one. After an error there is none.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<InstanceSummary>>, Failure> {
+        let Some(query) = self.next.take() else {
+            return Ok(None);
+        };
+        let page = self.client.query_instances(&query).await?;
+        self.next = page.next.map(|next| query.after(next));
+        Ok(Some(page.items))
+    }
+}
+
+/// Every instance that a query admits.
 pub(crate) async fn all(
     client: &Client,
-    mut query: InstanceQuery,
+    query: InstanceQuery,
 ) -> Result<Vec<InstanceSummary>, Failure> {
+    let mut pages = Pages::of(client, query);
     let mut found = Vec::new();
-    query.limit = Some(1_000);
-    loop {
-        let page = client.query_instances(&query).await?;
-        found.extend(page.items);
-        match page.next {
-            Some(next) => query = query.after(next),
-            None => return Ok(found),
-        }
+    while let Some(page) = pages.next().await? {
+        found.extend(page);
     }
+    Ok(found)
 }
 
 /// A point in time, or a span that counts back from now, in milliseconds since the Unix epoch.
@@ -126,6 +170,20 @@ fn since_epoch(at: SystemTime) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_that_leaves_nothing_out_does_not_narrow() {
+        let with = |set: fn(&mut FilterArgs)| {
+            let mut filter = FilterArgs::default();
+            set(&mut filter);
+            filter.narrows()
+        };
+        assert!(!with(|_| {}));
+        assert!(!with(|filter| filter.prefix = Some(String::new())));
+        assert!(!with(|filter| filter.roots = true));
+        assert!(with(|filter| filter.prefix = Some("a".to_owned())));
+        assert!(with(|filter| filter.status = vec![InstanceStatus::Failed]));
+    }
 
     #[test]
     fn a_time_is_a_point_or_a_span() {

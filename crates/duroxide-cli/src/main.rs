@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod failure;
 mod filter;
+mod instance;
 mod output;
 mod store;
 

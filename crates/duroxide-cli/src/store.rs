@@ -1,12 +1,14 @@
-//! Opening a store by its address. In: `sqlite:app.db`, `redb:app.redb`. Out: a client. Never creates a file: an address with a
-//! typing error is an error and not an empty store.
+//! Where a store is, and opening it. In: `sqlite:app.db`, `redb:app.redb`, `postgres://…`. Out: a client. Never creates a file or a
+//! schema, and never changes a schema: an address with a typing error is an error, and looking stops no program.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use duroxide_core::provider::Provider;
+use duroxide_pg::{MigrationPolicy, PgError, PostgresOptions, PostgresProvider, ProviderConfig};
 use duroxide_runtime::client::Client;
-use duroxide_sqlite::SqliteProvider;
+use duroxide_sqlite::{SchemaUpgrade, SqliteOptions, SqliteProvider, SqliteUrl};
 use duroxide_store::RedbProvider;
 use duroxide_store::redb::RedbOptions;
 
@@ -19,71 +21,170 @@ pub(crate) enum Access {
     Write,
 }
 
-/// Opens the store with this address.
-pub(crate) async fn open(address: Option<&str>, access: Access) -> Result<Client, Failure> {
-    let address = address.ok_or_else(no_store)?;
-    let refuse = |why: String| Failure::Open {
-        store: shown(address),
-        why,
-    };
-    let provider: Arc<dyn Provider> = match address.split_once(':') {
-        Some(("sqlite", _)) => {
-            let url = sqlite_url(address, access);
-            let opened = SqliteProvider::new(&url, None).await;
-            Arc::new(opened.map_err(|error| refuse(error.to_string()))?)
-        }
-        Some(("redb", path)) => {
-            if !Path::new(path).exists() {
-                return Err(refuse("there is no such file".to_owned()));
-            }
-            let opened = RedbProvider::open_async(path, RedbOptions::default()).await;
-            Arc::new(opened.map_err(|error| refuse(error.to_string()))?)
-        }
-        _ => {
-            return Err(refuse("an address begins with sqlite: or redb:".to_owned()));
-        }
-    };
-    Ok(Client::new(provider))
+/// Where a store is.
+#[derive(Clone)]
+pub(crate) enum Address {
+    Sqlite(SqliteUrl, PathBuf),
+    Redb(PathBuf),
+    Postgres { url: String, schema: Option<String> },
 }
 
-pub(crate) fn no_store() -> Failure {
-    let how = "no store: give --store sqlite:app.db or redb:app.redb, or set DUROXIDE_STORE";
+impl Address {
+    /// Reads what `--store` and `--schema` said.
+    pub(crate) fn of(text: Option<&str>, schema: Option<&str>) -> Result<Self, Failure> {
+        let text = text.ok_or_else(no_store)?;
+        let refuse = |why: String| Failure::Open {
+            store: redacted(text),
+            why,
+        };
+        let address = match text.split_once(':') {
+            Some(("sqlite", _)) => {
+                let url = SqliteUrl::parse(text).map_err(|error| refuse(error.to_string()))?;
+                let Some(file) = url.file().map(Path::to_owned) else {
+                    let why = "a store in memory belongs to the process that made it";
+                    return Err(refuse(why.to_owned()));
+                };
+                Self::Sqlite(url, file)
+            }
+            Some(("redb", path)) => Self::Redb(path.strip_prefix("//").unwrap_or(path).into()),
+            Some(("postgres" | "postgresql", _)) => Self::Postgres {
+                url: text.to_owned(),
+                schema: schema.map(str::to_owned),
+            },
+            _ => {
+                let why = "an address begins with sqlite:, redb: or postgres:";
+                return Err(refuse(why.to_owned()));
+            }
+        };
+        match address {
+            Self::Sqlite(..) | Self::Redb(_) if schema.is_some() => Err(Failure::Usage(
+                "--schema is for postgres: stores only".to_owned(),
+            )),
+            address => Ok(address),
+        }
+    }
+
+    /// The file of an SQLite store; others have none that can be worked on as a whole.
+    pub(crate) fn sqlite_file(&self) -> Option<&Path> {
+        match self {
+            Self::Sqlite(_, file) => Some(file),
+            Self::Redb(_) | Self::Postgres { .. } => None,
+        }
+    }
+
+    /// The files that belong to the store.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Sqlite(_, file) => ["", "-wal", "-shm", "-sole"]
+                .iter()
+                .map(|end| {
+                    let mut name = file.clone().into_os_string();
+                    name.push(end);
+                    name.into()
+                })
+                .collect(),
+            Self::Redb(file) => vec![file.clone()],
+            Self::Postgres { .. } => Vec::new(),
+        }
+    }
+
+    /// A client on the store. A schema of another build is refused.
+    pub(crate) async fn open(&self, access: Access) -> Result<Client, Failure> {
+        let provider: Arc<dyn Provider> = match self {
+            Self::Sqlite(url, _) => {
+                let url = match access {
+                    Access::Read => url.read_only(),
+                    Access::Write => url.existing(),
+                };
+                let options = SqliteOptions {
+                    upgrade: SchemaUpgrade::Refuse,
+                    ..SqliteOptions::default()
+                };
+                let opened = SqliteProvider::new(&url, Some(options)).await;
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+            Self::Redb(path) => {
+                if !path.exists() {
+                    return Err(self.refused("there is no such file"));
+                }
+                let opened = RedbProvider::open_async(path, RedbOptions::default()).await;
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+            Self::Postgres { url, schema } => {
+                let opened = postgres(url, schema.as_deref(), MigrationPolicy::VerifyOnly).await;
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+        };
+        Ok(Client::new(provider))
+    }
+
+    pub(crate) fn refused(&self, why: impl fmt::Display) -> Failure {
+        Failure::Open {
+            store: self.to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// Without a password.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(_, file) => write!(f, "sqlite:{}", file.display()),
+            Self::Redb(file) => write!(f, "redb:{}", file.display()),
+            Self::Postgres { url, .. } => f.write_str(&redacted(url)),
+        }
+    }
+}
+
+/// A PostgreSQL provider, with the few connections that a command needs.
+pub(crate) async fn postgres(
+    url: &str,
+    schema: Option<&str>,
+    policy: MigrationPolicy,
+) -> Result<PostgresProvider, PgError> {
+    let config = ProviderConfig {
+        schema_name: schema.map(str::to_owned),
+        migration_policy: policy,
+        options: PostgresOptions {
+            pool_size: 5,
+            application_name: "duroxide-cli".to_owned(),
+            ..PostgresOptions::default()
+        },
+        ..ProviderConfig::url(url)
+    };
+    PostgresProvider::new_with_config(config).await
+}
+
+fn no_store() -> Failure {
+    let how = "no store: give --store sqlite:app.db, redb:app.redb or postgres://…, or set DUROXIDE_STORE";
     Failure::Usage(how.to_owned())
 }
 
-/// The file of an SQLite address; `None` for other stores.
-pub(crate) fn sqlite_file(address: &str) -> Option<PathBuf> {
-    let rest = address.strip_prefix("sqlite:")?;
-    let rest = rest.strip_prefix("//").unwrap_or(rest);
-    let path = rest.split('?').next().unwrap_or_default();
-    (!path.is_empty() && path != ":memory:").then(|| PathBuf::from(path))
-}
-
-/// The address with a mode that never creates the file, unless it names one itself.
-fn sqlite_url(address: &str, access: Access) -> String {
-    if address.contains("mode=") || address.contains(":memory:") {
-        return address.to_owned();
-    }
-    let mode = match access {
-        Access::Read => "ro",
-        Access::Write => "rw",
+/// An address without its passwords: neither that of the user nor those among the parameters.
+pub(crate) fn redacted(address: &str) -> String {
+    let (place, query) = address.split_once('?').unwrap_or((address, ""));
+    let place = match place.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((user, host)) => match user.split_once(':') {
+                Some((user, _)) => format!("{scheme}://{user}:***@{host}"),
+                None => place.to_owned(),
+            },
+            None => place.to_owned(),
+        },
+        None => place.to_owned(),
     };
-    let joint = if address.contains('?') { '&' } else { '?' };
-    format!("{address}{joint}mode={mode}")
-}
-
-/// The address without a password.
-fn shown(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else {
-        return address.to_owned();
-    };
-    match rest.rsplit_once('@') {
-        Some((user, host)) => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:***@{host}")
-        }
-        None => address.to_owned(),
+    if query.is_empty() {
+        return place;
     }
+    let pairs: Vec<_> = query
+        .split('&')
+        .map(|pair| match pair.split_once('=') {
+            Some((key, _)) if key.to_ascii_lowercase().contains("password") => format!("{key}=***"),
+            _ => pair.to_owned(),
+        })
+        .collect();
+    format!("{place}?{}", pairs.join("&"))
 }
 
 #[cfg(test)]
@@ -91,29 +192,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_its_password() {
-        assert_eq!(shown("postgres://me:secret@h/db"), "postgres://me:***@h/db");
-        assert_eq!(shown("sqlite:a@b.db"), "sqlite:a@b.db");
+    fn an_address_is_shown_without_its_passwords() {
+        for (address, shown) in [
+            ("postgres://me:secret@h/db", "postgres://me:***@h/db"),
+            ("postgres://me:a@b@h/db", "postgres://me:***@h/db"),
+            ("postgres://me@h/db", "postgres://me@h/db"),
+            (
+                "postgres://h/db?user=me&password=x&sslpassword=y",
+                "postgres://h/db?user=me&password=***&sslpassword=***",
+            ),
+            ("sqlite:a@b.db", "sqlite:a@b.db"),
+        ] {
+            assert_eq!(redacted(address), shown);
+        }
     }
 
     #[test]
-    fn an_address_names_its_file() {
-        let file = |address| sqlite_file(address);
+    fn an_address_names_its_file_as_the_store_reads_it() {
+        let file = |address| {
+            let address = Address::of(Some(address), None).expect("an address");
+            address.files().into_iter().next()
+        };
         assert_eq!(file("sqlite:a.db"), Some(PathBuf::from("a.db")));
         assert_eq!(
-            file("sqlite:///x/a.db?mode=ro"),
-            Some(PathBuf::from("/x/a.db"))
+            file("sqlite:my%20data.db"),
+            Some(PathBuf::from("my data.db"))
         );
-        assert_eq!(file("redb:a.redb"), None);
-    }
-
-    #[test]
-    fn a_file_is_never_created() {
-        assert_eq!(
-            sqlite_url("sqlite:a.db", Access::Read),
-            "sqlite:a.db?mode=ro"
-        );
-        let relaxed = sqlite_url("sqlite:a.db?durability=relaxed", Access::Write);
-        assert_eq!(relaxed, "sqlite:a.db?durability=relaxed&mode=rw");
+        let absolute = file("sqlite:///x/a.db?mode=ro");
+        assert_eq!(absolute, Some(PathBuf::from("/x/a.db")));
+        assert_eq!(file("redb://a.redb"), Some(PathBuf::from("a.redb")));
+        assert_eq!(file("postgres://h/db"), None);
     }
 }

@@ -1,18 +1,21 @@
 //! The engine's own invariants over every history of a store.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use duroxide_core::provider::{InstanceQuery, InstanceStatus, InstanceSummary};
+use duroxide_core::provider::{InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary};
 use duroxide_core::{Event, EventKind};
-use duroxide_runtime::client::Client;
+use duroxide_runtime::client::{Client, ClientError};
 use serde::Serialize;
 use serde_json::json;
 
 use super::files;
 use crate::failure::Failure;
-use crate::filter;
+use crate::filter::Pages;
 use crate::output::Output;
+
+/// How often an instance that moves is looked at.
+const LOOKS: usize = 5;
 
 /// Something that no run of the engine leaves behind.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -22,84 +25,160 @@ struct Problem {
     what: String,
 }
 
-pub(crate) async fn run(
-    client: &Client,
-    output: &Output,
-    sqlite_file: Option<PathBuf>,
-) -> Result<(), Failure> {
-    let instances = filter::all(client, InstanceQuery::new()).await?;
-    let known: HashSet<&str> = instances
-        .iter()
-        .map(|one| one.instance_id.as_str())
-        .collect();
-    let bar = output.progress(instances.len(), "check");
-    let (mut problems, mut executions, mut events) = (Vec::new(), 0, 0);
-    for instance in &instances {
-        let mut note = |execution_id: u64, what: String| {
-            problems.push(Problem {
-                instance_id: instance.instance_id.clone(),
-                execution_id,
-                what,
-            });
-        };
-        if let Some(parent) = instance.parent.as_deref().filter(|p| !known.contains(p)) {
-            note(
-                instance.execution_id,
-                format!("its parent {parent} is gone"),
-            );
-        }
-        let ids = client.list_executions(&instance.instance_id).await?;
-        if ids.last() != Some(&instance.execution_id) {
-            note(
-                instance.execution_id,
-                format!("is current, and the executions are {ids:?}"),
-            );
-        }
-        for execution in ids {
-            executions += 1;
-            let history = client
-                .read_execution_history(&instance.instance_id, execution)
-                .await;
-            match history {
-                Ok(history) => {
-                    events += history.len();
-                    let is_current = execution == instance.execution_id;
-                    for what in flaws(&history, execution, is_current.then_some(instance)) {
-                        note(execution, what);
-                    }
-                }
-                Err(error) => note(execution, format!("the history cannot be read: {error}")),
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    if let Some(file) = sqlite_file {
-        for what in files::integrity(file).await? {
-            problems.push(Problem {
-                instance_id: "the file".to_owned(),
-                execution_id: 0,
-                what,
-            });
-        }
-    }
-    report(output, instances.len(), executions, events, &problems)
-}
-
-fn report(
-    output: &Output,
+/// What was looked at.
+#[derive(Debug, Default)]
+struct Seen {
     instances: usize,
     executions: usize,
     events: usize,
-    problems: &[Problem],
+    problems: Vec<Problem>,
+}
+
+impl Seen {
+    fn problem(&mut self, instance: &str, execution_id: u64, what: String) {
+        self.problems.push(Problem {
+            instance_id: instance.to_owned(),
+            execution_id,
+            what,
+        });
+    }
+}
+
+pub(crate) async fn run(
+    client: &Client,
+    output: &Output,
+    sqlite_file: Option<&Path>,
 ) -> Result<(), Failure> {
+    let mut seen = Seen::default();
+    // First: a damaged page may be why nothing else can be read.
+    if let Some(file) = sqlite_file {
+        match files::integrity(file.to_owned()).await {
+            Ok(found) => {
+                for what in found {
+                    seen.problem("the file", 0, what);
+                }
+            }
+            Err(error) => seen.problem("the file", 0, format!("cannot be read: {error}")),
+        }
+    }
+    let bar = output.progress(0, "check");
+    let mut pages = Pages::of(client, InstanceQuery::new());
+    loop {
+        let page = match pages.next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => break,
+            Err(error) => {
+                seen.problem(
+                    "the store",
+                    0,
+                    format!("instances cannot be listed: {error}"),
+                );
+                break;
+            }
+        };
+        bar.inc_length(page.len() as u64);
+        for instance in page {
+            seen.instances += 1;
+            check_instance(client, instance, &mut seen).await;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    report(output, &seen)
+}
+
+/// Looks at one instance, and again if something is wrong: a node may have moved it between two reads. What is reported was seen
+/// while nothing moved.
+async fn check_instance(client: &Client, listed: InstanceSummary, seen: &mut Seen) {
+    let id = listed.instance_id.clone();
+    for _ in 0..LOOKS {
+        let before = match client.get_instance_info(&id).await {
+            Ok(info) => info,
+            Err(ClientError::InstanceNotFound { .. }) => return,
+            Err(error) => return seen.problem(&id, 0, format!("cannot be read: {error}")),
+        };
+        let look = look(client, &before).await;
+        if !look.problems.is_empty() && !is_unmoved(client, &before).await {
+            continue;
+        }
+        seen.executions += look.executions;
+        seen.events += look.events;
+        seen.problems.extend(look.problems);
+        return;
+    }
+    // It moves faster than it can be read, so it works.
+}
+
+/// Whether the instance is as it was: same life, execution, status and last turn.
+async fn is_unmoved(client: &Client, before: &InstanceInfo) -> bool {
+    let now = client.get_instance_info(&before.instance_id).await;
+    now.is_ok_and(|now| {
+        let moves = |info: &InstanceInfo| {
+            let (execution, status) = (info.current_execution_id, info.status.clone());
+            (info.created_at, info.updated_at, execution, status)
+        };
+        moves(&now) == moves(before)
+    })
+}
+
+async fn look(client: &Client, instance: &InstanceInfo) -> Seen {
+    let (id, current) = (&instance.instance_id, instance.current_execution_id);
+    let mut seen = Seen::default();
+    let executions = match client.list_executions(id).await {
+        Ok(executions) => executions,
+        Err(error) => {
+            seen.problem(
+                id,
+                current,
+                format!("its executions cannot be listed: {error}"),
+            );
+            return seen;
+        }
+    };
+    if executions.last() != Some(&current) {
+        let what = format!("is current, and the executions are {executions:?}");
+        seen.problem(id, current, what);
+    }
+    for execution in executions {
+        seen.executions += 1;
+        match client.read_execution_history(id, execution).await {
+            Ok(history) => {
+                seen.events += history.len();
+                let status = InstanceStatus::of_stored(&instance.status);
+                let status = (execution == current).then_some(status);
+                for what in flaws(&history, execution, status) {
+                    seen.problem(id, execution, what);
+                }
+            }
+            Err(error) => {
+                seen.problem(
+                    id,
+                    execution,
+                    format!("the history cannot be read: {error}"),
+                );
+            }
+        }
+    }
+    seen
+}
+
+fn report(output: &Output, seen: &Seen) -> Result<(), Failure> {
+    let Seen {
+        instances,
+        executions,
+        events,
+        problems,
+    } = seen;
     if output.json {
         output.document(&json!({ "instances": instances, "executions": executions,
                                  "events": events, "problems": problems }))?;
     } else {
         for problem in problems {
             let (id, execution, what) = (&problem.instance_id, problem.execution_id, &problem.what);
-            output.line(format!("{id}, execution {execution}: {what}"))?;
+            output.line(match execution {
+                0 => format!("{id}: {what}"),
+                _ => format!("{id}, execution {execution}: {what}"),
+            })?;
         }
         let count = problems.len();
         output.line(format!(
@@ -112,8 +191,8 @@ fn report(
     }
 }
 
-/// What is wrong with one history.
-fn flaws(history: &[Event], execution: u64, current: Option<&InstanceSummary>) -> Vec<String> {
+/// What is wrong with one history; the store says the status of the current one.
+fn flaws(history: &[Event], execution: u64, current: Option<InstanceStatus>) -> Vec<String> {
     let mut flaws = Vec::new();
     let Some((first, last)) = history.first().zip(history.last()) else {
         return vec!["it has no history".to_owned()];
@@ -141,17 +220,16 @@ fn flaws(history: &[Event], execution: u64, current: Option<&InstanceSummary>) -
         }
         flaws.extend(answered_wrongly(event, &mut open));
     }
-    if let Some(summary) = current {
+    if let Some(status) = current {
         let told = match &last.kind {
             EventKind::OrchestrationCompleted { .. } => InstanceStatus::Completed,
             EventKind::OrchestrationFailed { .. } => InstanceStatus::Failed,
             EventKind::OrchestrationContinuedAsNew { .. } => InstanceStatus::ContinuedAsNew,
             _ => InstanceStatus::Running,
         };
-        if told != summary.status {
+        if told != status {
             flaws.push(format!(
-                "the store says {} and the history says {told}",
-                summary.status
+                "the store says {status} and the history says {told}"
             ));
         }
     } else if !last.is_terminal() {
@@ -249,8 +327,7 @@ mod tests {
             Event::with_event_id(at as u64 + 1, "i", 1, source, kind)
         };
         let history: Vec<_> = kinds.into_iter().enumerate().map(number).collect();
-        let running = InstanceSummary::new("i", "order", "1.0.0");
-        flaws(&history, 1, Some(&running))
+        flaws(&history, 1, Some(InstanceStatus::Running))
     }
 
     #[test]

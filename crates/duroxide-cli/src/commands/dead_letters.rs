@@ -1,7 +1,7 @@
 //! Messages that could not be delivered.
 
 use duroxide_core::provider::DeadLetter;
-use duroxide_runtime::client::Client;
+use duroxide_runtime::client::{Client, ClientError};
 use serde_json::json;
 
 use crate::args::{Consent, DeadLettersCommand};
@@ -66,12 +66,21 @@ async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Fa
         find(client, *id).await?;
     }
     let mut requeued = 0;
+    let mut refused = Vec::new();
     for id in ids {
-        requeued += usize::from(client.requeue_dead_letter(*id).await?);
+        match client.requeue_dead_letter(*id).await {
+            Ok(was_there) => requeued += usize::from(was_there),
+            Err(ClientError::InvalidInput { message }) => refused.push(message),
+            Err(error) => return Err(error.into()),
+        }
     }
     match output.json {
-        true => output.document(&json!({ "requeued": requeued })),
-        false => output.line(format!("{requeued} dead letters are in their queues again")),
+        true => output.document(&json!({ "requeued": requeued, "refused": refused }))?,
+        false => output.line(format!("{requeued} dead letters are in their queues again"))?,
+    }
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Store(refused.join("; "))),
     }
 }
 
@@ -104,8 +113,7 @@ async fn delete(
 }
 
 async fn find(client: &Client, id: u64) -> Result<DeadLetter, Failure> {
-    let letters = client.list_dead_letters(u32::MAX).await?;
-    let found = letters.into_iter().find(|letter| letter.id == id);
+    let found = client.get_dead_letter(id).await?;
     found.ok_or_else(|| Failure::NotFound(format!("there is no dead letter {id}")))
 }
 

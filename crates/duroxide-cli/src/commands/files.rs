@@ -1,51 +1,105 @@
 //! Work on whole SQLite files.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use duroxide_sqlite::SqliteError;
+use duroxide_sqlite::{OtherPrograms, SqliteError};
 use serde_json::json;
 
-use crate::args::Consent;
+use crate::args::VacuumArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::sqlite_file;
+use crate::store::Address;
 
-pub(crate) async fn backup(output: &Output, address: &str, to: &Path) -> Result<(), Failure> {
+pub(crate) async fn backup(output: &Output, address: &Address, to: &Path) -> Result<(), Failure> {
     let (from, to) = (file_of(address)?, to.to_owned());
     let bar = output.progress(0, "backup");
-    let shown = bar.clone();
+    let stop = stop_on_signal()?;
+    let (shown, copy) = (bar.clone(), to.clone());
     let bytes = blocking(move || {
-        duroxide_sqlite::backup(&from, &to, |written, total| {
+        duroxide_sqlite::backup(&from, &copy, |written, total| {
             shown.set_length(total);
             shown.set_position(written);
+            match stop.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         })
     })
-    .await?;
+    .await;
     bar.finish_and_clear();
+    for left in duroxide_sqlite::unfinished_copies(&to) {
+        let left = left.display();
+        output.note(format!(
+            "{left} is a copy that runs, or that was killed and can be deleted"
+        ));
+    }
+    let bytes = bytes?;
     match output.json {
         true => output.document(&json!({ "bytes": bytes })),
         false => output.line(format!("{bytes} bytes were written")),
     }
 }
 
+/// Becomes true when the process is asked to end: the draft of a copy is removed then, instead of filling the disk for ever.
+fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    #[cfg(unix)]
+    let mut terminated = {
+        use tokio::signal::unix::{SignalKind, signal};
+        signal(SignalKind::terminate())?
+    };
+    tokio::spawn(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+        told.store(true, Ordering::Relaxed);
+    });
+    Ok(stop)
+}
+
 pub(crate) async fn vacuum(
     output: &Output,
-    address: &str,
-    consent: Consent,
+    address: &Address,
+    args: VacuumArgs,
 ) -> Result<(), Failure> {
     let file = file_of(address)?;
-    if !consent.yes {
-        let text = "the file would be written anew, and commits would wait meanwhile";
-        return match consent.dry_run {
-            true => output.line(text),
-            false => Err(Failure::NeedsYes(text.to_owned())),
+    if !args.consent.yes {
+        let bytes = std::fs::metadata(&file)?.len();
+        let disturbs = match args.while_running {
+            true => {
+                "; programs that use it cannot commit meanwhile, and their activities may run again"
+            }
+            false => "; it is refused while a program uses it",
+        };
+        let text = format!("the file, {bytes} bytes, would be written anew{disturbs}");
+        return match (args.consent.dry_run, output.json) {
+            (true, true) => output.document(&json!({ "bytes_before": bytes, "dry_run": true })),
+            (true, false) => output.line(text),
+            (false, _) => Err(Failure::NeedsYes(text)),
         };
     }
-    let done = blocking(move || duroxide_sqlite::vacuum(&file)).await?;
+    let others = others(args.while_running);
+    let done = blocking(move || duroxide_sqlite::vacuum(&file, others)).await?;
     let (before, after) = (done.bytes_before, done.bytes_after);
     match output.json {
         true => output.document(&json!({ "bytes_before": before, "bytes_after": after })),
         false => output.line(format!("{before} bytes before, {after} after")),
+    }
+}
+
+/// What `--while-running` says.
+pub(super) fn others(while_running: bool) -> OtherPrograms {
+    match while_running {
+        true => OtherPrograms::Disturb,
+        false => OtherPrograms::Refuse,
     }
 }
 
@@ -54,7 +108,8 @@ pub(crate) async fn import_published(
     old: &Path,
     new: &str,
 ) -> Result<(), Failure> {
-    let (old, new) = (old.to_owned(), file_of(new)?);
+    let new = Address::of(Some(new), None)?;
+    let (old, new) = (old.to_owned(), file_of(&new)?);
     let imported = blocking(move || duroxide_sqlite::import_published(&old, &new)).await?;
     if output.json {
         return output.document(&json!({
@@ -82,12 +137,12 @@ pub(crate) async fn integrity(file: PathBuf) -> Result<Vec<String>, Failure> {
     blocking(move || duroxide_sqlite::check_integrity(&file)).await
 }
 
-fn file_of(address: &str) -> Result<PathBuf, Failure> {
+fn file_of(address: &Address) -> Result<PathBuf, Failure> {
     let refuse = || Failure::Usage(format!("{address}: this works on sqlite: files only"));
-    sqlite_file(address).ok_or_else(refuse)
+    address.sqlite_file().map(Path::to_owned).ok_or_else(refuse)
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SqliteError> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;

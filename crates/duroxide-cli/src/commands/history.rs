@@ -26,29 +26,43 @@ pub(crate) async fn run(
     let mut shown = 0;
     loop {
         let history = client.read_execution_history(&args.id, execution).await?;
+        let last = history.last().map_or(0, |event| event.event_id);
+        if last < shown {
+            // Deleted and started again: what follows is another history.
+            shown = 0;
+        }
         for event in history.iter().filter(|event| event.event_id > shown) {
             print(output, event)?;
         }
-        shown = history.last().map_or(shown, |event| event.event_id);
-        match history.last().map(|event| &event.kind) {
-            _ if !args.follow => return Ok(()),
+        shown = last;
+        if !args.follow {
+            return Ok(());
+        }
+        let has_ended = match history.last().map(|event| &event.kind) {
             Some(
                 EventKind::OrchestrationCompleted { .. } | EventKind::OrchestrationFailed { .. },
             ) => return Ok(()),
-            Some(EventKind::OrchestrationContinuedAsNew { .. }) => {
-                let current = client
-                    .get_instance_info(&args.id)
-                    .await?
-                    .current_execution_id;
-                if current > execution {
-                    (execution, shown) = (execution + 1, 0);
-                    continue;
-                }
-            }
-            _ => {}
+            Some(EventKind::OrchestrationContinuedAsNew { .. }) | None => true,
+            Some(_) => false,
+        };
+        if has_ended && let Some(next) = following(client, &args.id, execution).await? {
+            (execution, shown) = (next, 0);
+            continue;
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// The execution to go on with after one that ended or is gone: the next that still exists, or the current one of a later life of
+/// the id. A failure if the instance was deleted.
+async fn following(client: &Client, id: &str, execution: u64) -> Result<Option<u64>, Failure> {
+    let current = client.get_instance_info(id).await?.current_execution_id;
+    if current < execution {
+        return Ok(Some(current));
+    }
+    let executions = client.list_executions(id).await?;
+    let next = executions.into_iter().find(|next| *next > execution);
+    Ok(next.filter(|next| *next <= current))
 }
 
 fn print(output: &Output, event: &Event) -> Result<(), Failure> {

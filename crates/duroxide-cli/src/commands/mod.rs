@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod history;
 mod list;
+mod migrate;
 mod remove;
 mod send;
 mod show;
@@ -20,7 +21,7 @@ use clap::CommandFactory;
 use crate::args::{Arguments, Command, DeadLettersCommand};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{self, Access};
+use crate::store::{Access, Address};
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Failure> {
@@ -30,19 +31,16 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         clap_complete::generate(shell, &mut Arguments::command(), "duroxide", &mut script);
         return output.raw(&String::from_utf8_lossy(&script));
     }
-    match &command {
-        Command::Backup { to } => {
-            return files::backup(output, address(&arguments.store)?, to).await;
-        }
-        Command::Vacuum(consent) => {
-            return files::vacuum(output, address(&arguments.store)?, *consent).await;
-        }
-        Command::ImportPublished { old, new } => {
-            return files::import_published(output, old, new).await;
-        }
-        _ => {}
+    if let Command::ImportPublished { old, new } = &command {
+        return files::import_published(output, old, new).await;
     }
-    let client = store::open(arguments.store.as_deref(), access(&command)).await?;
+    let address = Address::of(arguments.store.as_deref(), arguments.schema.as_deref())?;
+    let client = match command {
+        Command::Backup { to } => return files::backup(output, &address, &to).await,
+        Command::Vacuum(args) => return files::vacuum(output, &address, args).await,
+        Command::Migrate(args) => return migrate::run(output, &address, args).await,
+        _ => address.open(access(&command)).await?,
+    };
     match command {
         Command::List(args) => list::list(&client, output, args).await,
         Command::Count(args) => list::count(&client, output, args).await,
@@ -62,35 +60,30 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Prune(args) => remove::prune(&client, output, args).await,
         Command::Delete(args) => remove::delete(&client, output, args).await,
         Command::Stats => stats::run(&client, output).await,
-        Command::Check => {
-            let file = arguments.store.as_deref().and_then(store::sqlite_file);
-            check::run(&client, output, file).await
-        }
-        Command::Export(args) => export::run(&client, output, args).await,
+        Command::Check => check::run(&client, output, address.sqlite_file()).await,
+        Command::Export(args) => export::run(&client, output, &address, args).await,
         Command::Completions { .. }
         | Command::Backup { .. }
         | Command::Vacuum(_)
+        | Command::Migrate(_)
         | Command::ImportPublished { .. } => Ok(()),
     }
 }
 
-fn address(store: &Option<String>) -> Result<&str, Failure> {
-    store.as_deref().ok_or_else(store::no_store)
-}
-
-/// Whether a command writes; one that only looks opens the store read-only.
+/// Whether a command writes; one that only looks, or only says what it would do, opens the store read-only.
 fn access(command: &Command) -> Access {
-    match command {
-        Command::Start(_) | Command::Restart(_) | Command::Signal(_) | Command::Enqueue(_) => {
-            Access::Write
-        }
-        Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => Access::Write,
-        Command::Cancel(args) | Command::Terminate(args) if !args.consent.dry_run => Access::Write,
-        Command::Prune(args) if !args.consent.dry_run => Access::Write,
-        Command::Delete(args) if !args.consent.dry_run => Access::Write,
-        Command::DeadLetters(DeadLettersCommand::Delete { consent, .. }) if !consent.dry_run => {
-            Access::Write
-        }
-        _ => Access::Read,
+    let writes = match command {
+        Command::Start(_) | Command::Restart(_) | Command::Signal(_) | Command::Enqueue(_) => true,
+        Command::Cancel(args) if args.id.is_some() => !args.consent.dry_run,
+        Command::Cancel(args) | Command::Terminate(args) => args.consent.yes,
+        Command::Prune(args) => args.consent.yes,
+        Command::Delete(args) => args.consent.yes,
+        Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => true,
+        Command::DeadLetters(DeadLettersCommand::Delete { consent, .. }) => consent.yes,
+        _ => false,
+    };
+    match writes {
+        true => Access::Write,
+        false => Access::Read,
     }
 }

@@ -1,19 +1,22 @@
 //! What takes something away for good: prune and delete. Both say what they would do first.
 
 use duroxide_core::provider::{
-    DeleteInstanceResult, InstanceFilter, InstanceQuery, InstanceSummary, PruneOptions, PruneResult,
+    DeleteInstanceResult, InstanceFilter, InstanceInfo, InstanceQuery, InstanceStatus,
+    InstanceSummary, PruneOptions, PruneResult,
 };
-use duroxide_runtime::client::{Client, ClientError};
+use duroxide_runtime::client::Client;
 use serde_json::json;
 
 use super::list;
 use crate::args::{DeleteArgs, PruneArgs};
 use crate::failure::Failure;
-use crate::filter;
+use crate::filter::{self, Pages};
 use crate::output::Output;
 
 /// How many instances one call of the store prunes.
 const STEP: usize = 500;
+/// How many roots one call of the store deletes.
+const DELETE_STEP: usize = 32;
 
 pub(crate) async fn prune(
     client: &Client,
@@ -31,10 +34,14 @@ pub(crate) async fn prune(
             vec![id.clone()]
         }
         None => {
-            let all = filter::all(client, InstanceQuery::new()).await?;
-            // The first execution is never pruned while it is the only one.
-            let several = all.into_iter().filter(|one| one.execution_id > 1);
-            several.map(|one| one.instance_id).collect()
+            let mut several = Vec::new();
+            let mut pages = Pages::of(client, InstanceQuery::new());
+            while let Some(page) = pages.next().await? {
+                // The first execution is never pruned while it is the only one.
+                let found = page.into_iter().filter(|one| one.execution_id > 1);
+                several.extend(found.map(|one| one.instance_id));
+            }
+            several
         }
     };
     if !args.consent.yes {
@@ -104,14 +111,9 @@ pub(crate) async fn delete(
     output: &Output,
     args: DeleteArgs,
 ) -> Result<(), Failure> {
-    let roots = match &args.id {
-        Some(id) => {
-            let one = filter::all(client, InstanceQuery::new().with_root(id)).await?;
-            let Some(root) = one.into_iter().find(|one| one.instance_id == *id) else {
-                return Err(Failure::NotFound(format!("Instance {id} not found")));
-            };
-            vec![root]
-        }
+    let named = args.filter.or_one(args.id.as_deref())?;
+    let roots = match named {
+        Some(id) => vec![summary_of(client.get_instance_info(id).await?)],
         None => finished_roots(client, &args).await?,
     };
     let count = roots.len();
@@ -129,24 +131,58 @@ pub(crate) async fn delete(
         }
         return Err(Failure::NeedsYes(text));
     }
+    let total = match named {
+        Some(id) => client.delete_instance(id, args.force).await?,
+        None => delete_all(client, output, &roots).await?,
+    };
+    report(output, &total)
+}
+
+/// Deletes finished roots, a few in each transaction. One that was deleted and started again since the list was taken stays: the
+/// store deletes only what ended when the list says, or before.
+async fn delete_all(
+    client: &Client,
+    output: &Output,
+    roots: &[InstanceSummary],
+) -> Result<DeleteInstanceResult, Failure> {
     let mut total = DeleteInstanceResult::default();
-    let mut running = 0;
-    let bar = output.progress(count, "delete");
-    for root in &roots {
-        match client.delete_instance(&root.instance_id, args.force).await {
-            Ok(deleted) => add(&mut total, &deleted),
-            // A child of it may run, or somebody was faster; one that was named must be told.
-            Err(ClientError::InstanceStillRunning { .. }) if args.id.is_none() => running += 1,
-            Err(ClientError::InstanceNotFound { .. }) if args.id.is_none() => {}
-            Err(error) => return Err(error.into()),
+    let mut left = 0_usize;
+    let bar = output.progress(roots.len(), "delete");
+    for part in roots.chunks(DELETE_STEP) {
+        let ids: Vec<_> = part.iter().map(|one| one.instance_id.clone()).collect();
+        let last_end = part.iter().filter_map(|one| one.ended_at_ms).max();
+        let these = InstanceFilter {
+            instance_ids: Some(ids.clone()),
+            completed_before: last_end.map(|at| at.saturating_add(1)),
+            limit: Some(u32::MAX),
+        };
+        let deleted = client.delete_instance_bulk(these).await?;
+        if deleted.instances_deleted < part.len() as u64 {
+            for id in &ids {
+                left += usize::from(client.get_instance_info(id).await.is_ok());
+            }
         }
-        bar.inc(1);
+        add(&mut total, &deleted);
+        bar.inc(part.len() as u64);
     }
     bar.finish_and_clear();
-    if running > 0 {
-        output.note(format!("{running} were left because a child of them runs"));
+    if left > 0 {
+        output.note(format!(
+            "{left} were left: a child of them runs, or they were started again"
+        ));
     }
-    report(output, &total)
+    Ok(total)
+}
+
+fn summary_of(info: InstanceInfo) -> InstanceSummary {
+    let (id, name) = (&info.instance_id, &info.orchestration_name);
+    let mut summary = InstanceSummary::new(id, name, &info.orchestration_version);
+    summary.status = InstanceStatus::of_stored(&info.status);
+    summary.execution_id = info.current_execution_id;
+    summary.created_at_ms = info.created_at;
+    summary.updated_at_ms = info.updated_at;
+    summary.parent = info.parent_instance_id;
+    summary
 }
 
 /// Roots that ended and that the filter admits.
@@ -154,7 +190,7 @@ async fn finished_roots(
     client: &Client,
     args: &DeleteArgs,
 ) -> Result<Vec<InstanceSummary>, Failure> {
-    if args.filter.is_empty() {
+    if !args.filter.narrows() {
         return Err(Failure::Usage("give an instance or a filter".to_owned()));
     }
     let mut query = args.filter.query()?;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::args::{EnqueueArgs, RestartArgs, SignalArgs, StartArgs};
 use crate::failure::Failure;
+use crate::instance;
 use crate::output::Output;
 
 pub(crate) async fn start(
@@ -16,26 +17,23 @@ pub(crate) async fn start(
 ) -> Result<(), Failure> {
     let input = payload(args.input)?;
     let (id, name) = (&args.id, &args.name);
-    let is_new = match args.version {
-        _ if args.if_absent => {
-            client
-                .start_orchestration_if_absent(id, name, input)
-                .await?
-        }
+    if instance::look(client, id).await?.is_some() {
+        // The start would be dropped in silence.
+        let text = format!("{id} exists; nothing was sent");
+        return match args.if_absent {
+            true => answer(output, &text, &json!({ "instance_id": id, "sent": false })),
+            false => Err(Failure::Exists(text)),
+        };
+    }
+    match args.version {
         Some(version) => {
             let start = client.start_orchestration_versioned(id, name, version, input);
-            start.await.map(|()| true)?
+            start.await?;
         }
-        None => client
-            .start_orchestration(id, name, input)
-            .await
-            .map(|()| true)?,
-    };
-    let text = match is_new {
-        true => format!("{id} will start as {name}"),
-        false => format!("{id} exists; nothing was sent"),
-    };
-    answer(output, &text, &json!({ "instance_id": id, "sent": is_new }))
+        None => client.start_orchestration(id, name, input).await?,
+    }
+    let text = format!("{id} will start as {name}");
+    answer(output, &text, &json!({ "instance_id": id, "sent": true }))
 }
 
 pub(crate) async fn restart(
@@ -59,7 +57,7 @@ pub(crate) async fn signal(
 ) -> Result<(), Failure> {
     let data = payload(args.data)?;
     let (id, name) = (&args.id, &args.name);
-    client.get_instance_info(id).await?;
+    instance::find(client, id).await?;
     if args.if_awaited {
         if !client.raise_event_if_awaited(id, name, data).await? {
             let text = format!("{id} does not wait for signal {name}; nothing was sent");
@@ -79,7 +77,7 @@ pub(crate) async fn enqueue(
 ) -> Result<(), Failure> {
     let data = payload(args.data)?;
     let (id, queue) = (&args.id, &args.queue);
-    client.get_instance_info(id).await?;
+    instance::find(client, id).await?;
     client.enqueue_event(id, queue, data).await?;
     let text = format!("a message was put on queue {queue} of {id}");
     answer(output, &text, &json!({ "instance_id": id, "sent": true }))

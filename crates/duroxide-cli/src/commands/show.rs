@@ -10,7 +10,7 @@ use serde_json::json;
 use super::words;
 use crate::args::KvArgs;
 use crate::failure::Failure;
-use crate::output::{Output, Rows, ago, escape, shorten, span, time};
+use crate::output::{Output, Rows, ago, shorten, span, time};
 
 /// How wide the bars of a timeline are, in characters.
 const BAR: usize = 24;
@@ -169,7 +169,7 @@ pub(crate) async fn kv(client: &Client, output: &Output, args: KvArgs) -> Result
         return match (value, output.json) {
             (None, _) => Err(Failure::NotFound(format!("{} has no key {key}", args.id))),
             (Some(value), true) => output.document(&value),
-            (Some(value), false) => output.raw(&format!("{value}\n")),
+            (Some(value), false) => output.payload(&value),
         };
     }
     client.get_instance_info(&args.id).await?;
@@ -183,7 +183,7 @@ pub(crate) async fn kv(client: &Client, output: &Output, args: KvArgs) -> Result
     }
     let mut rows = Rows::new(&["KEY", "VALUE"]);
     for (key, value) in values {
-        rows.push([key, shorten(&escape(&value), PAYLOAD)]);
+        rows.push([key, shorten(&value, PAYLOAD)]);
     }
     output.table(rows)
 }

@@ -16,7 +16,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     let metrics = client.get_system_metrics().await?;
     let depths = client.get_queue_depths().await?;
     let ready = client.list_ready_work(HANDLERS).await?.unwrap_or_default();
-    let letters = client.list_dead_letters(u32::MAX).await?.len();
+    let letters = client.count_dead_letters().await?;
     let kind = |kind: HandlerKind| match kind {
         HandlerKind::Orchestration => "orchestration",
         HandlerKind::Activity => "activity",

@@ -1,13 +1,14 @@
 //! Cancel and terminate, one instance or all that a filter admits.
 
 use duroxide_core::provider::{InstanceStatus, InstanceSummary};
-use duroxide_runtime::client::Client;
+use duroxide_runtime::client::{Client, ClientError};
 use serde_json::json;
 
 use super::list;
 use crate::args::SteerArgs;
 use crate::failure::Failure;
 use crate::filter;
+use crate::instance;
 use crate::output::Output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,51 +32,100 @@ pub(crate) async fn run(
     verb: Verb,
     args: SteerArgs,
 ) -> Result<(), Failure> {
-    let by_filter = args.id.is_none();
-    let ids = match &args.id {
+    let word = verb.word();
+    let named = args.filter.or_one(args.id.as_deref())?;
+    let chosen = match named {
         Some(id) => {
-            if !args.filter.is_empty() {
-                return Err(Failure::Usage(
-                    "give an instance or a filter, not both".to_owned(),
-                ));
+            if instance::find(client, id).await?.has_ended() {
+                return ended(output, word, id);
             }
-            vec![id.clone()]
+            vec![Chosen::named(id)]
         }
         None => {
             let chosen = chosen(client, &args).await?;
             if args.consent.dry_run && !output.json && !chosen.is_empty() {
                 output.table(list::table(&chosen))?;
             }
-            chosen.into_iter().map(|one| one.instance_id).collect()
+            chosen.into_iter().map(Chosen::of).collect()
         }
     };
-    let word = verb.word();
-    let needs_yes = verb == Verb::Terminate || by_filter;
+    let ids = |of: &[Chosen]| of.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+    let needs_yes = verb == Verb::Terminate || named.is_none();
     if args.consent.dry_run {
-        return answer(output, word, &ids, false);
+        return answer(output, word, &ids(&chosen), false);
     }
     if needs_yes && !args.consent.yes {
         return Err(Failure::NeedsYes(format!(
             "{word} would reach {} instances",
-            ids.len()
+            chosen.len()
         )));
     }
-    let bar = output.progress(ids.len(), word);
-    for id in &ids {
-        let reason = args.reason.as_str();
-        match verb {
-            Verb::Cancel => client.cancel_instance(id, reason).await?,
-            Verb::Terminate => client.terminate_instance(id, reason).await?,
+    let bar = output.progress(chosen.len(), word);
+    let mut reached = Vec::new();
+    for one in chosen {
+        if one.is_current(client).await? {
+            let reason = args.reason.as_str();
+            match verb {
+                Verb::Cancel => client.cancel_instance(&one.id, reason).await?,
+                Verb::Terminate => client.terminate_instance(&one.id, reason).await?,
+            }
+            reached.push(one);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    answer(output, word, &ids, true)
+    answer(output, word, &ids(&reached), true)
+}
+
+/// An instance that was named or that the filter admitted.
+struct Chosen {
+    id: String,
+    /// When the life that the filter admitted began.
+    created_at_ms: Option<u64>,
+}
+
+impl Chosen {
+    fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            created_at_ms: None,
+        }
+    }
+
+    fn of(summary: InstanceSummary) -> Self {
+        Self {
+            id: summary.instance_id,
+            created_at_ms: Some(summary.created_at_ms),
+        }
+    }
+
+    /// Whether the id still stands for what the filter admitted: reaching many takes a while, and an id may be deleted and used
+    /// again meanwhile.
+    async fn is_current(&self, client: &Client) -> Result<bool, Failure> {
+        let Some(created) = self.created_at_ms else {
+            return Ok(true);
+        };
+        match client.get_instance_info(&self.id).await {
+            Ok(info) => {
+                Ok(info.created_at == created
+                    && !InstanceStatus::of_stored(&info.status).is_ended())
+            }
+            Err(ClientError::InstanceNotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn ended(output: &Output, word: &str, id: &str) -> Result<(), Failure> {
+    match output.json {
+        true => output.document(&json!({ "verb": word, "instances": [], "done": false })),
+        false => output.line(format!("{id} has ended; there is nothing to {word}")),
+    }
 }
 
 /// Instances that the filter admits and that have not ended. A filter that names nothing would mean everything: refused.
 async fn chosen(client: &Client, args: &SteerArgs) -> Result<Vec<InstanceSummary>, Failure> {
-    if args.filter.is_empty() {
+    if !args.filter.narrows() {
         return Err(Failure::Usage("give an instance or a filter".to_owned()));
     }
     let mut query = args.filter.query()?;

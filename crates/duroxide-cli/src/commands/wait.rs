@@ -15,7 +15,7 @@ pub(crate) async fn wait(client: &Client, output: &Output, args: WaitArgs) -> Re
     match status {
         OrchestrationStatus::Completed { output: value, .. } => match output.json {
             true => output.document(&json!({ "status": "Completed", "output": value })),
-            false => output.raw(&format!("{value}\n")),
+            false => output.payload(&value),
         },
         OrchestrationStatus::Failed { details, .. } => {
             let error = details.display_message();

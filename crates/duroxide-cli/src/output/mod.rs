@@ -12,6 +12,7 @@ use crate::args::ColorChoice;
 use crate::failure::Failure;
 
 pub(crate) use table::Rows;
+use text::visible_json;
 pub(crate) use text::{ago, escape, shorten, span, time};
 
 /// Where a command's answer goes.
@@ -21,6 +22,7 @@ pub(crate) struct Output {
     color: bool,
     /// The width of the terminal; `None` if the output is no terminal.
     width: Option<u16>,
+    is_terminal: bool,
 }
 
 impl Output {
@@ -37,7 +39,12 @@ impl Output {
             true => chosen.or_else(table::terminal_width),
             false => chosen,
         };
-        Self { json, color, width }
+        Self {
+            json,
+            color,
+            width,
+            is_terminal,
+        }
     }
 
     /// One line of text, escaped.
@@ -49,7 +56,7 @@ impl Output {
     pub(crate) fn raw(&self, text: &str) -> Result<(), Failure> {
         let written = io::stdout().lock().write_all(text.as_bytes());
         match written {
-            // Whoever reads has seen enough: `duroxide list | head`.
+            // The reader has closed the pipe: `duroxide list | head`.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
             other => Ok(other?),
         }
@@ -57,29 +64,42 @@ impl Output {
 
     /// A value as JSON for a person to read.
     pub(crate) fn document(&self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(value)?;
+        let text = visible_json(&serde_json::to_string_pretty(value)?);
         self.raw(&format!("{text}\n"))
     }
 
     /// A value as one line of JSON.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = serde_json::to_string(value)?;
+        let text = visible_json(&serde_json::to_string(value)?);
         self.raw(&format!("{text}\n"))
     }
 
     /// Something for a person and not for a script.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
-        eprintln!("{}", escape(text.as_ref()));
+        self.tell(&escape(text.as_ref()));
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.json {
             let code = failure.exit_code();
             let told = serde_json::json!({ "error": failure.to_string(), "exit_code": code });
-            eprintln!("{told}");
+            self.tell(&visible_json(&told.to_string()));
         } else {
             self.note(format!("error: {failure}"));
         }
+    }
+
+    /// A line on standard error. If nobody reads that, there is nobody to tell.
+    fn tell(&self, line: &str) {
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+
+    /// A payload of a user: as it is for a program that reads it, escaped line by line on a terminal.
+    pub(crate) fn payload(&self, text: &str) -> Result<(), Failure> {
+        if !self.is_terminal {
+            return self.raw(&format!("{text}\n"));
+        }
+        text.split('\n').try_for_each(|line| self.line(line))
     }
 
     pub(crate) fn table(&self, rows: Rows) -> Result<(), Failure> {

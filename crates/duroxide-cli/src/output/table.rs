@@ -39,7 +39,7 @@ impl Rows {
 
     pub(crate) fn render(self, width: Option<u16>, color: bool) -> String {
         let mut table = Table::new();
-        table.load_preset(presets::NOTHING);
+        table.load_style(presets::NOTHING);
         match width {
             Some(width) => {
                 table.set_content_arrangement(ContentArrangement::Dynamic);

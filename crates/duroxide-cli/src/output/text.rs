@@ -7,19 +7,38 @@ pub(crate) fn escape(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
+            // Otherwise `\n` in a text and a line break would look alike.
+            '\\' => shown.push_str("\\\\"),
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            c if c.is_control() || turns_direction(c) => shown.extend(c.escape_unicode()),
+            c if hides(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
     }
     shown
 }
 
-/// Characters that change in which direction the rest of a line is shown.
-fn turns_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// JSON in which those characters are escaped too: they can only stand in its strings.
+pub(super) fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => shown.push(c),
+            c if hides(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// Characters that steer a terminal, change the direction of a line, or cannot be seen.
+fn hides(c: char) -> bool {
+    let is_unseen = matches!(
+        c,
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+    );
+    c.is_control() || is_unseen
 }
 
 /// At most `max` characters, with an ellipsis if something is missing.
@@ -71,7 +90,26 @@ mod tests {
     fn nothing_in_a_text_steers_the_terminal() {
         assert_eq!(escape("a\u{1b}[31mb\nc"), "a\\u{1b}[31mb\\nc");
         assert_eq!(escape("a\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(
+            escape("a\u{200b}\u{2028}\u{feff}b"),
+            "a\\u{200b}\\u{2028}\\u{feff}b"
+        );
         assert_eq!(escape("grüße"), "grüße");
+        assert_ne!(
+            escape("a\\nb"),
+            escape("a\nb"),
+            "which of the two it was can be told"
+        );
+    }
+
+    #[test]
+    fn json_hides_nothing_and_means_the_same() {
+        let text = "a\u{9b}31m\u{202e}\u{7f}\nb";
+        let json = serde_json::to_string(text).expect("a string");
+        let shown = visible_json(&json);
+        assert!(shown.is_ascii(), "{shown}");
+        let read: String = serde_json::from_str(&shown).expect("JSON");
+        assert_eq!(read, text);
     }
 
     #[test]

@@ -105,7 +105,7 @@ async fn the_reason_is_told_down_to_the_last_child() {
         "{unknown}"
     );
     assert!(
-        unknown.contains("no node claims orchestration not-deployed: 1 ready"),
+        unknown.contains("1 of orchestration not-deployed ready for a node"),
         "{unknown}"
     );
     let refused = store.tells(&["explain", "refused"]);

@@ -6,6 +6,7 @@
 )]
 
 mod documented;
+mod guarding;
 mod importing;
 mod looking;
 mod refusing;

@@ -1,0 +1,115 @@
+//! The schema of a store, brought up to this build because an operator asked for it. No other command changes a schema: programs of
+//! an older build could not commit any more.
+
+use std::path::Path;
+
+use duroxide_pg::{MigrationPolicy, PgError, PostgresProvider};
+use serde_json::json;
+
+use super::files::{blocking, others};
+use crate::args::MigrateArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store::{Address, postgres};
+
+pub(crate) async fn run(
+    output: &Output,
+    address: &Address,
+    args: MigrateArgs,
+) -> Result<(), Failure> {
+    match address {
+        Address::Sqlite(_, file) => sqlite(output, file, args).await,
+        Address::Postgres { url, schema } => {
+            if args.print {
+                let sql = PostgresProvider::schema_sql(schema.as_deref().unwrap_or("duroxide"));
+                return output.raw(&sql.map_err(|error| address.refused(error))?);
+            }
+            server(output, address, (url, schema.as_deref()), args).await
+        }
+        Address::Redb(_) => up_to_date(output),
+    }
+}
+
+/// The versions before and after.
+#[derive(Debug, Clone, Copy)]
+struct Versions {
+    from: u64,
+    to: u64,
+}
+
+async fn sqlite(output: &Output, file: &Path, args: MigrateArgs) -> Result<(), Failure> {
+    let path = file.to_owned();
+    let plan = blocking(move || duroxide_sqlite::planned_upgrade(&path)).await?;
+    let versions = Versions {
+        from: plan.from,
+        to: plan.to,
+    };
+    if args.print {
+        return output.raw(&plan.steps.concat());
+    }
+    if !asked(output, versions, &args)? {
+        return Ok(());
+    }
+    let (path, others) = (file.to_owned(), others(args.while_running));
+    blocking(move || duroxide_sqlite::upgrade(&path, others)).await?;
+    answer(output, versions)
+}
+
+async fn server(
+    output: &Output,
+    address: &Address,
+    (url, schema): (&str, Option<&str>),
+    args: MigrateArgs,
+) -> Result<(), Failure> {
+    let versions = match postgres(url, schema, MigrationPolicy::VerifyOnly).await {
+        Ok(_) => return up_to_date(output),
+        Err(PgError::NeedsMigration { found, needed, .. }) => Versions {
+            from: u64::try_from(found).unwrap_or(0),
+            to: u64::try_from(needed).unwrap_or(0),
+        },
+        Err(error) => return Err(address.refused(error)),
+    };
+    if !asked(output, versions, &args)? {
+        return Ok(());
+    }
+    let applied = postgres(url, schema, MigrationPolicy::ApplyAll).await;
+    applied.map_err(|error| address.refused(error))?;
+    answer(output, versions)
+}
+
+/// Whether to go on; otherwise it was said what would be done.
+fn asked(output: &Output, versions: Versions, args: &MigrateArgs) -> Result<bool, Failure> {
+    let Versions { from, to } = versions;
+    if from == to {
+        return up_to_date(output).map(|()| false);
+    }
+    if args.consent.yes {
+        return Ok(true);
+    }
+    let text = format!(
+        "the schema would go from version {from} to {to}; programs of an older build could not commit any more"
+    );
+    match (args.consent.dry_run, output.json) {
+        (true, true) => {
+            output.document(&json!({ "from": from, "to": to, "done": false, "dry_run": true }))?;
+        }
+        (true, false) => output.line(text)?,
+        (false, _) => return Err(Failure::NeedsYes(text)),
+    }
+    Ok(false)
+}
+
+fn up_to_date(output: &Output) -> Result<(), Failure> {
+    match output.json {
+        true => output.document(&json!({ "done": false })),
+        false => output.line("the schema is that of this build; nothing was changed"),
+    }
+}
+
+fn answer(output: &Output, versions: Versions) -> Result<(), Failure> {
+    let Versions { from, to } = versions;
+    match output.json {
+        true => output.document(&json!({ "from": from, "to": to, "done": true })),
+        false => output.line(format!("the schema went from version {from} to {to}")),
+    }
+}
