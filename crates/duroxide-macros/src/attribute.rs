@@ -2,16 +2,27 @@
 
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
-use syn::{Error, Ident, LitStr, Result, Token};
+use syn::{Error, Ident, LitStr, Result, Token, token};
 
 use crate::kind::Kind;
 
-/// `name = "…"`, `version = "…"`, `unchecked`.
+/// What the lint leaves alone.
+#[derive(Default)]
+pub(crate) enum Unchecked {
+    #[default]
+    Nothing,
+    Everything,
+    /// `unchecked("fs::read")`: these paths.
+    Paths(Vec<LitStr>),
+}
+
+/// `name = "…"`, `version = "…"`, `unchecked` or `unchecked("…")`.
 #[derive(Default)]
 pub(crate) struct Attribute {
     pub(crate) name: Option<LitStr>,
     pub(crate) version: Option<LitStr>,
-    pub(crate) unchecked: bool,
+    pub(crate) unchecked: Unchecked,
+    unchecked_at: Option<Ident>,
 }
 
 impl Attribute {
@@ -21,6 +32,12 @@ impl Attribute {
             return Err(Error::new(
                 version.span(),
                 "activities have no versions: give the changed one a name of its own, with `name = \"…\"`",
+            ));
+        }
+        if let (Kind::Activity, Some(key)) = (kind, &attribute.unchecked_at) {
+            return Err(Error::new(
+                key.span(),
+                "an activity may do anything, so there is nothing to leave unchecked",
             ));
         }
         if let Some(version) = &attribute.version {
@@ -33,12 +50,21 @@ impl Attribute {
 impl Parse for Attribute {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut attribute = Self::default();
+        let mut seen = Vec::new();
         while !input.is_empty() {
             let key: Ident = input.parse()?;
+            if seen.contains(&key) {
+                let text = format!("`{key}` is given twice");
+                return Err(Error::new(key.span(), text));
+            }
+            seen.push(key.clone());
             match key.to_string().as_str() {
                 "name" => attribute.name = Some(value(&key, input)?),
                 "version" => attribute.version = Some(value(&key, input)?),
-                "unchecked" => attribute.unchecked = true,
+                "unchecked" => {
+                    attribute.unchecked = unchecked(input)?;
+                    attribute.unchecked_at = Some(key);
+                }
                 other => {
                     return Err(Error::new(
                         key.span(),
@@ -54,6 +80,17 @@ impl Parse for Attribute {
         }
         Ok(attribute)
     }
+}
+
+/// All, or the paths in parentheses.
+fn unchecked(input: ParseStream<'_>) -> Result<Unchecked> {
+    if !input.peek(token::Paren) {
+        return Ok(Unchecked::Everything);
+    }
+    let list;
+    syn::parenthesized!(list in input);
+    let paths = list.parse_terminated(<LitStr as Parse>::parse, Token![,])?;
+    Ok(Unchecked::Paths(paths.into_iter().collect()))
 }
 
 fn value(key: &Ident, input: ParseStream<'_>) -> Result<LitStr> {

@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ItemFn, Type, Visibility};
 
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, Unchecked};
 use crate::kind::Kind;
 use crate::lint;
 use crate::signature::{Parameter, Shape, names, parameter_names, without_self};
@@ -32,7 +32,7 @@ pub(crate) fn free(kind: Kind, attribute: TokenStream, item: &TokenStream) -> To
 fn expand(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
     let attribute = Attribute::parse(kind, attribute)?;
     let shape = Shape::of(kind, &function.sig, false)?;
-    let complaints = complaints(kind, &attribute, &function.block);
+    let complaints = complaints(kind, &attribute, &function.sig, &function.block);
     let ident = function.sig.ident.clone();
     let name = attribute
         .name
@@ -48,15 +48,20 @@ fn expand(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> syn::Resu
         self_ty: None,
     };
     let traits = definition.traits();
-    let (vis, docs) = (function.vis.clone(), docs(&mut function.attrs));
+    let vis = function.vis.clone();
+    let Attributes { conditions, door } = Attributes::take(&mut function.attrs);
     let marker = marker(&vis, &ident);
-    let door = definition.door(&vis, &docs, &function.sig);
+    let door = definition.door(&vis, &door, &function.sig);
     function.sig.ident = format_ident!("__duroxide_body");
     function.vis = Visibility::Inherited;
     Ok(quote! {
-        #complaints
+        #(#conditions)*
+        const _: () = { #complaints };
+        #(#conditions)*
         #marker
+        #(#conditions)*
         #door
+        #(#conditions)*
         const _: () = {
             impl #ident {
                 #function
@@ -67,21 +72,58 @@ fn expand(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> syn::Resu
 }
 
 /// Errors of the lint, if it is on.
-pub(crate) fn complaints(kind: Kind, attribute: &Attribute, block: &syn::Block) -> TokenStream {
-    if kind == Kind::Activity || attribute.unchecked {
-        return TokenStream::new();
-    }
-    let complaints = lint::complaints(block);
+pub(crate) fn complaints(
+    kind: Kind,
+    attribute: &Attribute,
+    signature: &syn::Signature,
+    block: &syn::Block,
+) -> TokenStream {
+    let unchecked = match (kind, &attribute.unchecked) {
+        (Kind::Activity, _) | (_, Unchecked::Everything) => return TokenStream::new(),
+        (Kind::Orchestration, Unchecked::Nothing) => &[][..],
+        (Kind::Orchestration, Unchecked::Paths(paths)) => paths,
+    };
+    let names = parameter_names(signature);
+    let complaints = lint::complaints(block, names.first(), unchecked);
     complaints.map_or_else(TokenStream::new, syn::Error::into_compile_error)
 }
 
-/// The documentation moves to the function that users see; other attributes stay with the body.
-pub(crate) fn docs(attributes: &mut Vec<syn::Attribute>) -> Vec<syn::Attribute> {
-    let (docs, rest) = std::mem::take(attributes)
-        .into_iter()
-        .partition(|a| a.path().is_ident("doc"));
-    *attributes = rest;
-    docs
+/// The attributes of a handler, by where they go.
+pub(crate) struct Attributes {
+    /// Conditions, for everything that is generated.
+    pub(crate) conditions: Vec<syn::Attribute>,
+    /// For the function that users see: documentation, lint levels, `deprecated`, `must_use`.
+    pub(crate) door: Vec<syn::Attribute>,
+}
+
+impl Attributes {
+    /// Sorts the attributes of a handler. The body keeps what is not about the function that users see.
+    pub(crate) fn take(attributes: &mut Vec<syn::Attribute>) -> Self {
+        let (mut conditions, mut door) = (Vec::new(), Vec::new());
+        attributes.retain(|attribute| {
+            let name = attribute.path().get_ident().map(ToString::to_string);
+            match name.as_deref() {
+                Some("cfg") => conditions.push(attribute.clone()),
+                Some("cfg_attr" | "allow" | "warn" | "deny" | "forbid") => {
+                    door.push(attribute.clone());
+                }
+                // The body fulfils the expectation; the door must only not complain.
+                Some("expect") => {
+                    if let syn::Meta::List(list) = &attribute.meta {
+                        let lints = &list.tokens;
+                        door.push(syn::parse_quote!(#[allow(#lints)]));
+                    }
+                }
+                Some("doc" | "deprecated" | "must_use") => {
+                    door.push(attribute.clone());
+                    return false;
+                }
+                _ => {}
+            }
+            true
+        });
+        Self { conditions, door }
+    }
 }
 
 /// The definition: a type named like the function. Braced, so that it takes no name from values.

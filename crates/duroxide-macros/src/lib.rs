@@ -59,8 +59,11 @@ pub fn activity(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// that serde can store.
 ///
 /// Calls that a replay cannot repeat do not compile in its body: clocks, randomness, tasks, threads, timers of tokio, files,
-/// the environment. The error says what to use instead. The lint reads the body alone, not what it calls. Closures given to
-/// `ctx.run` may do all of it. `unchecked` turns the lint off.
+/// the environment. The error says what to use instead. The lint reads the body alone, macros in it included, but neither what it
+/// calls nor the items in it; it goes by the last names of a path, unless that begins with `crate`, `self` or `super`. Closures
+/// given to `ctx.run` may do all of it. `unchecked("fs::read")` leaves paths with this end alone, `unchecked` turns the lint off.
+///
+/// The definition takes the name of the function among types and modules: `mod hello` cannot stand beside it.
 #[proc_macro_attribute]
 pub fn orchestration(attribute: TokenStream, item: TokenStream) -> TokenStream {
     define::free(kind::Kind::Orchestration, attribute.into(), &item.into()).into()

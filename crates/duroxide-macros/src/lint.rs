@@ -1,9 +1,13 @@
-//! Calls that a replay cannot repeat. In: the body of an orchestration. Out: an error at each such call, with what to use
-//! instead. Reads the body alone: what a function does that it calls is not known here.
+//! Calls that a replay cannot repeat. In: the body of an orchestration. Out: an error at each path to such a function, also inside
+//! macros, with what to use instead. Reads the body alone: what a function does that it calls is not known here.
 
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Error, Expr, ExprCall, ExprMethodCall, Macro, Path};
+use syn::{
+    Block, Error, Expr, ExprCall, ExprMethodCall, ExprPath, Item, Lit, LitStr, Macro, Path, Token,
+};
 
 /// The last names of a path, and what to use instead. `*` stands for any name.
 const FORBIDDEN: &[(&[&str], &str)] = &[
@@ -56,44 +60,145 @@ const SLEEP: &str = "waits for something that is not recorded: use `ctx.sleep(�
 const LIMIT: &str = "measures time that is not recorded: use `ctx.timeout(limit, …)`";
 const WORLD: &str = "looks at the world, which may have changed by the next replay: use an activity, or `ctx.run(\"name\", || async { … })`";
 
-pub(crate) fn complaints(block: &Block) -> Option<Error> {
-    let mut found = Found(None);
+/// What is wrong with the body of an orchestration whose context has this name.
+pub(crate) fn complaints(
+    block: &Block,
+    context: Option<&Ident>,
+    unchecked: &[LitStr],
+) -> Option<Error> {
+    let mut found = Found {
+        errors: None,
+        context: context.map(Ident::to_string),
+        unchecked: unchecked.iter().map(plain_path).collect(),
+    };
     found.visit_block_mut(&mut block.clone());
-    found.0
+    found.errors
 }
 
-struct Found(Option<Error>);
+/// A path as it is compared: without spaces, and without a leading `::`.
+fn plain_path(text: &LitStr) -> String {
+    let text: String = text.value().split_whitespace().collect();
+    text.trim_start_matches("::").to_owned()
+}
+
+struct Found {
+    errors: Option<Error>,
+    /// The name of the context.
+    context: Option<String>,
+    /// Paths that the author answers for.
+    unchecked: Vec<String>,
+}
 
 impl Found {
-    fn add(&mut self, path: &Path, why: &str) {
-        let names: Vec<String> = names(path);
-        let shown = names.join("::");
-        let error = Error::new(path.span(), format!("`{shown}` {why}"));
-        match &mut self.0 {
+    /// Complains of a path if it is in the table and the author does not answer for it.
+    fn check(&mut self, names: &[String], span: Span) {
+        if let Some(why) = forbidden(names)
+            && !self.is_unchecked(names)
+        {
+            self.add(&names.join("::"), span, why);
+        }
+    }
+
+    fn is_unchecked(&self, names: &[String]) -> bool {
+        let path = names.join("::");
+        self.unchecked.iter().any(|end| {
+            let rest = path.strip_suffix(end.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
+        })
+    }
+
+    fn add(&mut self, shown: &str, span: Span, why: &str) {
+        let error = Error::new(span, format!("`{shown}` {why}"));
+        match &mut self.errors {
             Some(errors) => errors.combine(error),
             none => *none = Some(error),
+        }
+    }
+
+    /// Whether this is `ctx.run(…)`: what it is given runs once and is recorded, so it may do what the orchestration may not.
+    fn is_run(&self, call: &ExprMethodCall) -> bool {
+        if call.method != "run" || !matches!(call.args.last(), Some(Expr::Closure(_))) {
+            return false;
+        }
+        let is_named = matches!(
+            call.args.first(),
+            Some(Expr::Lit(first)) if matches!(first.lit, Lit::Str(_))
+        );
+        // A clone of the context may have any name; then the name of the effect tells.
+        is_named || (self.context.is_some() && root_of(&call.receiver) == self.context)
+    }
+
+    /// Looks through the tokens of a macro that are no list of expressions, for paths.
+    fn scan(&mut self, tokens: TokenStream) {
+        let mut path: Vec<(String, Span)> = Vec::new();
+        // How many colons came after the last name, and whether `.` came before it.
+        let (mut colons, mut dot, mut after_run) = (0, false, false);
+        for token in tokens {
+            match token {
+                TokenTree::Ident(name) => {
+                    if colons != 2 {
+                        self.check_scanned(&path);
+                        path.clear();
+                    }
+                    after_run = dot && name == "run";
+                    path.push((name.to_string(), name.span()));
+                    (colons, dot) = (0, false);
+                }
+                TokenTree::Punct(mark) if mark.as_char() == ':' => colons += 1,
+                other => {
+                    self.check_scanned(&path);
+                    path.clear();
+                    dot = matches!(&other, TokenTree::Punct(mark) if mark.as_char() == '.');
+                    if let TokenTree::Group(group) = other
+                        && !after_run
+                    {
+                        self.scan(group.stream());
+                    }
+                    (colons, after_run) = (0, false);
+                }
+            }
+        }
+        self.check_scanned(&path);
+    }
+
+    fn check_scanned(&mut self, path: &[(String, Span)]) {
+        if let [(_, span), _, ..] = path {
+            let names: Vec<String> = path.iter().map(|(name, _)| name.clone()).collect();
+            self.check(&names, *span);
         }
     }
 }
 
 impl VisitMut for Found {
+    // Not only calls: `unwrap_or_else(Uuid::new_v4)` is one too.
+    fn visit_expr_path_mut(&mut self, path: &mut ExprPath) {
+        let names = names(&path.path);
+        // A name alone may be a variable.
+        if names.len() > 1 {
+            self.check(&names, path.path.span());
+        }
+        visit_mut::visit_expr_path_mut(self, path);
+    }
+
     fn visit_expr_call_mut(&mut self, call: &mut ExprCall) {
         if let Expr::Path(function) = &*call.func
-            && let Some(why) = forbidden(&names(&function.path))
+            && function.path.segments.len() == 1
         {
-            self.add(&function.path, why);
+            self.check(&names(&function.path), function.path.span());
         }
         visit_mut::visit_expr_call_mut(self, call);
     }
 
     fn visit_expr_method_call_mut(&mut self, call: &mut ExprMethodCall) {
-        // What `ctx.run` is given runs once and is recorded: it may do what the orchestration may not.
-        if call.method == "run" && matches!(call.args.last(), Some(Expr::Closure(_))) {
+        if self.is_run(call) {
             self.visit_expr_mut(&mut call.receiver);
             return;
         }
         visit_mut::visit_expr_method_call_mut(self, call);
     }
+
+    // A function or type in the body is not run by the replay; it may be an activity.
+    fn visit_item_mut(&mut self, _: &mut Item) {}
 
     fn visit_macro_mut(&mut self, call: &mut Macro) {
         let names = names(&call.path);
@@ -101,10 +206,31 @@ impl VisitMut for Found {
         let biased = call.tokens.to_string().starts_with("biased");
         if (ends(["tokio", "select"]) || ends(["futures", "select"])) && !biased {
             self.add(
-                &call.path,
+                &names.join("::"),
+                call.path.span(),
                 "looks at its branches in another order each time: use `duroxide::select!`",
             );
         }
+        let list = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+        match list {
+            Ok(mut list) => {
+                for expression in &mut list {
+                    self.visit_expr_mut(expression);
+                }
+            }
+            Err(_) => self.scan(call.tokens.clone()),
+        }
+    }
+}
+
+/// The name that a chain of calls begins with.
+fn root_of(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Path(path) => path.path.get_ident().map(Ident::to_string),
+        Expr::MethodCall(call) => root_of(&call.receiver),
+        Expr::Reference(inner) => root_of(&inner.expr),
+        Expr::Paren(inner) => root_of(&inner.expr),
+        _ => None,
     }
 }
 
@@ -114,6 +240,11 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 fn forbidden(names: &[String]) -> Option<&'static str> {
+    // The program's own modules may be called `fs` or `time` too.
+    let is_own = |name: &String| matches!(name.as_str(), "crate" | "self" | "super" | "Self");
+    if names.first().is_some_and(is_own) {
+        return None;
+    }
     FORBIDDEN
         .iter()
         .find(|(end, _)| {

@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Meta, Result, Type, Visibility};
 
 use crate::attribute::Attribute;
-use crate::define::{Definition, complaints, docs, marker, plain};
+use crate::define::{Attributes, Definition, complaints, marker, plain};
 use crate::kind::Kind;
 use crate::signature::Shape;
 
@@ -14,46 +14,53 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn implementation(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    if let Some(token) = attribute.into_iter().next() {
-        return Err(Error::new(
-            token.span(),
-            "`#[duroxide::handlers]` takes nothing: names and versions stand at the methods",
-        ));
-    }
     let mut block: ItemImpl = syn::parse2(item).map_err(|e| {
         Error::new(
             e.span(),
             "`#[duroxide::handlers]` stands at an `impl` block",
         )
     })?;
-    if let Some((path, _)) = &block.trait_ {
-        return Err(Error::new_spanned(
-            path,
-            "handlers are methods of a type, not of a trait: write `impl Shop { … }`",
-        ));
-    }
-    if !block.generics.params.is_empty() {
-        return Err(Error::new_spanned(
-            &block.generics,
-            "handlers have one name and one stored form, so their type cannot be generic",
-        ));
-    }
+    // A mistake leaves the methods where they are: otherwise each use of them would be an error too.
+    let short = match name_of(attribute, &block) {
+        Ok(short) => short,
+        Err(error) => {
+            let error = error.into_compile_error();
+            for item in &mut block.items {
+                if let ImplItem::Fn(method) = item {
+                    let _ = handler(method);
+                }
+            }
+            return Ok(quote!(#error #block));
+        }
+    };
     let self_ty = Type::clone(&block.self_ty);
     let mut outside = TokenStream::new();
     let mut items = Vec::new();
     for item in std::mem::take(&mut block.items) {
-        match item {
-            ImplItem::Fn(mut method) => match handler(&mut method)? {
-                Some((kind, attribute)) => {
-                    let (door, beside) = define(kind, &attribute, &mut method, &self_ty)?;
-                    outside.extend(beside);
-                    items.push(door);
-                    items.push(quote!(#method));
-                }
-                None => items.push(quote!(#method)),
-            },
-            other => items.push(quote!(#other)),
+        let ImplItem::Fn(mut method) = item else {
+            items.push(quote!(#item));
+            continue;
+        };
+        let plain = method.clone();
+        let defined = handler(&mut method).and_then(|found| match found {
+            Some((kind, attribute)) => {
+                define(kind, &attribute, &mut method, (&self_ty, &short)).map(Some)
+            }
+            None => Ok(None),
+        });
+        match defined {
+            Ok(Some((door, beside))) => {
+                outside.extend(beside);
+                items.push(door);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                outside.extend(error.into_compile_error());
+                method = plain;
+                let _ = handler(&mut method);
+            }
         }
+        items.push(quote!(#method));
     }
     let attrs = &block.attrs;
     Ok(quote! {
@@ -63,6 +70,39 @@ fn implementation(attribute: TokenStream, item: TokenStream) -> Result<TokenStre
             #(#items)*
         }
     })
+}
+
+/// The name of the type whose methods are handlers.
+fn name_of(attribute: TokenStream, block: &ItemImpl) -> Result<String> {
+    const GENERIC: &str =
+        "handlers have one name and one stored form, so their type cannot be generic";
+    if let Some(token) = attribute.into_iter().next() {
+        return Err(Error::new(
+            token.span(),
+            "`#[duroxide::handlers]` takes nothing: names and versions stand at the methods",
+        ));
+    }
+    if let Some((path, _)) = &block.trait_ {
+        return Err(Error::new_spanned(
+            path,
+            "handlers are methods of a type, not of a trait: write `impl Shop { … }`",
+        ));
+    }
+    if !block.generics.params.is_empty() {
+        return Err(Error::new_spanned(&block.generics, GENERIC));
+    }
+    let last = match &*block.self_ty {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    match last {
+        Some(last) if last.arguments.is_empty() => Ok(plain(&last.ident)),
+        Some(last) => Err(Error::new_spanned(&last.arguments, GENERIC)),
+        None => Err(Error::new_spanned(
+            &block.self_ty,
+            "handlers are methods of a type with a name: write `impl Shop { … }`",
+        )),
+    }
 }
 
 /// Takes `#[activity]` or `#[orchestration]` off a method.
@@ -95,13 +135,11 @@ fn define(
     kind: Kind,
     attribute: &Attribute,
     method: &mut ImplItemFn,
-    self_ty: &Type,
+    (self_ty, short): (&Type, &str),
 ) -> Result<(TokenStream, TokenStream)> {
     let shape = Shape::of(kind, &method.sig, true)?;
-    let complaints = complaints(kind, attribute, &method.block);
+    let complaints = complaints(kind, attribute, &method.sig, &method.block);
     let ident = method.sig.ident.clone();
-    let type_name = quote!(#self_ty).to_string().replace(' ', "");
-    let short = type_name.rsplit("::").next().unwrap_or(&type_name);
     let marker_ident = format_ident!("{}_{}", short, plain(&ident), span = ident.span());
     let body = format_ident!("__duroxide_{}", plain(&ident), span = Span::call_site());
     let name = attribute
@@ -118,15 +156,19 @@ fn define(
         self_ty: Some(self_ty),
     };
     let traits = definition.traits();
-    let docs = docs(&mut method.attrs);
+    let Attributes { conditions, door } = Attributes::take(&mut method.attrs);
     let vis = std::mem::replace(&mut method.vis, Visibility::Inherited);
     let marker = marker(&vis, &marker_ident);
-    let door = definition.door(&vis, &docs, &method.sig);
+    let door = definition.door(&vis, &door, &method.sig);
+    let door = quote!(#(#conditions)* #door);
     method.sig.ident = body;
     method.attrs.push(syn::parse_quote!(#[doc(hidden)]));
     let beside = quote! {
-        #complaints
+        #(#conditions)*
+        const _: () = { #complaints };
+        #(#conditions)*
         #marker
+        #(#conditions)*
         const _: () = { #traits };
     };
     Ok((door, beside))

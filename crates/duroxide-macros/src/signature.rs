@@ -47,6 +47,12 @@ impl Shape {
                 ),
             ));
         }
+        if let syn::Safety::Unsafe(unsafety) = &signature.safety {
+            return Err(Error::new(
+                unsafety.span(),
+                format!("the engine calls {noun}, and cannot keep what an `unsafe fn` asks for"),
+            ));
+        }
         let shape = Self {
             takes_self: takes_self(kind, signature, in_impl)?,
             parameters: parameters(kind, signature)?,
@@ -139,6 +145,18 @@ fn parameter(kind: Kind, ty: &Type) -> Result<Parameter> {
             "inputs are stored and read again, so they are owned: write the type without `&`, `String` instead of `&str`",
         ));
     }
+    if let Type::ImplTrait(_) = ty {
+        return Err(Error::new(
+            ty.span(),
+            "inputs are stored and read again, so their type has a name: write it instead of `impl …`",
+        ));
+    }
+    if let Some(borrowed) = borrow(ty.to_token_stream()) {
+        return Err(Error::new(
+            borrowed,
+            "inputs are stored and read again, so they borrow nothing: write an owned type, `String` instead of `Cow<'_, str>`",
+        ));
+    }
     let Type::Path(path) = ty else {
         return Ok(Parameter::Input(ty.clone()));
     };
@@ -170,6 +188,29 @@ fn parameter(kind: Kind, ty: &Type) -> Result<Parameter> {
         )),
         _ => Ok(Parameter::Input(ty.clone())),
     }
+}
+
+/// The first lifetime in a type that is not `'static`.
+fn borrow(tokens: TokenStream) -> Option<Span> {
+    let mut is_lifetime = false;
+    for token in tokens {
+        match token {
+            TokenTree::Punct(mark) => is_lifetime = mark.as_char() == '\'',
+            TokenTree::Ident(name) => {
+                if is_lifetime && name != "static" {
+                    return Some(name.span());
+                }
+                is_lifetime = false;
+            }
+            TokenTree::Group(group) => {
+                if let Some(found) = borrow(group.stream()) {
+                    return Some(found);
+                }
+            }
+            TokenTree::Literal(_) => is_lifetime = false,
+        }
+    }
+    None
 }
 
 fn output(kind: Kind, signature: &Signature) -> Result<Type> {

@@ -21,6 +21,16 @@ async fn nameless() -> Result<(), String> {
     Ok(())
 }
 
+#[duroxide::activity(name = "a", name = "b")]
+async fn twice() -> Result<(), String> {
+    Ok(())
+}
+
+#[duroxide::activity(unchecked)]
+async fn free() -> Result<(), String> {
+    Ok(())
+}
+
 #[duroxide::activity]
 struct NotAFunction;
 

@@ -46,4 +46,52 @@ impl Shop {
     }
 }
 
+
+#[duroxide::activity]
+async fn nameless(value: impl std::fmt::Debug) -> Result<(), String> {
+    let _ = value;
+    Ok(())
+}
+
+#[duroxide::activity]
+async fn lent(name: std::borrow::Cow<'_, str>) -> Result<String, String> {
+    Ok(name.into_owned())
+}
+
+#[duroxide::activity]
+async unsafe fn dangerous() -> Result<(), String> {
+    Ok(())
+}
+
+struct Of<T>(T);
+
+#[duroxide::handlers]
+impl Of<u32> {
+    #[activity]
+    async fn value(&self) -> Result<u32, String> {
+        Ok(self.0)
+    }
+}
+
+struct Bank;
+
+// The other methods stay where they are.
+#[duroxide::handlers]
+impl Bank {
+    #[activity]
+    async fn wrong(&self, name: &str) -> Result<usize, String> {
+        Ok(name.len())
+    }
+
+    #[activity]
+    async fn right(&self) -> Result<u32, String> {
+        Ok(7)
+    }
+}
+
+async fn uses(bank: Bank) {
+    let _ = bank.wrong("x").await;
+    let _ = bank.right().await;
+}
+
 fn main() {}
