@@ -28,7 +28,7 @@ CREATE TABLE instance_locks (instance_id TEXT PRIMARY KEY, lock_token TEXT, lock
 /// Runs the loop for about so long.
 pub(crate) fn run(subject: Subject, folder: &Path, time: Duration) -> Row {
     let level = match subject {
-        Subject::SqliteFull => "FULL",
+        Subject::SqliteFull | Subject::SqliteAlone => "FULL",
         _ => "NORMAL",
     };
     let db = Connection::open(folder.join("floor.db")).expect("open");

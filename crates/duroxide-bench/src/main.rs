@@ -8,8 +8,10 @@ mod engine;
 mod fill;
 mod floor;
 mod measure;
+mod nodes;
 mod open;
 mod peer;
+mod postgres_floor;
 mod report;
 mod system;
 mod timed;
@@ -71,6 +73,8 @@ enum What {
     },
     /// Copies the seed instance in a SQLite file. Used by `history`.
     Fill { file: PathBuf, count: u32 },
+    /// Another node on the same store, until its input ends. Used by `nodes`.
+    Serve { subject: Subject, folder: PathBuf },
     /// An empty folder to the first result. Used by `startup`.
     First { subject: Subject },
 }
@@ -109,6 +113,7 @@ fn main() {
             println!("{text}");
         }
         What::Fill { file, count } => fill::run(&file, count),
+        What::Serve { subject, folder } => nodes::serve(subject, &folder),
         What::First { subject } => first(subject),
     }
 }
@@ -117,7 +122,8 @@ fn main() {
 fn names() -> impl Iterator<Item = &'static str> {
     let engines = WORKLOADS.iter().map(|(name, _)| *name);
     let providers = turns::NAMES.iter().map(|(name, _)| *name);
-    engines.chain(providers).chain([floor::NAME])
+    let nodes = nodes::NAMES.iter().map(|(name, _)| *name);
+    engines.chain(nodes).chain(providers).chain([floor::NAME])
 }
 
 fn known_workload(name: &str) -> Result<String, String> {
@@ -160,6 +166,7 @@ fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Opti
     let this = std::env::current_exe().expect("a running program has a path");
     let program = match subject {
         Subject::Published | Subject::PublishedDefault => peer::program(),
+        Subject::PublishedPostgres => peer::postgres_program(),
         _ => this.clone(),
     };
     let mut child = Command::new(program)
@@ -206,8 +213,18 @@ fn folder() -> TempDir {
 async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Row {
     let folder = folder();
     let path = folder.path();
+    if name == floor::NAME && subject == Subject::Postgres {
+        return postgres_floor::run(path, time).await;
+    }
     if name == floor::NAME {
         return floor::run(subject, path, time);
+    }
+    if let Some((_, workload)) = nodes::NAMES.iter().find(|(known, _)| *known == name) {
+        let others = nodes::Others::start(subject, path);
+        let open = || open::open(subject, path);
+        let sample = course::run(open, subject, *workload, path, time, prefill).await;
+        drop(others);
+        return Row::of(subject, name, &sample, path);
     }
     if let Some((_, callers)) = turns::NAMES.iter().find(|(known, _)| *known == name) {
         return turns::run(subject, name, *callers, path, time).await;

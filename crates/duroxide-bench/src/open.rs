@@ -38,33 +38,44 @@ pub(crate) async fn store_with_stopwatch(
 
 async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
     match subject {
-        Subject::SqliteFull => sqlite(folder, Durability::Full).await,
-        Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed).await,
+        Subject::SqliteFull => sqlite(folder, Durability::Full, false).await,
+        Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed, false).await,
+        Subject::SqliteAlone => sqlite(folder, Durability::Full, true).await,
         Subject::Memory => Arc::new(MemoryProvider::new()),
         Subject::DirectMemory => Arc::new(direct::waking()),
         Subject::Postgres => postgres(folder).await,
         Subject::RedbFull => redb(folder, RedbDurability::Full),
         Subject::RedbRelaxed => redb(folder, RedbDurability::Relaxed),
-        Subject::MemoryStore | Subject::Published | Subject::PublishedDefault => {
+        Subject::MemoryStore
+        | Subject::Published
+        | Subject::PublishedDefault
+        | Subject::PublishedPostgres => {
             panic!("{subject} is not an engine of ours")
         }
     }
 }
 
-async fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Provider> {
-    let options = SqliteOptions {
+/// `alone`: only the writer checkpoints.
+async fn sqlite(folder: &Path, durability: Durability, alone: bool) -> Arc<dyn Provider> {
+    let mut options = SqliteOptions {
         durability,
         ..SqliteOptions::default()
     };
+    options.tuning.writer_checkpoints_alone = alone;
     let url = format!("sqlite:{}", folder.join(FILE).display());
     let store = SqliteProvider::new(&url, Some(options)).await;
     Arc::new(store.expect("open sqlite"))
 }
 
+/// The server that is measured.
+pub(crate) fn server() -> String {
+    std::env::var("DUROXIDE_TEST_POSTGRES_URL")
+        .expect("DUROXIDE_TEST_POSTGRES_URL names no server; `cargo xtask postgres` starts one")
+}
+
 /// A schema of its own for each folder.
 async fn postgres(folder: &Path) -> Arc<dyn Provider> {
-    let url = std::env::var("DUROXIDE_TEST_POSTGRES_URL")
-        .expect("DUROXIDE_TEST_POSTGRES_URL names no server; `cargo xtask postgres` starts one");
+    let url = server();
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let schema = format!("bench_{name}");

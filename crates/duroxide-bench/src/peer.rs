@@ -4,14 +4,20 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program that measures the published crate.
+/// The program that measures the published crate on SQLite.
 pub(crate) fn program() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(|| build("peer")).clone()
 }
 
-fn build() -> PathBuf {
-    let package = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/peer"));
+/// The program that measures the published crate on PostgreSQL.
+pub(crate) fn postgres_program() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("peer-pg")).clone()
+}
+
+fn build(name: &str) -> PathBuf {
+    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
     let target = package.join("target");
     let built = Command::new("cargo")
         .args(["build", "--release", "--manifest-path"])
@@ -24,5 +30,5 @@ fn build() -> PathBuf {
         built.success(),
         "building the published crate's half failed"
     );
-    target.join("release/duroxide-bench-peer")
+    target.join(format!("release/duroxide-bench-{name}"))
 }

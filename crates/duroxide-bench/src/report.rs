@@ -66,9 +66,13 @@ pub(crate) fn table(rows: &[Row]) -> String {
         "| workload | subject | per s | × | µs per unit | p50 ms | p95 ms | p99 ms | max ms | p50 × | CPU ms each | CPU % | peak MB | disk MB |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
+        let peer = match row.subject {
+            Subject::Postgres | Subject::PublishedPostgres => Subject::PublishedPostgres,
+            _ => Subject::Published,
+        };
         let peer = rows
             .iter()
-            .find(|r| r.workload == row.workload && r.subject == Subject::Published);
+            .find(|r| r.workload == row.workload && r.subject == peer);
         let ratio = |ours: f64, theirs: f64| format!("{:.1}", ours / theirs);
         let speed = peer.map_or_else(String::new, |p| ratio(row.per_second, p.per_second));
         let delay = peer.map_or_else(String::new, |p| ratio(p.p50_ms, row.p50_ms));
@@ -105,12 +109,15 @@ pub(crate) fn svg(rows: &[Row]) -> String {
         let colour = match row.subject {
             Subject::SqliteFull => "#2b6cb0",
             Subject::SqliteRelaxed => "#63b3ed",
+            Subject::SqliteAlone => "#4299e1",
             Subject::Memory | Subject::MemoryStore => "#68d391",
             Subject::DirectMemory => "#38a169",
             Subject::RedbFull => "#d69e2e",
             Subject::RedbRelaxed => "#ecc94b",
             Subject::Postgres => "#805ad5",
-            Subject::Published | Subject::PublishedDefault => "#a0aec0",
+            Subject::Published | Subject::PublishedDefault | Subject::PublishedPostgres => {
+                "#a0aec0"
+            }
         };
         writeln!(
             out,

@@ -34,6 +34,8 @@ pub(crate) enum Subject {
     SqliteFull,
     /// Ours on SQLite, `synchronous=NORMAL`.
     SqliteRelaxed,
+    /// As `sqlite-full`, the way of a SQLite older than 3.51.3: only the writer checkpoints.
+    SqliteAlone,
     /// Ours on the in-memory store, through the generic adapter.
     Memory,
     /// The part of `memory` that is spent inside the store, below the adapter. Only for `turn@1`.
@@ -50,6 +52,8 @@ pub(crate) enum Subject {
     Published,
     /// The published crate with its default settings.
     PublishedDefault,
+    /// The published crate on its PostgreSQL store (`duroxide-pg` 0.1.38), best settings; the same server as `postgres`.
+    PublishedPostgres,
 }
 
 impl Subject {
@@ -57,6 +61,7 @@ impl Subject {
         match self {
             Self::SqliteFull => "sqlite-full",
             Self::SqliteRelaxed => "sqlite-relaxed",
+            Self::SqliteAlone => "sqlite-alone",
             Self::Memory => "memory",
             Self::MemoryStore => "memory-store",
             Self::DirectMemory => "direct-memory",
@@ -65,20 +70,28 @@ impl Subject {
             Self::Postgres => "postgres",
             Self::Published => "published",
             Self::PublishedDefault => "published-default",
+            Self::PublishedPostgres => "published-postgres",
         }
     }
 
     /// Whether a workload can be run on it.
     #[allow(dead_code, reason = "only our half chooses")]
     pub(crate) fn knows(self, workload: &str) -> bool {
-        let sqlite = matches!(self, Self::SqliteFull | Self::SqliteRelaxed);
-        let published = matches!(self, Self::Published | Self::PublishedDefault);
+        let sqlite = matches!(
+            self,
+            Self::SqliteFull | Self::SqliteRelaxed | Self::SqliteAlone
+        );
+        let published = matches!(
+            self,
+            Self::Published | Self::PublishedDefault | Self::PublishedPostgres
+        );
         match workload {
             "turn@1" => !published,
             _ if self == Self::MemoryStore => false,
             "turn@64" => !published,
-            "floor" => sqlite,
-            "history@1" | "history@64" => sqlite || published,
+            "floor" => sqlite || self == Self::Postgres,
+            "nodes@64" | "nodes-idle" => self == Self::Postgres,
+            "history@1" | "history@64" => sqlite || (published && self != Self::PublishedPostgres),
             _ => true,
         }
     }

@@ -80,7 +80,12 @@ pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("startup", Workload::Startup),
 ];
 
-const fn looped(orchestration: &'static str, input: u32, in_flight: usize, units: u32) -> Workload {
+pub(crate) const fn looped(
+    orchestration: &'static str,
+    input: u32,
+    in_flight: usize,
+    units: u32,
+) -> Workload {
     Workload::Loop {
         orchestration,
         input,
