@@ -31,8 +31,8 @@ pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
-    ActivityBody, App, AppBuilder, AppError, Handle, Handlers, Needed, Register, ResultError,
-    Start, State, States, activity_fn, orchestration_fn,
+    ActivityBody, App, AppBuilder, AppError, Handle, Handlers, IfExists, Needed, Register,
+    ResultError, Start, State, States, activity_fn, orchestration_fn,
 };
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,
@@ -89,7 +89,7 @@ pub mod providers {
 }
 
 /// The programs of the repository's front page, compiled.
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite", feature = "macros"))]
 #[doc = include_str!("../../../README.md")]
 pub mod readme {}
 

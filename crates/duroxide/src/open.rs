@@ -64,10 +64,20 @@ impl Duroxide {
 }
 
 /// A url of a store that is not known, or whose feature is off.
+///
+/// Only its scheme is kept, because the rest may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownStore {
-    /// The url.
-    pub url: String,
+    /// What stands before the first `:`.
+    pub scheme: String,
+}
+
+impl UnknownStore {
+    /// A stable code; docs/errors.md says what it means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "D0405"
+    }
 }
 
 impl fmt::Display for UnknownStore {
@@ -82,10 +92,10 @@ impl fmt::Display for UnknownStore {
         if cfg!(feature = "postgres") {
             known.push("postgres://…");
         }
-        let (url, known) = (&self.url, known.join(", "));
+        let (scheme, known) = (&self.scheme, known.join(", "));
         write!(
             f,
-            "`{url}` names no store that is compiled in; known are {known}"
+            "a url that begins with `{scheme}` names no store that is compiled in; known are {known}"
         )
     }
 }
@@ -113,7 +123,22 @@ async fn open(url: &str) -> Result<Arc<dyn Provider>, Box<dyn std::error::Error 
         let store = crate::providers::redb::RedbProvider::open_async(path, options).await?;
         return Ok(Arc::new(store));
     }
+    let (scheme, _) = url.split_once(':').unwrap_or_default();
     Err(Box::new(UnknownStore {
-        url: url.to_owned(),
+        scheme: format!("{scheme}:"),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_url_that_names_no_store_is_told_without_its_password() {
+        for url in ["mysql://me:secret@host/db", "secret", ":secret"] {
+            let refused = open(url).await.map(|_| ()).expect_err("no such store");
+            let told = format!("{refused} {refused:?}");
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
 }

@@ -68,6 +68,36 @@ fn hello_world_tells_what_was_recorded() {
     prints("hello_world", &format!("{HELLO_WORK}{HELLO_HISTORY}"));
 }
 
+/// Runs the program of the README in a folder.
+#[cfg(feature = "macros")]
+fn breakfast(folder: &std::path::Path) -> String {
+    let done = Command::new(program("breakfast"))
+        .current_dir(folder)
+        .output()
+        .expect("the example starts");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).expect("examples print text")
+}
+
+#[test]
+#[cfg(feature = "macros")]
+fn the_program_of_the_readme_does_nothing_twice() {
+    const RESULT: &str = "Ada had a cup of coffee and a cup of tea\n";
+    let folder = tempfile::tempdir().unwrap();
+    let first = breakfast(folder.path());
+    assert_eq!(first, format!("brewing coffee\nbrewing tea\n{RESULT}"));
+    assert_eq!(breakfast(folder.path()), RESULT);
+}
+
+#[test]
+fn the_readme_shows_the_example_breakfast() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = std::fs::read_to_string(root.join("examples/breakfast.rs")).unwrap();
+    let (_, program) = example.split_once("\n\n").unwrap();
+    let page = std::fs::read_to_string(root.join("../../README.md")).unwrap();
+    assert!(page.contains(program), "the README shows another program");
+}
+
 #[test]
 fn hello_world_on_a_kept_file_does_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,5 +315,16 @@ box 3 [move/6]
 box 4 [move/8]
 box 5 [move/10]
 ",
+    );
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn an_order_and_its_orchestration_are_committed_or_rolled_back_together() {
+    let url = std::env::var("DUROXIDE_TEST_POSTGRES_URL")
+        .expect("`cargo xtask test` starts a server; for a single run `cargo xtask postgres` does");
+    assert_eq!(
+        output("order_in_one_transaction", &[&url]),
+        "committed: order-7 was shipped\nrolled back: NotFound\n"
     );
 }

@@ -51,15 +51,11 @@ async fn diverged() -> World {
         blocking(),
     )
     .await;
-    before
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    before.begin("i", "waits", "").await;
     before.waits_for("i", "first").await;
     before.stop().await;
     let after = World::on(store, activities().build(), waits_for("other"), blocking()).await;
-    after.client.raise_event("i", "first", "").await.unwrap();
+    after.raise("i", "first", "").await;
     is_blocked(&after, "i").await;
     after
 }
@@ -67,11 +63,7 @@ async fn diverged() -> World {
 #[tokio::test]
 async fn a_blocked_instance_can_be_cancelled() {
     let world = diverged().await;
-    world
-        .client
-        .cancel_instance("i", "no longer needed")
-        .await
-        .unwrap();
+    world.cancel("i", "no longer needed").await;
     let ended = details(world.outcome("i").await);
     assert!(ended.is_cancelled(), "{ended:?}");
     let history = world.history("i").await;
@@ -124,7 +116,7 @@ async fn a_parent_is_not_blocked_by_the_configuration_failure_of_its_child() {
     };
     let changed = orchestrations().register("child", child("other")).build();
     let children = World::on(store.clone(), activities().build(), changed, fails).await;
-    children.client.raise_event("c", "go", "").await.unwrap();
+    children.raise("c", "go", "").await;
     details(children.outcome("c").await);
     children.stop().await;
     let blocks = World::on(store, activities().build(), parents().build(), blocking()).await;
@@ -150,11 +142,7 @@ async fn code_that_waits_for_something_foreign_stays_blocked_until_it_is_cancell
         )
         .build();
     let world = World::with_options(activities().build(), registry, blocking()).await;
-    world
-        .client
-        .start_orchestration("i", "sleeps", "")
-        .await
-        .unwrap();
+    world.begin("i", "sleeps", "").await;
     is_blocked(&world, "i").await;
     // It is tried again and again, and never looks cured.
     until("it was tried often", async || {
@@ -162,7 +150,7 @@ async fn code_that_waits_for_something_foreign_stays_blocked_until_it_is_cancell
         blocked.iter().any(|entry| entry.attempts > 5)
     })
     .await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     assert!(details(world.outcome("i").await).is_cancelled());
     world.stop().await;
 }
@@ -220,16 +208,7 @@ async fn an_instance_that_is_ended_by_force_answers_the_starts_it_consumes() {
 
 fn registry() -> OrchestrationRegistry {
     orchestrations()
-        .register(
-            "child",
-            |ctx: OrchestrationContext, input: String| async move {
-                match input.as_str() {
-                    "waits" => Ok(ctx.schedule_wait("go").await),
-                    "continues" => ctx.continue_as_new("refuse me").await,
-                    _ => Ok(input),
-                }
-            },
-        )
+        .register("child", faulty::child)
         .register(
             "parent",
             |ctx: OrchestrationContext, input: String| async move {
@@ -251,19 +230,11 @@ async fn a_refusal_of_the_store_blocks_an_instance_and_is_never_its_outcome() {
     // In the first turn, in the first turn after continue-as-new, and in a later one that was kept in memory.
     let inputs = ["refuse me", "continues", "waits"];
     for input in inputs {
-        world
-            .client
-            .start_orchestration(input, "parent", input)
-            .await
-            .unwrap();
+        world.begin(input, "parent", input).await;
         let child = format!("c {input}");
         if input == "waits" {
             world.waits_for(&child, "go").await;
-            world
-                .client
-                .raise_event(&child, "go", "refuse me")
-                .await
-                .unwrap();
+            world.raise(&child, "go", "refuse me").await;
         }
         is_blocked(&world, &child).await;
         let blocked = world.runtime.blocked_instances();
@@ -284,17 +255,9 @@ async fn an_instance_whose_turns_the_store_refuses_can_be_cancelled() {
     let store = faulty::over(in_memory().await);
     store.layer().refuse_output("refuse me");
     let world = World::on(store, activities().build(), registry(), quick()).await;
-    world
-        .client
-        .start_orchestration("p", "parent", "refuse me")
-        .await
-        .unwrap();
+    world.begin("p", "parent", "refuse me").await;
     is_blocked(&world, "c refuse me").await;
-    world
-        .client
-        .cancel_instance("c refuse me", "enough")
-        .await
-        .unwrap();
+    world.cancel("c refuse me", "enough").await;
     assert!(details(world.outcome("c refuse me").await).is_cancelled());
     assert_eq!(output(&world.outcome("p").await), "canceled: enough");
     world.stop().await;
@@ -316,11 +279,7 @@ async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen
         blocking(),
     )
     .await;
-    before
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    before.begin("i", "waits", "").await;
     before.waits_for("i", "go").await;
     before.stop().await;
     let database = rusqlite::Connection::open(&file).unwrap();
@@ -343,13 +302,9 @@ async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen
         blocking(),
     )
     .await;
-    after.client.raise_event("i", "go", "").await.unwrap();
+    after.raise("i", "go", "").await;
     is_blocked(&after, "i").await;
-    after
-        .client
-        .cancel_instance("i", "beyond repair")
-        .await
-        .unwrap();
+    after.cancel("i", "beyond repair").await;
     until("it has ended", async || {
         let info = after.client.get_instance_info("i").await.unwrap();
         info.status == "Failed"
@@ -370,7 +325,7 @@ async fn a_store_that_refuses_to_consume_messages_is_not_asked_without_a_pause()
     world.run("i", "child", "done").await;
     store.layer().refuse_empty_turns();
     let before = store.layer().calls("claim_turns");
-    world.client.raise_event("i", "late", "").await.unwrap();
+    world.raise("i", "late", "").await;
     is_blocked(&world, "i").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let claims = store.layer().calls("claim_turns") - before;

@@ -32,17 +32,9 @@ async fn cancellation_goes_down_the_whole_tree_and_up_as_an_error() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("root", "root", "")
-        .await
-        .unwrap();
+    world.begin("root", "root", "").await;
     world.waits_for("leaf", "go").await;
-    world
-        .client
-        .cancel_instance("root", "enough")
-        .await
-        .unwrap();
+    world.cancel("root", "enough").await;
     match details(world.outcome("root").await) {
         ErrorDetails::Application {
             kind: AppErrorKind::Cancelled { reason },
@@ -84,13 +76,9 @@ async fn a_cancelled_child_is_an_error_for_its_parent() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
+    world.begin("p", "parent", "").await;
     world.waits_for("c", "go").await;
-    world.client.cancel_instance("c", "why not").await.unwrap();
+    world.cancel("c", "why not").await;
     assert_eq!(output(&world.outcome("p").await), "canceled: why not");
     world.stop().await;
 }
@@ -156,26 +144,24 @@ fn races() -> duroxide::OrchestrationRegistry {
         .build()
 }
 
+/// Starts a race, lets the activity lose it, and expects that it hears of that soon.
+async fn loses_soon(world: &World, notes: &Notes) {
+    world.begin("i", "races", "").await;
+    notes.wait_for("runs").await;
+    let begun = Instant::now();
+    world.raise("i", "go", "").await;
+    notes.wait_for("told").await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
 #[tokio::test]
 async fn the_loser_of_a_race_is_told_long_before_its_lease_is_renewed() {
     let notes = Notes::default();
     // With these leases the next renewal is 25 s away.
     let world = World::start(listens(&notes), races()).await;
-    world
-        .client
-        .start_orchestration("i", "races", "")
-        .await
-        .unwrap();
-    notes.wait_for("runs").await;
-    let begun = Instant::now();
-    world.client.raise_event("i", "go", "").await.unwrap();
-    notes.wait_for("told").await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
-    );
-    world.client.raise_event("i", "end", "").await.unwrap();
+    loses_soon(&world, &notes).await;
+    world.raise("i", "end", "").await;
     assert_eq!(output(&world.outcome("i").await), "1");
 
     // A loser is no error of anybody.
@@ -220,15 +206,11 @@ async fn the_lease_of_a_cancelled_activity_is_let_go() {
         ..quick()
     };
     let world = World::with_options(slow_to_leave, races(), options).await;
-    world
-        .client
-        .start_orchestration("i", "races", "")
-        .await
-        .unwrap();
+    world.begin("i", "races", "").await;
     notes.wait_for("runs").await;
-    world.client.raise_event("i", "go", "").await.unwrap();
+    world.raise("i", "go", "").await;
     notes.wait_for("left").await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     world.outcome("i").await;
     assert_eq!(world.stopped().await.provider_errors, 0);
 }
@@ -254,21 +236,8 @@ async fn an_activity_in_another_runtime_is_told_by_a_cheap_look_at_its_lease() {
     )
     .await;
     let world = World::on(store, activities().build(), races(), turns).await;
-    world
-        .client
-        .start_orchestration("i", "races", "")
-        .await
-        .unwrap();
-    notes.wait_for("runs").await;
-    let begun = Instant::now();
-    world.client.raise_event("i", "go", "").await.unwrap();
-    notes.wait_for("told").await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begun.elapsed()
-    );
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    loses_soon(&world, &notes).await;
+    world.cancel("i", "enough").await;
     world.outcome("i").await;
     worker.stop().await;
     world.stop().await;
@@ -307,13 +276,9 @@ async fn an_activity_that_does_not_listen_is_aborted_after_its_grace_period() {
         options,
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     notes.wait_for("runs").await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     notes.wait_for("gone").await;
     assert_eq!(failure(&world.outcome("i").await), "canceled: enough");
     world.stop().await;
@@ -330,8 +295,8 @@ async fn messages_for_an_instance_nobody_knows_hold_up_nobody() {
             .build(),
     )
     .await;
-    world.client.cancel_instance("nobody", "x").await.unwrap();
-    world.client.raise_event("nobody", "go", "").await.unwrap();
+    world.cancel("nobody", "x").await;
+    world.raise("nobody", "go", "").await;
     world.client.enqueue_event("nobody", "q", "").await.unwrap();
     for n in 0..20 {
         assert_eq!(output(&world.run(&format!("i{n}"), "o", "x").await), "x");
@@ -346,12 +311,8 @@ async fn a_cancellation_that_overtakes_the_start_cancels_the_new_instance() {
         orchestrations().register("o", waits).build(),
     )
     .await;
-    world.client.cancel_instance("i", "before").await.unwrap();
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.cancel("i", "before").await;
+    world.begin("i", "o", "").await;
     assert_eq!(failure(&world.outcome("i").await), "canceled: before");
     world.stop().await;
 }
@@ -386,13 +347,9 @@ async fn an_activity_whose_futures_are_always_ready_hears_of_its_cancellation() 
         })
         .build();
     let world = World::start(busy, works).await;
-    world
-        .client
-        .start_orchestration("i", "works", "")
-        .await
-        .unwrap();
+    world.begin("i", "works", "").await;
     notes.wait_for("runs").await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     notes.wait_for("dropped").await;
     world.stop().await;
 }

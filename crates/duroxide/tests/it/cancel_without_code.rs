@@ -182,3 +182,38 @@ async fn a_request_that_no_node_with_the_code_takes_up_is_carried_out_in_the_end
     assert!(details(ended.await.unwrap()).is_cancelled());
     other.shutdown(None).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn terminating_needs_no_node_with_the_code_and_ends_at_once() {
+    let deployment = Deployment::new(|store| store);
+    started_and_left_by_its_node(&deployment).await;
+    let other = deployment.node_without_the_code().await;
+    let unborn = deployment.client.start_orchestration("u", "order", "");
+    unborn.await.unwrap();
+    deployment.client.cancel_instance("i", "x").await.unwrap();
+    for id in ["i", "u"] {
+        let asked = deployment.client.terminate_instance(id, "enough");
+        asked.await.unwrap();
+        let ended = deployment.client.wait_for_orchestration(id, MINUTE / 6);
+        assert!(details(ended.await.unwrap()).is_cancelled());
+    }
+    assert_eq!(deployment.notes.count("refunding"), 0);
+    other.shutdown(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_ended_before_any_node_had_its_code_can_be_restarted() {
+    let deployment = Deployment::new(|store| store);
+    let other = deployment.node_without_the_code().await;
+    let client = &deployment.client;
+    client.start_orchestration("i", "order", "").await.unwrap();
+    client.terminate_instance("i", "enough").await.unwrap();
+    let ended = client.wait_for_orchestration("i", MINUTE).await;
+    assert!(details(ended.unwrap()).is_cancelled());
+    let node = deployment.node_with_the_code().await;
+    client.restart_as("i", "again").await.unwrap();
+    deployment.passes(MINUTE).await;
+    assert!(deployment.is_running("again").await);
+    node.shutdown(None).await;
+    other.shutdown(None).await;
+}

@@ -127,11 +127,7 @@ async fn an_id_that_is_taken_is_an_error_for_the_parent_and_never_a_hang() {
         "sub-orchestration instance id 'ended' already exists and is terminal"
     );
 
-    world
-        .client
-        .start_orchestration("running", "waits", "")
-        .await
-        .unwrap();
+    world.begin("running", "waits", "").await;
     world.waits_for("running", "go").await;
     let status = world.run("p2", "parent", "running").await;
     assert_eq!(
@@ -140,13 +136,9 @@ async fn an_id_that_is_taken_is_an_error_for_the_parent_and_never_a_hang() {
     );
 
     // Two children of one parent under one id: the second is told.
-    world
-        .client
-        .start_orchestration("p3", "twice", "")
-        .await
-        .unwrap();
+    world.begin("p3", "twice", "").await;
     world.waits_for("p3", "seen").await;
-    world.client.raise_event("p3", "seen", "").await.unwrap();
+    world.raise("p3", "seen", "").await;
     let status = world.outcome("p3").await;
     assert_eq!(
         output(&status),
@@ -336,17 +328,13 @@ async fn every_way_to_end_cancels_the_children_and_activities_that_are_open() {
     .await;
     for how in ["panic", "error", "return", "limit", "continue", "cancel"] {
         let child = format!("child of {how}");
-        world
-            .client
-            .start_orchestration(how, "ends", how)
-            .await
-            .unwrap();
+        world.begin(how, "ends", how).await;
         world.waits_for(&child, "go").await;
         notes.wait_for(&format!("{how} runs")).await;
         if how == "cancel" {
-            world.client.cancel_instance(how, "enough").await.unwrap();
+            world.cancel(how, "enough").await;
         } else {
-            world.client.raise_event(how, "go", "").await.unwrap();
+            world.raise(how, "go", "").await;
         }
         world.outcome(how).await;
         let text = failure(&world.outcome(&child).await);
@@ -425,17 +413,13 @@ async fn the_loser_of_a_race_between_children_is_cancelled() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
+    world.begin("p", "parent", "").await;
     world.waits_for("p", "end").await;
     assert_eq!(
         failure(&world.outcome("slow").await),
         "canceled: parent dropped sub-orchestration future"
     );
-    world.client.raise_event("p", "end", "").await.unwrap();
+    world.raise("p", "end", "").await;
     assert_eq!(output(&world.outcome("p").await), "1");
     world.stop().await;
 }
@@ -465,7 +449,7 @@ async fn a_parent_that_ends_early_does_not_cancel_a_stranger() {
     started.await.unwrap();
     world.waits_for("x", "go").await;
     assert_eq!(output(&world.run("p", "parent", "").await), "gone");
-    world.client.raise_event("x", "go", "alive").await.unwrap();
+    world.raise("x", "go", "alive").await;
     assert_eq!(output(&world.outcome("x").await), "alive");
     world.stop().await;
 }

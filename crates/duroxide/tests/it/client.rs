@@ -1,14 +1,16 @@
 //! What clients see: waiting, administration, errors.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::{
     ActivityContext, ClientError, InstanceFilter, OrchestrationContext, OrchestrationRegistry,
     PruneOptions,
 };
+use tokio::sync::Notify;
 
 use crate::faulty;
-use crate::support::{World, activities, in_memory, orchestrations, output, quick, until};
+use crate::support::{Notes, World, activities, in_memory, orchestrations, output, quick, until};
 
 fn registry() -> OrchestrationRegistry {
     orchestrations()
@@ -29,16 +31,12 @@ fn registry() -> OrchestrationRegistry {
 #[tokio::test]
 async fn a_wait_of_any_length_is_a_wait() {
     let world = World::start(activities().build(), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     let client = world.client.clone();
     let waiting =
         tokio::spawn(async move { client.wait_for_orchestration("i", Duration::MAX).await });
-    world.client.raise_event("i", "go", "done").await.unwrap();
+    world.raise("i", "go", "done").await;
     assert_eq!(output(&waiting.await.unwrap().unwrap()), "done");
     let at_once = world
         .client
@@ -52,11 +50,7 @@ async fn a_wait_of_any_length_is_a_wait() {
 async fn waiting_reads_no_history_and_does_not_ask_again_and_again() {
     let store = faulty::over(in_memory().await);
     let world = World::on(store.clone(), activities().build(), registry(), quick()).await;
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     let reads = store.layer().calls("read") + store.layer().calls("read_with_execution");
     let asked = store.layer().calls("read_outcome");
@@ -71,7 +65,7 @@ async fn waiting_reads_no_history_and_does_not_ask_again_and_again() {
     })
     .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    world.client.raise_event("i", "go", "done").await.unwrap();
+    world.raise("i", "go", "done").await;
     assert_eq!(output(&waiting.await.unwrap().unwrap()), "done");
     assert_eq!(
         store.layer().calls("read") + store.layer().calls("read_with_execution"),
@@ -116,11 +110,7 @@ async fn an_activity_costs_no_read_of_its_orchestrations_history() {
 async fn a_wait_outlives_an_outage_of_the_store() {
     let store = faulty::over(in_memory().await);
     let world = World::on(store.clone(), activities().build(), registry(), quick()).await;
-    world
-        .client
-        .start_orchestration("i", "echo", "fine")
-        .await
-        .unwrap();
+    world.begin("i", "echo", "fine").await;
     store.layer().unavailable("read_outcome", 4);
     assert_eq!(output(&world.outcome("i").await), "fine");
     // Asked directly, the client says what the store says.
@@ -187,11 +177,7 @@ async fn an_unknown_instance_is_not_found_whatever_is_asked_about_it() {
 #[tokio::test]
 async fn what_an_operator_sees_has_times_and_no_output_while_it_runs() {
     let world = World::start(activities().build(), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     let info = world.client.get_instance_info("i").await.unwrap();
     let execution = world.client.get_execution_info("i", 1).await.unwrap();
@@ -212,7 +198,7 @@ async fn what_an_operator_sees_has_times_and_no_output_while_it_runs() {
     let missing = world.client.get_execution_info("i", 9).await.unwrap_err();
     assert!(matches!(missing, ClientError::Provider(_)), "{missing:?}");
 
-    world.client.raise_event("i", "go", "done").await.unwrap();
+    world.raise("i", "go", "done").await;
     world.outcome("i").await;
     let info = world.client.get_instance_info("i").await.unwrap();
     assert_eq!(
@@ -240,11 +226,7 @@ async fn only_whole_trees_that_have_ended_are_deleted() {
         matches!(child, ClientError::CannotDeleteSubOrchestration { .. }),
         "{child:?}"
     );
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     let running = world.client.delete_instance("i", false).await.unwrap_err();
     assert!(
@@ -272,13 +254,20 @@ async fn only_whole_trees_that_have_ended_are_deleted() {
 
 #[tokio::test]
 async fn an_instance_deleted_under_a_running_activity_leaves_nothing_behind() {
-    let world = World::start(
-        activities()
-            .register("slow", |_: ActivityContext, _| async {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+    let (release, notes) = (Arc::new(Notify::new()), Notes::default());
+    let slow = {
+        let (release, notes) = (release.clone(), notes.clone());
+        move |_: ActivityContext, _| {
+            let (release, notes) = (release.clone(), notes.clone());
+            async move {
+                release.notified().await;
+                notes.add("ended");
                 Ok("too late".to_owned())
-            })
-            .build(),
+            }
+        }
+    };
+    let world = World::start(
+        activities().register("slow", slow).build(),
         orchestrations()
             .register("o", |ctx: OrchestrationContext, _| async move {
                 ctx.schedule_activity("slow", "").await
@@ -290,24 +279,15 @@ async fn an_instance_deleted_under_a_running_activity_leaves_nothing_behind() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
-    until("it runs", async || {
-        world
-            .runtime
-            .metrics_snapshot()
-            .unwrap()
-            .worker_dispatcher_items_fetched
-            == 1
-    })
-    .await;
+    world.begin("i", "o", "").await;
+    world.claimed_activities(1).await;
     world.client.delete_instance("i", true).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    release.notify_one();
+    notes.wait_for("ended").await;
     assert_eq!(output(&world.run("j", "echo", "alive").await), "alive");
-    assert!(world.history("i").await.is_empty());
-    assert_eq!(world.client.list_all_instances().await.unwrap(), ["j"]);
+    let (store, client) = (world.store.clone(), world.client.clone());
+    // A shutdown waits for the activity to be put away.
     world.stop().await;
+    assert!(store.read("i").await.unwrap().is_empty());
+    assert_eq!(client.list_all_instances().await.unwrap(), ["j"]);
 }

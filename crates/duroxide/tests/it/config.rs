@@ -216,10 +216,7 @@ async fn executions_of_engines_outside_the_supported_range_wait_for_a_node_that_
             .build()
     };
     let able = World::on(store.clone(), activities().build(), registry(), quick()).await;
-    able.client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    able.begin("i", "waits", "").await;
     able.waits_for("i", "go").await;
     able.stop().await;
 
@@ -231,13 +228,9 @@ async fn executions_of_engines_outside_the_supported_range_wait_for_a_node_that_
         ..quick()
     };
     let unable = World::on(store.clone(), activities().build(), registry(), old_only).await;
-    unable.client.raise_event("i", "go", "done").await.unwrap();
+    unable.raise("i", "go", "done").await;
     // Executions without a history can be begun by anybody.
-    unable
-        .client
-        .start_orchestration("j", "waits", "")
-        .await
-        .unwrap();
+    unable.begin("j", "waits", "").await;
     unable.waits_for("j", "go").await;
     assert_eq!(
         unable
@@ -273,15 +266,11 @@ async fn a_blocked_instance_goes_on_with_code_that_fits() {
         ..quick()
     };
     let right = World::on(store.clone(), work(), code("a"), blocking()).await;
-    right
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    right.begin("i", "o", "").await;
     right.waits_for("i", "go").await;
     right.stop().await;
     let wrong = World::on(store.clone(), work(), code("b"), blocking()).await;
-    wrong.client.raise_event("i", "go", "done").await.unwrap();
+    wrong.raise("i", "go", "done").await;
     until("it is blocked", async || {
         !wrong.runtime.blocked_instances().is_empty()
     })
@@ -333,11 +322,7 @@ async fn blocking_is_for_code_that_does_not_fit_and_for_nothing_else() {
         .build();
     let world = World::on(store.clone(), activities().build(), registry, options).await;
     for (id, name) in [("i", "waits"), ("p", "parent")] {
-        world
-            .client
-            .start_orchestration(id, name, "")
-            .await
-            .unwrap();
+        world.begin(id, name, "").await;
     }
     world.waits_for("i", "go").await;
     world.waits_for("child", "go").await;
@@ -350,11 +335,7 @@ async fn blocking_is_for_code_that_does_not_fit_and_for_nothing_else() {
         result: String::new(),
     };
     store.enqueue_for_orchestrator(stray, None).await.unwrap();
-    world
-        .client
-        .raise_event("i", "go", "went on")
-        .await
-        .unwrap();
+    world.raise("i", "go", "went on").await;
     assert_eq!(output(&world.outcome("i").await), "went on");
 
     // The divergence of a child ends its parent, whose own code fits.
@@ -391,15 +372,11 @@ async fn code_that_does_not_fit_fails_an_instance_by_default() {
     };
     let work = || activities().register("a", work).register("b", work).build();
     let right = World::on(store.clone(), work(), code("a"), quick()).await;
-    right
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    right.begin("i", "o", "").await;
     right.waits_for("i", "go").await;
     right.stop().await;
     let wrong = World::on(store, work(), code("b"), quick()).await;
-    wrong.client.raise_event("i", "go", "").await.unwrap();
+    wrong.raise("i", "go", "").await;
     let text = crate::support::failure(&wrong.outcome("i").await);
     assert!(text.starts_with("nondeterministic: "), "{text}");
     wrong.stop().await;
@@ -422,11 +399,7 @@ async fn the_cache_of_suspended_orchestrations_is_bounded_and_changes_no_result(
     let world =
         World::with_options(activities().register("a", work).build(), registry, options).await;
     for n in 0..10 {
-        world
-            .client
-            .start_orchestration(format!("i{n}"), "o", n.to_string())
-            .await
-            .unwrap();
+        world.begin(format!("i{n}"), "o", n.to_string()).await;
     }
     for n in 0..10 {
         assert_eq!(

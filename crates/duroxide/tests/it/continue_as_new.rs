@@ -105,11 +105,7 @@ async fn no_message_is_lost_around_many_continuations() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "collect", "[]")
-        .await
-        .unwrap();
+    world.begin("i", "collect", "[]").await;
     crate::support::until("it runs", async || !world.history("i").await.is_empty()).await;
     for n in 0..MESSAGES {
         world

@@ -78,17 +78,9 @@ async fn code_that_watches_for_it_is_told_and_ends_as_cancelled_however_it_retur
         };
         let world = World::with_options(undoing(&notes), registry(), options).await;
         for end in ["value", "error", "continue"] {
-            world
-                .client
-                .start_orchestration(end, "saga", end)
-                .await
-                .unwrap();
+            world.begin(end, "saga", end).await;
             world.waits_for(end, "go").await;
-            world
-                .client
-                .cancel_instance(end, format!("{end} is enough"))
-                .await
-                .unwrap();
+            world.cancel(end, format!("{end} is enough")).await;
             let text = failure(&world.outcome(end).await);
             assert_eq!(text, format!("canceled: {end} is enough"));
             assert_eq!(notes.count(&format!("undone {end} is enough")), 1);
@@ -100,13 +92,9 @@ async fn code_that_watches_for_it_is_told_and_ends_as_cancelled_however_it_retur
 #[tokio::test]
 async fn a_request_nobody_watches_for_ends_the_orchestration_at_once() {
     let world = World::start(activities().build(), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "changed its mind", "")
-        .await
-        .unwrap();
+    world.begin("i", "changed its mind", "").await;
     world.waits_for("i", "go").await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     assert_eq!(failure(&world.outcome("i").await), "canceled: enough");
     world.stop().await;
 }
@@ -114,13 +102,9 @@ async fn a_request_nobody_watches_for_ends_the_orchestration_at_once() {
 #[tokio::test]
 async fn without_a_request_the_future_leaves_no_trace() {
     let world = World::start(activities().build(), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "saga", "")
-        .await
-        .unwrap();
+    world.begin("i", "saga", "").await;
     world.waits_for("i", "go").await;
-    world.client.raise_event("i", "go", "done").await.unwrap();
+    world.raise("i", "go", "done").await;
     assert_eq!(output(&world.outcome("i").await), "done");
     let recorded = kinds(&world.history("i").await);
     assert_eq!(
@@ -138,17 +122,13 @@ async fn without_a_request_the_future_leaves_no_trace() {
 #[tokio::test]
 async fn terminating_ends_code_that_does_not_come_to_an_end_and_asking_again_does_not() {
     let world = World::start(activities().build(), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "stubborn", "")
-        .await
-        .unwrap();
+    world.begin("i", "stubborn", "").await;
     world.waits_for("child", "go").await;
-    world.client.cancel_instance("i", "please").await.unwrap();
+    world.cancel("i", "please").await;
     world.waits_for("i", "never").await;
-    world.client.cancel_instance("i", "again").await.unwrap();
+    world.cancel("i", "again").await;
     // Answered after the second request, so that one has had its turn.
-    world.client.raise_event("i", "unheard", "").await.unwrap();
+    world.raise("i", "unheard", "").await;
     let unheard = |e: &duroxide::Event| e.kind.wire_name() == "ExternalEvent";
     until("the signal is recorded", async || {
         world.history("i").await.iter().any(unheard)
@@ -171,13 +151,9 @@ async fn terminating_ends_code_that_does_not_come_to_an_end_and_asking_again_doe
 async fn a_panic_while_compensating_is_not_hidden() {
     let notes = Notes::default();
     let world = World::start(undoing(&notes), registry()).await;
-    world
-        .client
-        .start_orchestration("i", "saga", "panic")
-        .await
-        .unwrap();
+    world.begin("i", "saga", "panic").await;
     world.waits_for("i", "go").await;
-    world.client.cancel_instance("i", "enough").await.unwrap();
+    world.cancel("i", "enough").await;
     assert_eq!(
         failure(&world.outcome("i").await),
         "orchestration panicked: while compensating"
@@ -202,13 +178,9 @@ async fn compensation_survives_a_restart_of_the_runtime() {
         ..quick()
     };
     let before = World::on(store.clone(), activities().build(), registry(), turns_only).await;
-    before
-        .client
-        .start_orchestration("i", "saga", "")
-        .await
-        .unwrap();
+    before.begin("i", "saga", "").await;
     before.waits_for("i", "go").await;
-    before.client.cancel_instance("i", "enough").await.unwrap();
+    before.cancel("i", "enough").await;
     before
         .recorded("i", |kind| {
             matches!(kind, duroxide::EventKind::ActivityScheduled { .. })

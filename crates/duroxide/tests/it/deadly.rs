@@ -78,7 +78,7 @@ async fn child() {
         if !world.client.list_dead_letters(9).await.unwrap().is_empty() {
             return;
         }
-        world.client.raise_event("i", "stop", "").await.unwrap();
+        world.raise("i", "stop", "").await;
     }
     match world.outcome("i").await {
         OrchestrationStatus::Failed { details, .. } => assert!(

@@ -44,11 +44,7 @@ fn registry() -> duroxide::OrchestrationRegistry {
 async fn a_detached_start_is_sent_however_its_turn_ends() {
     let world = World::start(activities().build(), registry()).await;
     for how in ["return", "error", "continue", "wait"] {
-        world
-            .client
-            .start_orchestration(how, "starts", how)
-            .await
-            .unwrap();
+        world.begin(how, "starts", how).await;
         let started = format!("started by {how}");
         assert_eq!(output(&world.outcome(&started).await), "hello");
         let info = world.client.get_instance_info(&started).await.unwrap();

@@ -53,11 +53,7 @@ async fn a_shutdown_with_a_limit_returns_though_code_does_not() {
             })
             .build();
         let world = World::start(activities, orchestrations).await;
-        world
-            .client
-            .start_orchestration("i", "loops", "")
-            .await
-            .unwrap();
+        world.begin("i", "loops", "").await;
         notes.wait_for("loops").await;
         let begun = Instant::now();
         world.runtime.clone().shutdown(Some(1_000)).await;
@@ -123,11 +119,7 @@ fn a_program_that_blocks_its_only_async_thread_loses_no_lease() {
             ..quick()
         };
         let world = World::with_options(activities, orchestrations, options).await;
-        world
-            .client
-            .start_orchestration("i", "works", "x")
-            .await
-            .unwrap();
+        world.begin("i", "works", "x").await;
         notes.wait_for("begun").await;
         // The only async thread is busy for longer than three leases.
         std::thread::sleep(Duration::from_millis(1_300));
@@ -162,12 +154,56 @@ async fn code_that_never_returns_keeps_its_thread_and_no_slot() {
     };
     let world = World::with_options(activities().build(), orchestrations, options).await;
     for id in ["a", "b"] {
-        world
-            .client
-            .start_orchestration(id, "loops", "")
-            .await
-            .unwrap();
+        world.begin(id, "loops", "").await;
     }
     assert_eq!(output(&world.run("c", "echo", "hello").await), "hello");
     world.runtime.clone().shutdown(Some(0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_in_place_that_never_ends_takes_no_slot_for_ever_and_becomes_poison() {
+    let orchestrations = orchestrations()
+        .register("hangs", |ctx: OrchestrationContext, _: String| async move {
+            let hung = ctx.run("hangs", std::future::pending::<Result<String, String>>);
+            hung.await.map_err(|error| error.to_string())
+        })
+        .register("works", |_: OrchestrationContext, _: String| async move {
+            Ok("done".to_owned())
+        })
+        .build();
+    let options = RuntimeOptions {
+        orchestration_concurrency: 2,
+        orchestrator_lock_timeout: Duration::from_millis(200),
+        turn_duration_max: Duration::from_millis(300),
+        max_attempts: 2,
+        ..quick()
+    };
+    let world = World::with_options(activities().build(), orchestrations, options).await;
+    for id in ["one", "two", "three"] {
+        let started = world.client.start_orchestration(id, "hangs", "");
+        started.await.unwrap();
+    }
+    assert_eq!(output(&world.run("healthy", "works", "").await), "done");
+    for id in ["one", "two", "three"] {
+        let ended = details(world.outcome(id).await);
+        assert!(matches!(ended, ErrorDetails::Poison { .. }), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_work_in_place_has_the_limit_of_other_results() {
+    let orchestrations = orchestrations()
+        .register("large", |ctx: OrchestrationContext, _: String| async move {
+            let large = ctx.run("large", || async { Ok::<_, String>("x".repeat(2_000)) });
+            large.await.map_err(|error| error.to_string())
+        })
+        .build();
+    let options = RuntimeOptions {
+        payload_bytes_max: 1_000,
+        ..quick()
+    };
+    let world = World::with_options(activities().build(), orchestrations, options).await;
+    let ended = details(world.run("i", "large", "").await);
+    let text = ended.display_message();
+    assert!(text.contains("run 'large'") && text.len() < 1_000, "{text}");
 }

@@ -19,15 +19,11 @@ async fn signals_resolve_waits_of_their_name_in_the_order_of_the_waits() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     world.waits_for("i", "b").await;
-    world.client.raise_event("i", "b", "B").await.unwrap();
-    world.client.raise_event("i", "a", "1").await.unwrap();
-    world.client.raise_event("i", "a", "2").await.unwrap();
+    world.raise("i", "b", "B").await;
+    world.raise("i", "a", "1").await;
+    world.raise("i", "a", "2").await;
     assert_eq!(output(&world.outcome("i").await), "1 2 B");
     world.stop().await;
 }
@@ -51,9 +47,9 @@ async fn a_signal_before_its_wait_is_kept_in_the_history_and_delivered_to_nobody
     )
     .await;
     world.waits_for("i", "first").await;
-    world.client.raise_event("i", "first", "").await.unwrap();
+    world.raise("i", "first", "").await;
     world.waits_for("i", "go").await;
-    world.client.raise_event("i", "go", "late").await.unwrap();
+    world.raise("i", "go", "late").await;
     assert_eq!(output(&world.outcome("i").await), "late");
     let early = |e: &duroxide::Event| matches!(&e.kind, EventKind::ExternalEvent { data, .. } if data == "early");
     assert!(world.history("i").await.iter().any(early));
@@ -165,17 +161,9 @@ async fn a_malformed_payload_is_an_error_for_code_that_asks_for_one() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     world.waits_for("i", "n").await;
-    world
-        .client
-        .raise_event("i", "n", "{not json")
-        .await
-        .unwrap();
+    world.raise("i", "n", "{not json").await;
     world.client.enqueue_event("i", "q", "[]").await.unwrap();
     let waits = |history: &[duroxide::Event]| {
         kinds(history)
@@ -204,11 +192,11 @@ async fn a_malformed_payload_fails_only_the_orchestration_that_waits_for_it_type
     )
     .await;
     for id in ["bad", "good"] {
-        world.client.start_orchestration(id, "o", "").await.unwrap();
+        world.begin(id, "o", "").await;
         world.waits_for(id, "n").await;
     }
-    world.client.raise_event("bad", "n", "x").await.unwrap();
-    world.client.raise_event("good", "n", "1").await.unwrap();
+    world.raise("bad", "n", "x").await;
+    world.raise("good", "n", "1").await;
     let text = failure(&world.outcome("bad").await);
     assert!(
         text.starts_with("orchestration panicked: decode: "),
@@ -231,9 +219,9 @@ async fn events_for_an_ended_instance_change_nothing() {
     .await;
     assert_eq!(output(&world.run("i", "o", "x").await), "x");
     let history = world.history("i").await;
-    world.client.raise_event("i", "go", "").await.unwrap();
+    world.raise("i", "go", "").await;
     world.client.enqueue_event("i", "q", "").await.unwrap();
-    world.client.cancel_instance("i", "late").await.unwrap();
+    world.cancel("i", "late").await;
     assert_eq!(output(&world.run("j", "o", "y").await), "y");
     crate::support::until("queues are empty", async || {
         world

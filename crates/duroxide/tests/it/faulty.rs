@@ -9,7 +9,7 @@ use duroxide::providers::{
     TurnClaim, TurnHistory, WorkItem,
 };
 use duroxide::runtime::observability::{Layer, Layered};
-use duroxide::{Event, EventKind};
+use duroxide::{Event, EventKind, OrchestrationContext};
 use tokio::sync::watch;
 
 /// Calls to spoil: which, how many after how many good ones, and how.
@@ -211,5 +211,14 @@ impl Layer for Faults {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Ok(claimed)
+    }
+}
+
+/// A child that ends with its input, at once, after a wait or after continue-as-new; see [`Faults::refuse_output`].
+pub(crate) async fn child(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+    match input.as_str() {
+        "waits" => Ok(ctx.schedule_wait("go").await),
+        "continues" => ctx.continue_as_new("refuse me").await,
+        _ => Ok(input),
     }
 }

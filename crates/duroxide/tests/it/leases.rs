@@ -42,11 +42,7 @@ async fn what_an_activity_did_is_stored_after_an_outage_and_not_done_again() {
     let (store, notes) = (faulty::over(in_memory().await), Notes::default());
     store.layer().unavailable("ack_work_item", usize::MAX);
     let world = World::on(store.clone(), noted(&notes), works(), quick()).await;
-    world
-        .client
-        .start_orchestration("i", "works", "done")
-        .await
-        .unwrap();
+    world.begin("i", "works", "done").await;
     let enough = 12;
     until("the result was refused often", async || {
         store.layer().calls("ack_work_item") >= enough
@@ -69,11 +65,7 @@ async fn a_result_that_waits_for_the_store_takes_no_slot_from_others() {
     };
     let world = World::on(store, noted(&notes), works(), options).await;
     for id in ["a", "b"] {
-        world
-            .client
-            .start_orchestration(id, "works", id)
-            .await
-            .unwrap();
+        world.begin(id, "works", id).await;
     }
     until("both ran", async || notes.count("ran") == 2).await;
     for id in ["a", "b"] {
@@ -116,11 +108,7 @@ async fn work_aborted_by_a_shutdown_is_free_at_once_and_not_counted_as_tried() {
         options.clone(),
     )
     .await;
-    first
-        .client
-        .start_orchestration("i", "works", "done")
-        .await
-        .unwrap();
+    first.begin("i", "works", "done").await;
     notes.wait_for("attempt 1").await;
     first.runtime.clone().shutdown(Some(50)).await;
     let begun = Instant::now();
@@ -156,22 +144,14 @@ async fn an_activity_cancelled_while_it_waits_for_its_session_is_never_begun() {
         )
         .build();
     let world = World::start(registry, orchestrations).await;
-    world
-        .client
-        .start_orchestration("a", "holds", "first")
-        .await
-        .unwrap();
+    world.begin("a", "holds", "first").await;
     notes.wait_for("first").await;
-    world
-        .client
-        .start_orchestration("b", "holds", "second")
-        .await
-        .unwrap();
+    world.begin("b", "holds", "second").await;
     until("the second waits behind the first", async || {
         world.client.get_queue_depths().await.unwrap().worker_queue == 0
     })
     .await;
-    world.client.cancel_instance("b", "enough").await.unwrap();
+    world.cancel("b", "enough").await;
     assert!(details(world.outcome("b").await).is_cancelled());
     go.notify_one();
     output(&world.outcome("a").await);
@@ -215,11 +195,7 @@ async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself()
         );
     }
     let world = World::on(store.clone(), registry, works(), options).await;
-    world
-        .client
-        .start_orchestration("i", "works", "x")
-        .await
-        .unwrap();
+    world.begin("i", "works", "x").await;
     notes.wait_for("begun").await;
     // From here on nobody can claim, and no renewal comes through for more than a lease.
     store.layer().unavailable("claim_work", usize::MAX);
@@ -231,4 +207,41 @@ async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself()
     go.notify_one();
     notes.wait_for("cancelled: false").await;
     world.runtime.clone().shutdown(Some(0)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_sessions_that_failed_is_tried_again_within_the_lease() {
+    let store = faulty::over(in_memory().await);
+    store.layer().unavailable("renew_session_lock", 1);
+    let lease = Duration::from_secs(10);
+    let options = RuntimeOptions {
+        session_lock_timeout: lease,
+        ..quick()
+    };
+    let in_session = orchestrations()
+        .register("works", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity_on_session("work", "", "s").await
+        })
+        .build();
+    let never_done = activities()
+        .register("work", |_: ActivityContext, _: String| async {
+            std::future::pending().await
+        })
+        .build();
+    let world = World::on(store.clone(), never_done, in_session, options).await;
+    world.begin("i", "works", "").await;
+    let renewals = async |count| {
+        until("sessions are renewed", async || {
+            store.layer().calls("renew_session_lock") >= count
+        })
+        .await;
+        tokio::time::Instant::now()
+    };
+    let failed_at = renewals(1).await;
+    let again_at = renewals(2).await;
+    assert!(
+        again_at - failed_at < lease / 2,
+        "{:?}",
+        again_at - failed_at
+    );
 }

@@ -104,13 +104,9 @@ async fn without_anything_in_memory_lives_are_told_apart_as_well() {
     let store = in_memory().await;
     let world = World::on(store, activities().build(), remembers_its_input(), options).await;
     for input in ["old", "new"] {
-        world
-            .client
-            .start_orchestration("i", "report", input)
-            .await
-            .unwrap();
+        world.begin("i", "report", input).await;
         world.waits_for("i", "go").await;
-        world.client.raise_event("i", "go", "now").await.unwrap();
+        world.raise("i", "go", "now").await;
         assert_eq!(output(&world.outcome("i").await), format!("{input} now"));
         world.client.delete_instance("i", false).await.unwrap();
     }

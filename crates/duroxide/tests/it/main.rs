@@ -37,6 +37,7 @@ mod lives;
 mod logs;
 mod messages;
 mod metrics;
+mod monitoring;
 mod nodes;
 mod outage;
 mod poison;

@@ -47,11 +47,7 @@ async fn send(world: &World, message: WorkItem) {
 }
 
 async fn raise(world: &World, instance: &str, name: &str) {
-    world
-        .client
-        .raise_event(instance, name, "data")
-        .await
-        .unwrap();
+    world.raise(instance, name, "data").await;
 }
 
 #[tokio::test]
@@ -61,11 +57,7 @@ async fn each_message_without_effect_is_counted_once_with_its_reason() {
     let world = world().await;
     let early = completion("i", 1);
     send(&world, early).await;
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     send(&world, completion("i", 7)).await;
     raise(&world, "i", "nobody waits").await;
@@ -95,11 +87,7 @@ async fn each_message_without_effect_is_counted_once_with_its_reason() {
 #[tokio::test]
 async fn what_has_its_effect_is_not_counted_as_dropped() {
     let world = world().await;
-    world
-        .client
-        .start_orchestration("i", "waits", "")
-        .await
-        .unwrap();
+    world.begin("i", "waits", "").await;
     world.waits_for("i", "go").await;
     raise(&world, "i", "go").await;
     world.outcome("i").await;
@@ -111,11 +99,7 @@ async fn the_life_of_each_child_is_measured_once() {
     let samples = Samples::default();
     samples.install();
     let world = world().await;
-    world
-        .client
-        .start_orchestration("i", "parent", "")
-        .await
-        .unwrap();
+    world.begin("i", "parent", "").await;
     world.waits_for("child", "go").await;
     raise(&world, "child", "go").await;
     world.waits_for("i", "end").await;

@@ -72,17 +72,9 @@ async fn every_fact_is_counted_once_under_its_published_name() {
     world.run("stuck", "stuck", "").await;
     world.run("poisons", "poisons", "").await;
     world.run("unknown", "unknown", "").await;
-    world
-        .client
-        .start_orchestration("cancelled", "waits", "")
-        .await
-        .unwrap();
+    world.begin("cancelled", "waits", "").await;
     world.waits_for("cancelled", "go").await;
-    world
-        .client
-        .cancel_instance("cancelled", "enough")
-        .await
-        .unwrap();
+    world.cancel("cancelled", "enough").await;
     world.outcome("cancelled").await;
     let snapshot = world.stopped().await;
 
@@ -318,18 +310,14 @@ async fn the_gauge_of_active_orchestrations_rises_and_falls_with_them() {
     })
     .await;
     for id in ["a", "b"] {
-        world
-            .client
-            .start_orchestration(id, "waits", "")
-            .await
-            .unwrap();
+        world.begin(id, "waits", "").await;
         world.waits_for(id, "go").await;
     }
     until("two are active", async || active() == 2).await;
-    world.client.raise_event("a", "go", "").await.unwrap();
+    world.raise("a", "go", "").await;
     world.outcome("a").await;
     until("one is active", async || active() == 1).await;
-    world.client.cancel_instance("b", "enough").await.unwrap();
+    world.cancel("b", "enough").await;
     world.outcome("b").await;
     until("none is active", async || active() == 0).await;
     world.run("p", "unknown", "").await;

@@ -58,11 +58,7 @@ async fn nodes_without_the_code_spend_no_attempts_of_an_instance() {
     let world = World::on(store, greet(), greets(), waiting()).await;
     for i in 0..50 {
         let id = format!("i{i}");
-        world
-            .client
-            .start_orchestration(&id, "hello", &id)
-            .await
-            .unwrap();
+        world.begin(&id, "hello", &id).await;
     }
     for i in 0..50 {
         let id = format!("i{i}");
@@ -84,11 +80,7 @@ async fn an_instance_waits_for_the_node_that_has_its_code() {
         waiting(),
     )
     .await;
-    without
-        .client
-        .start_orchestration("i", "hello", "you")
-        .await
-        .unwrap();
+    without.begin("i", "hello", "you").await;
     // Somebody can see what it waits for.
     until("the ready work is listed", async || {
         let ready = without.client.list_ready_work(10).await.unwrap().unwrap();
@@ -113,11 +105,7 @@ async fn an_activity_waits_for_the_node_that_has_its_code() {
         waiting(),
     )
     .await;
-    turns
-        .client
-        .start_orchestration("i", "hello", "you")
-        .await
-        .unwrap();
+    turns.begin("i", "hello", "you").await;
     until("the activity is listed", async || {
         let ready = turns.client.list_ready_work(10).await.unwrap().unwrap();
         ready.iter().any(|work| work.name == "greet")
@@ -157,10 +145,7 @@ async fn a_version_that_no_node_has_waits_and_is_not_run_by_another() {
         waiting(),
     )
     .await;
-    old.client
-        .start_orchestration("i", "job", "")
-        .await
-        .unwrap();
+    old.begin("i", "job", "").await;
     old.waits_for("i", "go").await;
     let client = old.client.clone();
     old.stop().await;

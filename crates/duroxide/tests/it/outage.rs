@@ -18,16 +18,7 @@ fn registry() -> OrchestrationRegistry {
             "echo",
             |_: OrchestrationContext, input: String| async move { Ok(input) },
         )
-        .register(
-            "child",
-            |ctx: OrchestrationContext, input: String| async move {
-                match input.as_str() {
-                    "waits" => Ok(ctx.schedule_wait("go").await),
-                    "continues" => ctx.continue_as_new("refuse me").await,
-                    _ => Ok(input),
-                }
-            },
-        )
+        .register("child", faulty::child)
         .register(
             "parent",
             |ctx: OrchestrationContext, input: String| async move {
@@ -184,11 +175,7 @@ async fn a_renewal_that_hangs_costs_no_other_activity_its_lease() {
     )
     .await;
     store.layer().hang("renew_work_item_lock", 1);
-    world
-        .client
-        .start_orchestration("unlucky", "works", "")
-        .await
-        .unwrap();
+    world.begin("unlucky", "works", "").await;
     until("its renewal hangs", async || {
         store.layer().calls("renew_work_item_lock") > 0
     })

@@ -17,6 +17,17 @@ use crate::support::{
     until,
 };
 
+/// Claims the next turn this often and gives it back each time, as a node does that cannot run it.
+async fn try_in_vain(store: &dyn Provider, times: usize) {
+    const WAIT: Duration = Duration::from_secs(5);
+    for _ in 0..times {
+        let claimed = store.fetch_orchestration_item(WAIT, WAIT, None).await;
+        let (_, token, _) = claimed.unwrap().unwrap();
+        let given_back = store.abandon_orchestration_item(&token, None, false);
+        given_back.await.unwrap();
+    }
+}
+
 fn twice() -> RuntimeOptions {
     RuntimeOptions {
         max_attempts: 2,
@@ -85,11 +96,7 @@ async fn another_node_with_the_handler_takes_what_this_one_does_not_know() {
         patient.clone(),
     )
     .await;
-    ignorant
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    ignorant.begin("i", "o", "").await;
     until("it was tried", async || {
         ignorant
             .runtime
@@ -166,11 +173,7 @@ async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
         turns.clone(),
     )
     .await;
-    before
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
+    before.begin("p", "parent", "").await;
     before.waits_for("grandchild", "go").await;
     notes.wait_for("runs").await;
     before.stop().await;
@@ -181,7 +184,7 @@ async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
         .register("waits", waits)
         .build();
     let after = World::on(store, activities().build(), rest, turns).await;
-    after.client.raise_event("c", "go", "").await.unwrap();
+    after.raise("c", "go", "").await;
     let text = output(&after.outcome("p").await).to_owned();
     assert_eq!(text, "poison: orchestration c exceeded 3 attempts (max 2)");
     assert_eq!(
@@ -212,11 +215,7 @@ async fn with_a_bad_letter() -> Arc<dyn Provider> {
     let store = in_memory().await;
     let code = takes_a_letter();
     let before = World::on(store.clone(), activities().build(), code.clone(), twice()).await;
-    before
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    before.begin("i", "o", "").await;
     before
         .recorded("i", |kind| {
             matches!(kind, EventKind::QueueSubscribed { .. })
@@ -227,17 +226,7 @@ async fn with_a_bad_letter() -> Arc<dyn Provider> {
     // A message that nobody could process, again and again.
     let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "bad").await.unwrap();
-    for _ in 0..2 {
-        let claimed = store
-            .fetch_orchestration_item(Duration::from_secs(5), Duration::from_secs(5), None)
-            .await
-            .unwrap();
-        let (_, token, _) = claimed.unwrap();
-        store
-            .abandon_orchestration_item(&token, None, false)
-            .await
-            .unwrap();
-    }
+    try_in_vain(&*store, 2).await;
     store
 }
 
@@ -290,11 +279,7 @@ async fn an_instance_in_memory_that_becomes_poison_ends_once_and_tells_its_paren
         ..twice()
     };
     let world = World::on(store.clone(), activities().build(), code, options).await;
-    world
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
+    world.begin("p", "parent", "").await;
     world
         .recorded("c", |kind| {
             matches!(kind, EventKind::ActivityScheduled { .. })
@@ -314,17 +299,7 @@ async fn an_instance_in_memory_that_becomes_poison_ends_once_and_tells_its_paren
         result: "late".to_owned(),
     };
     store.enqueue_for_orchestrator(answer, None).await.unwrap();
-    for _ in 0..2 {
-        let claimed = store
-            .fetch_orchestration_item(Duration::from_secs(5), Duration::from_secs(5), None)
-            .await
-            .unwrap();
-        let (_, token, _) = claimed.unwrap();
-        store
-            .abandon_orchestration_item(&token, None, false)
-            .await
-            .unwrap();
-    }
+    try_in_vain(&*store, 2).await;
     store.layer().heal("claim_turns");
     let told = world.outcome("p").await;
     assert!(output(&told).starts_with("poison"), "{told:?}");
@@ -376,16 +351,8 @@ async fn a_history_that_cannot_be_read_ends_its_instance_and_its_parent_is_told(
         options,
     )
     .await;
-    world
-        .client
-        .start_orchestration("p", "parent", "")
-        .await
-        .unwrap();
-    world
-        .client
-        .start_orchestration("healthy", "waits", "")
-        .await
-        .unwrap();
+    world.begin("p", "parent", "").await;
+    world.begin("healthy", "waits", "").await;
     world.waits_for("c", "go").await;
     world.waits_for("healthy", "go").await;
     raw.execute(
@@ -393,12 +360,8 @@ async fn a_history_that_cannot_be_read_ends_its_instance_and_its_parent_is_told(
         [],
     )
     .unwrap();
-    world.client.raise_event("c", "go", "").await.unwrap();
-    world
-        .client
-        .raise_event("healthy", "go", "fine")
-        .await
-        .unwrap();
+    world.raise("c", "go", "").await;
+    world.raise("healthy", "go", "fine").await;
     assert_eq!(output(&world.outcome("healthy").await), "fine");
     let text = output(&world.outcome("p").await).to_owned();
     assert!(
@@ -484,11 +447,7 @@ async fn a_completion_that_comes_twice_or_both_ways_is_ignored() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     world.waits_for("i", "go").await;
     let again = WorkItem::ActivityFailed {
         instance: "i".into(),
@@ -519,7 +478,7 @@ async fn a_completion_that_comes_twice_or_both_ways_is_ignored() {
             .await
             .unwrap();
     }
-    world.client.raise_event("i", "go", "").await.unwrap();
+    world.raise("i", "go", "").await;
     assert_eq!(output(&world.outcome("i").await), "no");
     world.stop().await;
 }

@@ -58,11 +58,7 @@ async fn an_instance_goes_on_where_it_stopped_after_every_restart() {
                 .unwrap();
         }
         world.waits_for("i", &format!("go {n}")).await;
-        world
-            .client
-            .raise_event("i", format!("go {n}"), "")
-            .await
-            .unwrap();
+        world.raise("i", format!("go {n}"), "").await;
         if n + 1 < STEPS {
             world.waits_for("i", &format!("go {}", n + 1)).await;
         } else {
@@ -106,11 +102,7 @@ async fn what_a_runtime_was_doing_when_it_was_aborted_is_done_by_the_next() {
         ..quick()
     };
     let before = World::on(store.clone(), registry(false), code(), short()).await;
-    before
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    before.begin("i", "o", "").await;
     notes.wait_for("attempt 1").await;
     before.runtime.shutdown(Some(0)).await;
     let after = World::on(store, registry(true), code(), short()).await;
@@ -137,10 +129,7 @@ async fn two_runtimes_share_the_work_of_one_store() {
         let id = format!("i{n}");
         for step in 0..STEPS {
             two.waits_for(&id, &format!("go {step}")).await;
-            two.client
-                .raise_event(&id, format!("go {step}"), "")
-                .await
-                .unwrap();
+            two.raise(&id, format!("go {step}"), "").await;
         }
         assert_eq!(output(&one.outcome(&id).await), "012345");
     }

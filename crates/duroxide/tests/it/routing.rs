@@ -216,11 +216,7 @@ async fn without_a_node_id_the_activities_of_a_session_run_one_after_the_other()
     let (notes, closed) = (Notes::default(), Arc::new(Semaphore::new(0)));
     let world = World::start(held(&notes, &closed), on_sessions()).await;
     for id in ["one", "two"] {
-        world
-            .client
-            .start_orchestration(id, "on session", "s")
-            .await
-            .unwrap();
+        world.begin(id, "on session", "s").await;
     }
     until("one of them runs", async || notes.all().len() == 2).await;
     // Work without a session is not held up by the one that waits for its turn.
@@ -242,11 +238,7 @@ async fn activities_that_wait_for_their_session_leave_room_for_others() {
     };
     let world = World::with_options(held(&notes, &closed), on_sessions(), options).await;
     for n in 0..6 {
-        world
-            .client
-            .start_orchestration(format!("i{n}"), "on session", "s")
-            .await
-            .unwrap();
+        world.begin(format!("i{n}"), "on session", "s").await;
     }
     until("one of them runs", async || !notes.all().is_empty()).await;
     for n in 0..5 {
@@ -272,11 +264,7 @@ async fn with_a_node_id_all_slots_serve_a_session_and_a_restart_keeps_it() {
     };
     let world = World::on(store.clone(), held(&notes, &closed), on_sessions(), node()).await;
     for id in ["one", "two"] {
-        world
-            .client
-            .start_orchestration(id, "on session", "s")
-            .await
-            .unwrap();
+        world.begin(id, "on session", "s").await;
     }
     notes.wait_for("one runs").await;
     notes.wait_for("two runs").await;
@@ -303,11 +291,7 @@ async fn no_more_sessions_are_busy_at_once_than_allowed() {
     };
     let world = World::with_options(held(&notes, &closed), on_sessions(), options).await;
     for id in ["a", "b", "c", "d"] {
-        world
-            .client
-            .start_orchestration(id, "on session", id)
-            .await
-            .unwrap();
+        world.begin(id, "on session", id).await;
     }
     let running = || notes.all().iter().filter(|n| n.ends_with("runs")).count();
     until("two run", async || running() == 2).await;

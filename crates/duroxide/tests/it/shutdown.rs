@@ -55,11 +55,7 @@ async fn a_busy_runtime_leaves_no_task_behind_either() {
     )
     .await;
     for n in 0..8 {
-        world
-            .client
-            .start_orchestration(format!("i{n}"), "o", "")
-            .await
-            .unwrap();
+        world.begin(format!("i{n}"), "o", "").await;
     }
     until("all run", async || notes.count("runs") == 8).await;
     let begun = Instant::now();
@@ -95,20 +91,8 @@ async fn a_dropped_shutdown_can_be_called_again() {
         orchestrations().register("o", works).build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
-    until("it runs", async || {
-        world
-            .runtime
-            .metrics_snapshot()
-            .unwrap()
-            .worker_dispatcher_items_fetched
-            == 1
-    })
-    .await;
+    world.begin("i", "o", "").await;
+    world.claimed_activities(1).await;
     let impatient = tokio::time::timeout(
         Duration::from_millis(10),
         world.runtime.clone().shutdown(Some(60_000)),
@@ -142,11 +126,7 @@ async fn work_in_progress_finishes_within_the_grace_period_and_is_stored() {
         quick(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     notes.wait_for("runs").await;
     world.runtime.shutdown(Some(10_000)).await;
 
@@ -179,7 +159,7 @@ async fn a_drain_longer_than_the_lease_runs_nothing_twice() {
     };
     let code = || orchestrations().register("o", works).build();
     let one = World::on(store.clone(), registry(), code(), options()).await;
-    one.client.start_orchestration("i", "o", "").await.unwrap();
+    one.begin("i", "o", "").await;
     notes.wait_for("runs").await;
     // Another runtime would take over what loses its lease.
     let two = World::on(store, registry(), code(), options()).await;

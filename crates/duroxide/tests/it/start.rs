@@ -35,11 +35,7 @@ async fn a_started_instance_is_described_and_listed() {
             .is_none()
     );
 
-    world
-        .client
-        .start_orchestration("i", "wait", "")
-        .await
-        .unwrap();
+    world.begin("i", "wait", "").await;
     world.waits_for("i", "go").await;
     let described = world
         .runtime
@@ -84,26 +80,14 @@ async fn a_second_start_is_ignored_while_the_first_runs_and_after_it_ended() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("i", "once", "first")
-        .await
-        .unwrap();
+    world.begin("i", "once", "first").await;
     world.waits_for("i", "go").await;
-    world
-        .client
-        .start_orchestration("i", "other", "second")
-        .await
-        .unwrap();
-    world.client.raise_event("i", "go", "").await.unwrap();
+    world.begin("i", "other", "second").await;
+    world.raise("i", "go", "").await;
     assert_eq!(output(&world.outcome("i").await), "first");
     let history = world.history("i").await;
 
-    world
-        .client
-        .start_orchestration("i", "other", "third")
-        .await
-        .unwrap();
+    world.begin("i", "other", "third").await;
     // A later instance overtakes nothing: once it is done, the third start was looked at too.
     assert_eq!(output(&world.run("j", "other", "x").await), "x");
     assert_eq!(output(&world.outcome("i").await), "first");

@@ -35,11 +35,7 @@ async fn key_values_are_read_by_the_code_by_clients_and_by_other_instances() {
             .build(),
     )
     .await;
-    world
-        .client
-        .start_orchestration("w", "writer", "")
-        .await
-        .unwrap();
+    world.begin("w", "writer", "").await;
     let plain = world
         .client
         .wait_for_kv_value("w", "plain", PATIENCE)
@@ -63,7 +59,7 @@ async fn key_values_are_read_by_the_code_by_clients_and_by_other_instances() {
     let read = world.run("r", "reader", "").await;
     assert_eq!(output(&read), "Some(\"text\") Some([1, 2]) None");
 
-    world.client.raise_event("w", "go", "").await.unwrap();
+    world.raise("w", "go", "").await;
     assert_eq!(output(&world.outcome("w").await), "[1, 2]");
     let left = HashMap::from([("last".to_owned(), "1".to_owned())]);
     assert_eq!(world.client.get_kv_all_values("w").await.unwrap(), left);
@@ -127,11 +123,7 @@ async fn custom_status_counts_commits_and_wakes_who_waits_for_it() {
         } => (custom_status, custom_status_version),
         other => panic!("{other:?}"),
     };
-    world
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    world.begin("i", "o", "").await;
     let first = seen(
         world
             .client
@@ -141,7 +133,7 @@ async fn custom_status_counts_commits_and_wakes_who_waits_for_it() {
     );
     assert_eq!(first, (Some("two".to_owned()), 1));
     world.waits_for("i", "go").await;
-    world.client.raise_event("i", "go", "").await.unwrap();
+    world.raise("i", "go", "").await;
     let second = seen(
         world
             .client
@@ -151,7 +143,7 @@ async fn custom_status_counts_commits_and_wakes_who_waits_for_it() {
     );
     assert_eq!(second, (None, 2));
     world.waits_for("i", "end").await;
-    world.client.raise_event("i", "end", "").await.unwrap();
+    world.raise("i", "end", "").await;
     let last = seen(
         world
             .client

@@ -51,17 +51,55 @@ impl World {
         }
     }
 
+    /// Starts an instance and waits for its outcome.
     pub(crate) async fn run(
         &self,
         instance: &str,
         orchestration: &str,
         input: &str,
     ) -> OrchestrationStatus {
+        self.begin(instance, orchestration, input).await;
+        self.outcome(instance).await
+    }
+
+    /// Starts an instance.
+    pub(crate) async fn begin(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        input: impl Into<String>,
+    ) {
+        let started = self
+            .client
+            .start_orchestration(instance, orchestration, input);
+        started.await.unwrap();
+    }
+
+    /// Sends a signal.
+    pub(crate) async fn raise(
+        &self,
+        instance: impl Into<String>,
+        event: impl Into<String>,
+        data: impl Into<String>,
+    ) {
         self.client
-            .start_orchestration(instance, orchestration, input)
+            .raise_event(instance, event, data)
             .await
             .unwrap();
-        self.outcome(instance).await
+    }
+
+    /// Asks an instance to cancel itself.
+    pub(crate) async fn cancel(&self, instance: impl Into<String>, reason: impl Into<String>) {
+        self.client.cancel_instance(instance, reason).await.unwrap();
+    }
+
+    /// Waits until workers have claimed this many activities.
+    pub(crate) async fn claimed_activities(&self, count: u64) {
+        until("activities are claimed", async || {
+            let counted = self.runtime.metrics_snapshot().unwrap();
+            counted.worker_dispatcher_items_fetched == count
+        })
+        .await;
     }
 
     pub(crate) async fn outcome(&self, instance: &str) -> OrchestrationStatus {
@@ -105,8 +143,33 @@ impl World {
     }
 }
 
+/// A store of its own: in memory, or a schema of the server that the environment names if it asks for PostgreSQL.
 pub(crate) async fn in_memory() -> Arc<dyn Provider> {
+    #[cfg(feature = "postgres")]
+    if std::env::var("DUROXIDE_TEST_STORE").as_deref() == Ok("postgres") {
+        return on_postgres().await;
+    }
     Arc::new(SqliteProvider::new_in_memory().await.unwrap())
+}
+
+#[cfg(feature = "postgres")]
+async fn on_postgres() -> Arc<dyn Provider> {
+    use duroxide::providers::postgres::PostgresProvider;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static STORES: AtomicU32 = AtomicU32::new(0);
+    let url = std::env::var("DUROXIDE_TEST_POSTGRES_URL")
+        .expect("DUROXIDE_TEST_POSTGRES_URL names a server");
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap()
+        .as_micros();
+    let number = STORES.fetch_add(1, Ordering::Relaxed);
+    let schema = format!("e2e_{}_{now}_{number}", std::process::id());
+    Arc::new(
+        PostgresProvider::new_with_schema(&url, Some(&schema))
+            .await
+            .unwrap(),
+    )
 }
 
 /// Options with short waits, so that what is tested does not take longer than it must.

@@ -66,11 +66,7 @@ async fn a_running_instance_keeps_its_version_when_a_newer_one_is_deployed() {
         quick(),
     )
     .await;
-    before
-        .client
-        .start_orchestration("old", "o", "")
-        .await
-        .unwrap();
+    before.begin("old", "o", "").await;
     before.waits_for("old", "go").await;
     before.stop().await;
 
@@ -85,7 +81,7 @@ async fn a_running_instance_keeps_its_version_when_a_newer_one_is_deployed() {
         quick(),
     )
     .await;
-    after.client.raise_event("old", "go", "").await.unwrap();
+    after.raise("old", "go", "").await;
     assert_eq!(output(&after.outcome("old").await), "one");
     assert_eq!(output(&after.run("new", "o", "").await), "two");
     after.stop().await;
@@ -134,11 +130,7 @@ async fn version_zero_is_pinned_like_any_other() {
         quick(),
     )
     .await;
-    before
-        .client
-        .start_orchestration("i", "o", "")
-        .await
-        .unwrap();
+    before.begin("i", "o", "").await;
     before.waits_for("i", "go").await;
     before.stop().await;
 
@@ -148,7 +140,7 @@ async fn version_zero_is_pinned_like_any_other() {
             Ok("one".to_owned())
         });
     let after = World::on(store, activities().build(), registry.build(), quick()).await;
-    after.client.raise_event("i", "go", "").await.unwrap();
+    after.raise("i", "go", "").await;
     assert_eq!(output(&after.outcome("i").await), "zero");
     after.stop().await;
 }

@@ -1,5 +1,7 @@
 //! What the attributes make: values with names and types, which can still be called.
 
+use std::future::IntoFuture as _;
+
 use duroxide::prelude::*;
 use duroxide::testing::{Harness, activity_context};
 use duroxide::{
@@ -234,4 +236,129 @@ async fn a_store_that_is_not_known_and_code_that_is_not_complete_do_not_start() 
         incomplete.to_string().contains("asks for State<"),
         "{incomplete}"
     );
+}
+
+// What is not compiled names types that do not exist: a condition must hold for everything that is generated.
+#[duroxide::activity]
+#[cfg(any())]
+async fn absent(input: Missing) -> Result<Missing, String> {
+    Ok(input)
+}
+
+struct Conditional;
+
+#[duroxide::handlers]
+impl Conditional {
+    #[activity]
+    #[cfg(any())]
+    async fn absent(&self, input: Missing) -> Result<Missing, String> {
+        Ok(input)
+    }
+
+    #[orchestration]
+    #[cfg(any())]
+    async fn never(ctx: OrchestrationContext, input: Missing) -> Result<Missing, String> {
+        let _ = std::time::SystemTime::now();
+        Ok(input)
+    }
+
+    #[activity]
+    #[cfg(test)]
+    #[allow(clippy::too_many_arguments, reason = "there are eight")]
+    async fn wide(&self, input: (u8, u8, u8, u8, u8, u8, u8, u8)) -> Result<u8, String> {
+        Ok(input.0)
+    }
+}
+
+#[tokio::test]
+async fn a_condition_at_a_handler_holds_for_its_definition() {
+    fn name<Via>(activity: impl ToActivity<Via>) -> &'static str {
+        activity.to_activity().name()
+    }
+    assert_eq!(name(Conditional::wide), "Conditional::wide");
+    let conditional = Conditional;
+    let given = conditional.wide((1, 2, 3, 4, 5, 6, 7, 8)).await;
+    assert_eq!(given, Ok(1));
+}
+
+trait Mailer: Send + Sync {
+    fn mail(&self, text: &str) -> String;
+}
+
+struct Pigeons;
+
+impl Mailer for Pigeons {
+    fn mail(&self, text: &str) -> String {
+        format!("pigeons carry {text}")
+    }
+}
+
+#[duroxide::activity]
+async fn mail(mailer: State<dyn Mailer>, text: String) -> Result<String, String> {
+    Ok(mailer.mail(&text))
+}
+
+#[duroxide::orchestration]
+async fn mailing(ctx: OrchestrationContext, text: String) -> Result<String, String> {
+    Ok(ctx.call(mail, &text).await?)
+}
+
+#[tokio::test]
+async fn a_state_may_be_known_by_its_trait_alone() {
+    let mailer: std::sync::Arc<dyn Mailer> = std::sync::Arc::new(Pigeons);
+    let app = Duroxide::open("memory:")
+        .shared_state(mailer)
+        .register(mail)
+        .register(mailing)
+        .start()
+        .await
+        .unwrap();
+    let sent = app.client().start(mailing, "a letter").await.unwrap();
+    assert_eq!(sent.result().await.unwrap(), "pigeons carry a letter");
+    app.shutdown().await;
+}
+
+#[duroxide::orchestration]
+async fn waiting(ctx: OrchestrationContext, answer: u64) -> Result<u64, String> {
+    match answer {
+        0 => {
+            ctx.schedule_wait("go").await;
+            Ok(0)
+        }
+        other => Ok(other),
+    }
+}
+
+#[tokio::test]
+async fn a_start_says_what_becomes_of_an_instance_that_has_the_id() {
+    use duroxide::IfExists;
+    let app = Duroxide::open("sqlite::memory:")
+        .register(waiting)
+        .start()
+        .await
+        .unwrap();
+    let client = app.client();
+    let start = |answer: u64, choice: IfExists| {
+        client
+            .start(waiting, answer)
+            .id("one")
+            .if_exists(choice)
+            .into_future()
+    };
+    let first = start(1, IfExists::Fail).await.unwrap();
+    assert_eq!(first.result().await.unwrap(), 1);
+    assert!(start(2, IfExists::Fail).await.is_err());
+    let used = start(2, IfExists::Use).await.unwrap();
+    assert_eq!(
+        used.result().await.unwrap(),
+        1,
+        "it is the one that was there"
+    );
+    let replaced = start(3, IfExists::ReplaceFinished).await.unwrap();
+    assert_eq!(replaced.result().await.unwrap(), 3);
+    start(0, IfExists::ReplaceFinished).await.unwrap();
+    let running = start(4, IfExists::ReplaceFinished).await;
+    assert!(running.is_err(), "one that has not ended is not replaced");
+    client.raise_event("one", "go", "").await.unwrap();
+    app.shutdown().await;
 }

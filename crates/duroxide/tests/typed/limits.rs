@@ -43,6 +43,25 @@ async fn fading(ctx: ActivityContext, beats: u32) -> Result<u32, String> {
     }
 }
 
+/// What an attempt started hears of its end.
+static HEARD: tokio::sync::Notify = tokio::sync::Notify::const_new();
+
+/// Moves its work to a task that watches for its end.
+#[duroxide::activity]
+async fn delegating(ctx: ActivityContext, _: u32) -> Result<u32, String> {
+    let token = ctx.cancellation_token();
+    tokio::spawn(async move {
+        token.cancelled().await;
+        HEARD.notify_one();
+    });
+    std::future::pending().await
+}
+
+#[duroxide::orchestration]
+async fn delegated(ctx: OrchestrationContext) -> Outcome {
+    ctx.call(delegating, 0).timeout(10 * SECOND).await
+}
+
 #[duroxide::orchestration]
 async fn start_to_close(ctx: OrchestrationContext) -> Outcome {
     ctx.call(slow, 1).timeout(10 * SECOND).await
@@ -95,6 +114,8 @@ async fn harness() -> Harness {
     let code = Handlers::new()
         .register(slow)
         .register(fading)
+        .register(delegating)
+        .register(delegated)
         .register(start_to_close)
         .register(tried_again)
         .register(not_tried_again)
@@ -142,4 +163,13 @@ async fn an_activity_that_falls_silent_is_noticed() {
     assert_eq!(error, timed_out(Timeout::Heartbeat));
     assert_eq!((harness.now_ms() - began) / 1000, 7);
     assert_eq!(harness.execute(heartbeat, 9).await.unwrap(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_attempt_started_hears_that_its_time_is_over() {
+    let mut harness = harness().await;
+    let error = harness.execute(delegated, ()).await.unwrap_err();
+    assert_eq!(error, timed_out(Timeout::StartToClose));
+    let heard = tokio::time::timeout(60 * SECOND, HEARD.notified());
+    heard.await.expect("the task hears of it");
 }

@@ -41,17 +41,9 @@ async fn an_orchestration_that_blocks_its_thread_delays_nobody_else() {
     )
     .await;
     for n in 0..3 {
-        world
-            .client
-            .start_orchestration(format!("slow{n}"), "blocks", "")
-            .await
-            .unwrap();
+        world.begin(format!("slow{n}"), "blocks", "").await;
     }
-    world
-        .client
-        .start_orchestration("slow3", "spins", "")
-        .await
-        .unwrap();
+    world.begin("slow3", "spins", "").await;
     notes.wait_for("blocks").await;
     let begun = Instant::now();
     for n in 0..10 {
@@ -96,11 +88,7 @@ async fn an_activity_that_blocks_its_thread_delays_nobody_else() {
     )
     .await;
     for n in 0..4 {
-        world
-            .client
-            .start_orchestration(format!("slow{n}"), "o", "blocks")
-            .await
-            .unwrap();
+        world.begin(format!("slow{n}"), "o", "blocks").await;
     }
     until("all of them block", async || notes.count("blocks") == 4).await;
     let begun = Instant::now();

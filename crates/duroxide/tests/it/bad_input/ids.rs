@@ -35,13 +35,9 @@ async fn any_text_is_an_instance_id_an_input_and_a_key_and_stays_what_it_is() {
         "a::b",
     ];
     for id in hostile {
-        world
-            .client
-            .start_orchestration(id, "echo", id)
-            .await
-            .unwrap();
+        world.begin(id, "echo", id).await;
         world.waits_for(id, "go").await;
-        world.client.raise_event(id, "go", id).await.unwrap();
+        world.raise(id, "go", id).await;
         assert_eq!(output(&world.outcome(id).await), id);
         assert_eq!(
             world.client.get_kv_value(id, id).await.unwrap().as_deref(),
@@ -98,8 +94,8 @@ async fn ids_that_cannot_be_used_are_refused_before_anything_is_stored() {
     for id in ["", long.as_str(), "sub::1"] {
         let status = world.client.get_orchestration_status(id).await.unwrap();
         assert_eq!(status, OrchestrationStatus::NotFound);
-        world.client.raise_event(id, "go", "").await.unwrap();
-        world.client.cancel_instance(id, "").await.unwrap();
+        world.raise(id, "go", "").await;
+        world.cancel(id, "").await;
     }
     assert_eq!(output(&world.run("i", "leaf", "alive").await), "alive");
     world.stop().await;
@@ -127,11 +123,7 @@ async fn a_child_or_detached_id_that_is_empty_or_too_long_hurts_nobody_else() {
         .into_iter()
         .enumerate()
     {
-        world
-            .client
-            .start_orchestration(format!("p{n}"), "child", id)
-            .await
-            .unwrap();
+        world.begin(format!("p{n}"), "child", id).await;
         let ended = world.outcome(&format!("p{n}")).await;
         assert!(
             !matches!(ended, OrchestrationStatus::Running { .. }),

@@ -15,11 +15,7 @@ async fn an_orchestration_nobody_registers_is_poisoned_and_others_go_on() {
     };
     let world = World::with_options(activities().build(), echo(), options).await;
     for name in ["nobody", "", "'; --"] {
-        world
-            .client
-            .start_orchestration(format!("i{name}"), name, "")
-            .await
-            .unwrap();
+        world.begin(format!("i{name}"), name, "").await;
     }
     assert_eq!(output(&world.run("alive", "leaf", "x").await), "x");
     for name in ["nobody", "", "'; --"] {

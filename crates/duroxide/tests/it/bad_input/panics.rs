@@ -94,13 +94,9 @@ async fn panics_stay_where_they_happen_and_are_told_in_words() {
         output(&world.run("f", "catches", "odd").await),
         "activity panicked"
     );
-    world
-        .client
-        .start_orchestration("g", "on drop", "")
-        .await
-        .unwrap();
+    world.begin("g", "on drop", "").await;
     world.waits_for("g", "go").await;
-    world.client.cancel_instance("g", "enough").await.unwrap();
+    world.cancel("g", "enough").await;
     assert_eq!(failure(&world.outcome("g").await), "canceled: enough");
     assert_eq!(output(&world.run("h", "fine", "alive").await), "alive");
     world.stop().await;
