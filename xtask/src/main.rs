@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         ["test", names @ ..] => gates::some(names),
         ["postgres"] => postgres::serve(),
         ["chaos", rest @ ..] => run::passing_through("duroxide-chaos", "run", rest),
+        ["soak", rest @ ..] => run::passing_through("duroxide-chaos", "soak", rest),
         ["sim", rest @ ..] => sim::run(rest),
         ["bench", rest @ ..] => run::passing_through("duroxide-bench", "run", rest),
         [other, ..] => Err(format!("unknown command `{other}`; try `cargo xtask help`")),
@@ -53,6 +54,9 @@ fn help() {
     println!("cargo xtask test GATE ...   run only these");
     println!("cargo xtask postgres        start a private PostgreSQL server and print its url");
     println!("cargo xtask chaos --kills N kill a worker N times, check, write --report FILE");
+    println!(
+        "cargo xtask soak --hours N  watch one process for hours while another is killed and stopped"
+    );
     println!("cargo xtask sim --seeds N   simulate N deployments; --seed N --trace shows one");
     println!(
         "cargo xtask sim --defects   put known defects back and count the seeds that show them"

@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use crate::postgres;
 use crate::run::{cargo, cargo_knows, is_root, program};
+use crate::{builds, postgres};
 
 /// What to run when something is missing.
 const ADVICE: &str = "run `cargo xtask setup` (add `--dry-run` to see what it would do)";
@@ -56,6 +56,23 @@ const TOOLS: &[Tool] = &[
             program("apt-get", &["install", "-y", "-qq", "postgresql"])
         },
     },
+    Tool {
+        name: "pgbouncer",
+        why: "tests of the PostgreSQL provider run through a real pooler, which they start and stop",
+        how: "apt-get install pgbouncer (as root; or your system's own way)",
+        needed: true,
+        is_there: || {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+            places
+                .map(|place| place.join("pgbouncer"))
+                .any(|program| program.exists())
+        },
+        install: || {
+            program("apt-get", &["update", "-qq"])?;
+            program("apt-get", &["install", "-y", "-qq", "pgbouncer"])
+        },
+    },
     #[cfg(target_os = "linux")]
     Tool {
         name: "strace",
@@ -82,17 +99,52 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+/// What makes a gate stronger. Only `cargo xtask setup` installs it; without it the gate says what it left out.
+const STRONGER: &[Tool] = &[
+    Tool {
+        name: "oldest Rust",
+        why: "the gate `msrv` builds with it; without it clippy::incompatible_msrv stands in",
+        how: "rustup toolchain install, with the rust-version of Cargo.toml",
+        needed: false,
+        is_there: || builds::oldest_version().is_ok_and(|oldest| builds::is_installed(&oldest)),
+        install: install_oldest_compiler,
+    },
+    Tool {
+        name: "cargo-deny",
+        why: "the gate `deny`; without it the gate reads deny.toml itself",
+        how: "cargo install cargo-deny --locked",
+        needed: false,
+        is_there: || cargo_knows("deny"),
+        install: || cargo(&["install", "cargo-deny", "--locked"]),
+    },
+];
+
+fn install_oldest_compiler() -> Result<(), String> {
+    // The owner of the machine wants no toolchain to be fetched.
+    if std::env::var("RUSTUP_AUTO_INSTALL").is_ok_and(|set| set == "0") {
+        return Err("RUSTUP_AUTO_INSTALL=0: toolchains are not fetched on this machine".to_owned());
+    }
+    let oldest = builds::oldest_version()?;
+    let fetch = ["toolchain", "install", &oldest, "--profile", "minimal"];
+    program("rustup", &fetch)
+}
+
 /// `cargo xtask setup`: installs what is missing, or says what it would install.
 pub(crate) fn install(dry_run: bool) -> Result<(), String> {
-    for tool in TOOLS {
+    for tool in TOOLS.iter().chain(STRONGER) {
         let there = (tool.is_there)();
         let state = if there { "is there" } else { "is missing" };
         println!("{:<14} {state}: {}", tool.name, tool.why);
         if !there {
             println!("{:<14} {}", "", tool.how);
         }
-        if !there && !dry_run {
-            (tool.install)().map_err(|why| format!("{} is not installed: {why}", tool.name))?;
+        if there || dry_run {
+            continue;
+        }
+        let installed = (tool.install)();
+        match installed.map_err(|why| format!("{} is not installed: {why}", tool.name)) {
+            Err(why) if STRONGER.iter().any(|one| one.name == tool.name) => println!("   {why}"),
+            result => result?,
         }
     }
     Ok(())
@@ -167,6 +219,13 @@ mod tests {
             why.contains("hammer") && why.contains("cargo xtask setup"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn what_only_makes_a_gate_stronger_is_never_installed_unasked() {
+        let unasked: Vec<&str> = missing().iter().map(|tool| tool.name).collect();
+        assert!(STRONGER.iter().all(|tool| !tool.needed));
+        assert!(STRONGER.iter().all(|tool| !unasked.contains(&tool.name)));
     }
 
     #[test]

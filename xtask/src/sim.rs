@@ -20,3 +20,9 @@ pub(crate) fn run(rest: &[&str]) -> Result<(), String> {
         &[("RUSTFLAGS", flags.trim()), ("CARGO_TARGET_DIR", &target)],
     )
 }
+
+/// What every build runs.
+pub(crate) fn gate() -> Result<(), String> {
+    run(&["--seeds", "1000", "--twice"])?;
+    run(&["--from", "1000", "--seeds", "9000"])
+}

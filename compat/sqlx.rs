@@ -1,6 +1,5 @@
-//! Duroxide and sqlx 0.9 in one program, on one SQLite.
+//! Duroxide and sqlx in one program, on one SQLite. Each release of sqlx builds it in a package of its own.
 
-#[path = "../../hello.rs"]
 mod hello;
 
 #[tokio::main]
