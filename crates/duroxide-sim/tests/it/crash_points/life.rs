@@ -169,6 +169,7 @@ async fn direct(
     let first = node::start(sim, doomed, 0, 0, &plan.nodes[0]).await;
     let is_finished = Arc::new(AtomicBool::new(false));
     let finished = Arc::clone(&is_finished);
+    let detached = detached(&client);
     let group = sim.group("client");
     sim.scheduler.spawn(
         group,
@@ -179,50 +180,75 @@ async fn direct(
     );
     let ends = || is_finished.load(Ordering::SeqCst);
     let dies = || fate.has_died.load(Ordering::SeqCst);
-    if !within(PATIENCE, || ends() || dies()).await {
-        return false;
-    }
-    let last = match dies() {
-        false => first,
-        true => {
+    let first_rest = Rest {
+        store,
+        detached: &detached,
+        ends: &ends,
+        gives_up: &dies,
+    };
+    // The process may also die when the client has what it wanted, and detached work goes on.
+    let (last, has_rested) = match first_rest.comes().await {
+        is_there if !dies() => (first, is_there),
+        _ => {
             sim.scheduler.kill(first.group);
             sim.disturb(0, AGES);
             drop(first);
             sim.jump(AGES);
-            node::start(sim, Arc::clone(store), 0, 1, &plan.nodes[0]).await
+            let second = node::start(sim, Arc::clone(store), 0, 1, &plan.nodes[0]).await;
+            let rest = Rest {
+                gives_up: &|| false,
+                ..first_rest
+            };
+            (second, rest.comes().await)
         }
     };
-    let is_done = within(PATIENCE, ends).await && settles(store).await;
+    if ends() && !has_rested {
+        sim.violation("the client is done, and the store does not come to rest");
+    }
     last.runtime.shutdown(Some(2_000)).await;
     sim.scheduler.kill(last.group);
-    is_done
+    has_rested
 }
 
-/// Waits until nothing runs and nothing is queued.
-async fn settles(store: &Arc<dyn Provider>) -> bool {
-    let admin = store
-        .as_management_capability()
-        .expect("all stores have it");
-    for _ in 0..5_000 {
+/// The ids that the workload starts detached.
+fn detached(client: &RootClient) -> Vec<String> {
+    let lives = 0..client.plan.lives.len();
+    let labels = lives.flat_map(|life| client.expected(life).detached.into_keys());
+    labels.map(|label| format!("d~{label}")).collect()
+}
+
+/// What is waited for: the client is done, nothing runs and nothing is queued.
+struct Rest<'a> {
+    store: &'a Arc<dyn Provider>,
+    detached: &'a [String],
+    ends: &'a (dyn Fn() -> bool + Sync),
+    gives_up: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Rest<'_> {
+    /// Whether it comes, in time and before waiting for it is given up.
+    async fn comes(&self) -> bool {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        while !(self.gives_up)() && tokio::time::Instant::now() < until {
+            if (self.ends)() && self.is_there().await {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        false
+    }
+
+    /// A claimed start is in no queue, and its instance does not run before the first turn is committed: what was
+    /// started detached must be there as well.
+    async fn is_there(&self) -> bool {
+        let admin = self.store.as_management_capability();
+        let admin = admin.expect("all stores have it");
+        let known = admin.list_instances().await.unwrap_or_default();
+        let are_born = self.detached.iter().all(|id| known.contains(id));
         let depths = admin.get_queue_depths().await.unwrap_or_default();
         let running = admin.count_running_instances().await.unwrap_or(1);
-        if depths.orchestrator_queue + depths.worker_queue == 0 && running == 0 {
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        are_born && depths.orchestrator_queue + depths.worker_queue == 0 && running == 0
     }
-    false
-}
-
-async fn within(limit: Duration, is_there: impl Fn() -> bool) -> bool {
-    let until = tokio::time::Instant::now() + limit;
-    while !is_there() {
-        if tokio::time::Instant::now() >= until {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    true
 }
 
 fn plan(workload: &RootPlan) -> Plan {
