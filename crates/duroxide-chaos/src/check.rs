@@ -255,7 +255,7 @@ fn check_history(instance: &str, execution: u64, history: &[Event], violations: 
     }
 }
 
-/// Schedules of an execution that has ended which nobody answered or cancelled, and answers of another kind than asked for.
+/// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked for.
 /// Timers that lost their race are let go without a record.
 fn unanswered(history: &[Event]) -> Vec<(u64, &'static str)> {
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! What a worker is told about a call beside its input: which attempt it is, and how long it may take.
+//! What a worker gets with a call beside its input: which attempt it is, and how long it may take.
 //!
 //! Each attempt of a retried call is an activity of its own, with a scheduling event of its own. The work item has no field
 //! for the first one nor for limits, so its input carries them: the engine puts them in front, the worker takes them off

@@ -4,8 +4,8 @@
 -- worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
 
 -- The first step of every transaction that writes: locks the inboxes of turns that are committed, renewed or given back, and opens
--- those of instances that are sent something. All that exist are locked first, in one pass: inboxes that are made after that are
--- waited for by nobody who holds one of those.
+-- those of instances that are sent something. All that exist are locked first, in one pass; no transaction
+-- that holds one of those waits for inboxes that are made after that.
 CREATE FUNCTION open_inboxes(p_expected bigint, p_held text[], p_instance text[], p_due bigint[], p_delay bigint[],
     p_begins text[], p_cancels boolean[]) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off

@@ -136,7 +136,7 @@ BEGIN
             WHERE d.instance_id = ANY (v_ended) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
             DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_ended);
         END IF;
-        -- The execution has ended: its timers would fire for nobody.
+        -- The execution has ended: its timers would fire without effect.
         DELETE FROM orchestrator_queue AS q
         WHERE q.instance_id = ANY (v_ended) AND q.visible_at > v_now AND q.kind = 'TimerFired';
     END IF;

@@ -1,7 +1,7 @@
 -- Instances are claimed: with their lease, all their visible messages and, if wanted, their history, in one statement.
 --
--- A claim goes lane by lane, and knows two lists of lanes: those its node has code for and those it has none for. A lane on
--- neither list is told, and the node decides. `p_barred` are lanes of engine versions that the node cannot even replay.
+-- A claim goes lane by lane, and knows two lists of lanes: those its node has code for and those it has none for. The answer
+-- names a lane on neither list, and the node decides. `p_barred` are lanes of engine versions that the node cannot even replay.
 
 -- Whether an instance without a row and without a visible start can be claimed: it has a history. A lane tells its engine version.
 CREATE FUNCTION has_history_only(p_instance text, p_lane text) RETURNS boolean LANGUAGE plpgsql
@@ -16,7 +16,7 @@ BEGIN
         AND (v_pinned IS NULL OR p_lane = json_build_array(NULL, NULL, v_pinned)::text);
 END $$;
 
--- An inbox that was ready and cannot be claimed: nothing is visible, or nobody has started the instance yet. A message for such an
+-- An inbox that was ready and cannot be claimed: nothing is visible, or no start of the instance has come yet. A message for such an
 -- instance may have overtaken its start; it becomes a dead letter once it has waited for the grace period. Tells how many did.
 CREATE FUNCTION settle_stray(p_instance text, p_now bigint, p_grace bigint, p_max bigint) RETURNS bigint LANGUAGE plpgsql
     SET enable_seqscan = off AS $$
@@ -124,7 +124,7 @@ DECLARE
     v_rows bigint;
     one text;
 BEGIN
-    -- A claim that is lost in a crash of the server never happened: nobody needs to wait for the disk.
+    -- A claim that is lost in a crash of the server never happened: its commit need not wait for the disk.
     IF p_lazy THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
@@ -269,7 +269,7 @@ BEGIN
             NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[]
             FROM unnest(v_new) AS l (lane);
     END IF;
-    -- When something becomes claimable for this caller unless somebody writes. What is locked at this moment may be so any moment.
+    -- When something becomes claimable for this caller unless another transaction writes. What is locked at this moment may be so any moment.
     IF v_claimed < p_max THEN
         SELECT min(least(
             (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),

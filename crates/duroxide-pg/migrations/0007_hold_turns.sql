@@ -74,7 +74,7 @@ DECLARE
 BEGIN
     SELECT * INTO v_inbox FROM inboxes AS b
     WHERE b.instance_id = p_instance AND b.lock_token = p_token AND b.locked_until > v_now FOR UPDATE;
-    -- A lease that ran out meanwhile belongs to somebody else, who finds the same messages.
+    -- A lease that ran out meanwhile belongs to another node, which finds the same messages.
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -68,7 +68,7 @@ BEGIN
                              UNION ALL SELECT i.id, i.session_id FROM unnest(v_bound, v_bound_session) AS i (id, session_id)) AS a
               ORDER BY a.id LIMIT p_max) AS c;
         IF v_bound IS NOT NULL THEN
-            -- Somebody may have taken a session meanwhile.
+            -- Another node may have taken a session meanwhile.
             WITH granted AS (
                 INSERT INTO sessions AS s (session_id, worker_id, locked_until, last_activity_at)
                 SELECT DISTINCT b.session_id COLLATE "C", p_owner, v_now + p_session_lock, v_now

@@ -30,7 +30,7 @@ pub(crate) const EXCHANGES_MAX: usize = 2;
 const HOLDERS_MAX: usize = 2;
 /// The smallest pool: exchanges, holders, and one for reads.
 const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
-/// Begins a transaction that waits for rows of others only so long: whoever holds one for longer is not one of ours.
+/// Begins a transaction that waits for rows of others only so long: a transaction that holds one for longer is not one of ours.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '1s'";
 /// How often a call is tried that was in the way of another one.
 const TRIES_MAX: u32 = 10;
@@ -139,7 +139,7 @@ impl Db {
         self.with(&self.reads).await
     }
 
-    /// A connection for somebody who holds a claim.
+    /// A connection for a caller that holds a claim.
     async fn holder(&self) -> Result<Reader<'_>> {
         self.with(&self.holders).await
     }
@@ -288,12 +288,12 @@ impl Db {
         Ok(answers)
     }
 
-    /// Runs these calls in one transaction, for somebody who holds a claim.
+    /// Runs these calls in one transaction, for a caller that holds a claim.
     pub(crate) async fn transact(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         self.run_calls(self.holder().await?, calls).await
     }
 
-    /// Runs these calls in one transaction, for somebody who has time.
+    /// Runs these calls in one transaction, for a caller that holds none and can wait.
     pub(crate) async fn transact_later(&self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>> {
         self.run_calls(self.reader().await?, calls).await
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, by cause, and what the contract's callers are told about it.
+//! What can go wrong, by cause, and the error of the contract that callers get.
 
 use duroxide_core::provider::ProviderError;
 use duroxide_core::provider::rules::Refusal;
@@ -71,7 +71,7 @@ pub enum PgError {
     ChangedMigration {
         /// The schema.
         schema: String,
-        /// Which.
+        /// The number of the migration.
         number: i32,
     },
     /// The server gave up: a deadlock, a conflict, a limit, a shutdown.

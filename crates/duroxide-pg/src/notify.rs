@@ -178,7 +178,7 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
             continue;
         }
         let notice = notifier.written(&untold);
-        // Nobody waits for the disk because of a notice.
+        // A notice need not wait for the disk.
         let told = db
             .rows(
                 "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
@@ -296,7 +296,7 @@ fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Look) -> bool) {
         return;
     };
     if heard.greets && heard.is_new {
-        // It did not hear what was told before it came.
+        // The new listener missed what was sent before it listened.
         notifier.add(|untold| {
             untold.look = Look::BOTH;
             untold.rings_all = true;

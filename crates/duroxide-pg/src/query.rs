@@ -14,7 +14,7 @@ use crate::provider::PostgresProvider;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
 
-/// How many messages and activities are told of one instance.
+/// How many messages and activities of one instance an answer lists.
 const TOLD_MAX: i64 = 1_000;
 /// The last character there is, so often that no id goes beyond it.
 const BEYOND: usize = 300;

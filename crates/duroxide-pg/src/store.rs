@@ -168,14 +168,14 @@ impl Store {
 
     /// Something was written outside the group; claims here and elsewhere look again.
     pub(crate) fn look(&self, look: Look, ended: &[String]) {
-        // Nobody there: the store is closing.
+        // A failed send: the store is closing.
         let _ = self.requests.send(Request::Look(look));
         self.notifier.tell(look, ended);
     }
 
     /// Gives a turn back, uncounted, without anybody waiting for it.
     pub(crate) fn give_back(&self, turn: ops::claim_turns::RawTurn) {
-        // Nobody there: the store is closing, and the lease lapses.
+        // A failed send: the store is closing, and the lease lapses.
         let _ = self.requests.send(Request::GiveBack(turn));
     }
 

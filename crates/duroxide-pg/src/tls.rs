@@ -35,7 +35,7 @@ impl Tls {
         let verifier: Arc<dyn ServerCertVerifier> = match target.protection {
             // Nothing is verified, as libpq does it: it only keeps a listener out that does not take part.
             Protection::Disable | Protection::Prefer => Arc::new(Unverified(provider)),
-            // Whoever names certificates wants them used.
+            // A url that names certificates asks for their use.
             Protection::Require if target.roots.is_none() => Arc::new(Unverified(provider)),
             Protection::Require | Protection::VerifyCa => {
                 Arc::new(AnyName(roots(target, provider)?))

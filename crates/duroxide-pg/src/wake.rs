@@ -1,4 +1,4 @@
-//! Who follows an instance, and how they are told. In: commits of this process, notices of others. Out: notices, and with the last
+//! Watches of instances, and how they are woken. In: commits of this process, notices of others. Out: notices, and with the last
 //! one how the instance ended.
 //!
 //! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice can fall
@@ -38,8 +38,8 @@ const LOOK_BLINDLY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
     instances: Mutex<HashMap<String, Followed>>,
-    /// Instances that were started here, by their marks, and of whose end nothing was heard since. Whoever begins to wait for one
-    /// of them need not look first: the notice of its end is still to come.
+    /// Instances that were started here, by their marks, and of whose end nothing was heard since. A client that begins to wait for
+    /// one of them need not read first: the notice of its end is still to come.
     running: Mutex<HashSet<u64>>,
     /// Whether other processes are heard.
     hears: AtomicBool,
@@ -101,7 +101,7 @@ impl Wake {
         let news = followed.feed.subscribe();
         drop(instances);
         let seen = news.borrow().looks;
-        // Asked after the registration: an end between the two is told.
+        // Asked after the registration: an end between the two still wakes the watch.
         let is_running = self.hears() && self.running().contains(&mark);
         Watch {
             is_running,
@@ -112,14 +112,14 @@ impl Wake {
         }
     }
 
-    /// Tells those concerned what a commit of this process did. Called before the commit is answered: whoever knows of an end must
-    /// not be told that the instance runs.
+    /// Notifies the watches of what a commit of this process did. Called before the commit is answered: a caller that knows of
+    /// an end must not read that the instance runs.
     pub(crate) fn announce(&self, instance: &str, news: News) {
         match &news {
             News::Moved => {}
             News::Started => {
                 let mut running = self.running();
-                // Whoever waits for a forgotten one looks first, that is all.
+                // A watch of a forgotten one costs one more read, nothing else.
                 if running.len() >= RUNNING_MAX {
                     running.clear();
                 }

@@ -279,7 +279,7 @@ impl Plan {
             id: "waiter".to_owned(),
             lives: vec![life],
         });
-        // Nothing else goes wrong: whoever is disturbed may be late.
+        // Nothing else goes wrong: a disturbed node may be late.
         self.rates = Rates::default();
         self.nemesis.clear();
         for node in &mut self.nodes {

@@ -132,7 +132,7 @@ impl Sim {
         self.time_ms().saturating_sub(EPOCH_MS)
     }
 
-    /// Moves the time on, for all who look at the clock of the run. Nobody who waits notices by itself.
+    /// Moves the time on, for all who look at the clock of the run. Waiting tasks do not notice by themselves.
     pub fn jump(&self, by: Duration) {
         self.ahead_ms
             .fetch_add(by.as_millis() as u64, Ordering::SeqCst);

@@ -85,7 +85,7 @@ impl Cluster {
         );
         std::mem::swap(&mut self.primary, &mut next);
         std::fs::remove_dir_all(&next.data).expect("remove the lost server");
-        // Nobody waits for a standby until there is one again.
+        // Commits do not wait for a standby until there is one again.
         self.ask("ALTER SYSTEM SET synchronous_standby_names = ''");
         self.ask("SELECT pg_reload_conf()");
     }

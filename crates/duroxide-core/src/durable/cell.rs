@@ -113,7 +113,7 @@ pub(crate) struct Cell {
     pub(crate) started_ms: u64,
     /// The last event that the code was fed.
     pub(crate) last_event_id: u64,
-    /// The latest time that the code was told.
+    /// The latest time that the code has seen.
     pub(crate) told_ms: u64,
     /// Deterministic values that the code drew so far.
     pub(crate) drawn: u64,

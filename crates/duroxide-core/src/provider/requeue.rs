@@ -23,7 +23,7 @@ pub enum Requeue {
 pub struct LetterOrigin {
     /// The life of the instance that the message was for, as far as that is known.
     pub life: Option<Incarnation>,
-    /// Whether the instance was told that the message could not be used.
+    /// Whether the instance got a failure in place of the message.
     pub answered: bool,
 }
 
@@ -31,7 +31,7 @@ impl LetterOrigin {
     /// Why a message must stay a dead letter; `current` is the life of its instance, if that exists.
     ///
     /// A message that belongs to one operation (a result, a timer, an activity) must not reach another life of the id: numbers of
-    /// executions and events repeat there. Signals, queue messages and requests to cancel are for whoever has the id now, unless they
+    /// executions and events repeat there. Signals, queue messages and requests to cancel are for the instance that has the id now, unless they
     /// are known to be for an earlier life.
     #[must_use]
     pub fn refusal(self, item: &WorkItem, current: Option<Incarnation>) -> Option<String> {

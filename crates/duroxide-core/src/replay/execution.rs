@@ -101,7 +101,7 @@ pub struct Execution {
     /// When the execution began.
     pub(super) started_at_ms: u64,
     pub(super) cancel_reason: Option<String>,
-    /// The code watched for the request to cancel and was told; it ends by returning, or when it is terminated.
+    /// The code watched for the request to cancel and has it; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
     /// The code watched for a request to cancel when it returned or asked for another execution: since before that poll, or
     /// since it.

@@ -59,7 +59,7 @@ pub(super) enum Part {
 }
 
 impl Batch {
-    /// Takes what waits, at most as much as one exchange carries. A lease is used once in an exchange: whoever uses it a second time
+    /// Takes what waits, at most as much as one exchange carries. A lease is used once in an exchange: its second use
     /// must see what the first one did.
     pub(super) fn fill(writes: &mut VecDeque<Write>) -> Self {
         let mut batch = Self::default();
@@ -106,7 +106,7 @@ impl Batch {
             true => (Vec::new(), Vec::new()),
             false => lanes.sorted(|needs| ask.abilities.fit(needs)),
         };
-        // Whoever cannot replay an execution cannot carry out a request to cancel it either.
+        // A node that cannot replay an execution cannot carry out a request to cancel it either.
         let cannot_replay = |lane: &&String| {
             let pinned = lanes.needs(lane).and_then(|needs| needs.pinned.as_ref());
             let filter = ask.abilities.filter.as_ref();

@@ -125,7 +125,7 @@ impl<A: Comparable, T> Claims<A, T> {
             .min()
     }
 
-    /// Answers claims that waited long enough, and forgets those nobody waits for.
+    /// Answers claims that waited long enough, and forgets those whose caller is gone.
     pub(super) fn expire(&mut self, now: Instant) {
         let is_over = |waiter: &mut Waiter<A, T>| {
             let is_answered = waiter.knows > 0 && waiter.claim.deadline.is_none();
@@ -133,7 +133,7 @@ impl<A: Comparable, T> Claims<A, T> {
             !waiter.is_out && (waited || waiter.claim.reply.is_closed())
         };
         for waiter in self.waiting.extract_if(.., is_over) {
-            // Nobody there: the claim was dropped.
+            // A failed send: the caller dropped the claim.
             let _ = waiter.claim.reply.send(Ok(Vec::new()));
         }
     }

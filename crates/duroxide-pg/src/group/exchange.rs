@@ -1,6 +1,6 @@
 //! One exchange with the server. In: a batch. Out: every write answered, and what the claims brought.
 //!
-//! What fails, fails alone: turns that lost their lease are told so and the others come again; if a statement breaks, each write is
+//! What fails, fails alone: turns that lost their lease get that answer and the others are sent again; if a statement breaks, each write is
 //! tried in a transaction of its own.
 
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ enum Trouble {
     All(PgError),
     /// One of several parts broke.
     Some,
-    /// Somebody else held a row for too long that one of the parts needs.
+    /// Another transaction held a row for too long that one of the parts needs.
     InTheWay(PgError),
 }
 
@@ -138,7 +138,7 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
 
 async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
     let mut done = Done::default();
-    // Instances that somebody else holds: their writes come again later, and nobody waits for each of them in turn.
+    // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for each in turn.
     let mut held: HashMap<String, PgError> = HashMap::new();
     for write in batch.writes {
         let touched = write.op.instances();
@@ -192,7 +192,7 @@ fn or(one: Look, other: Look) -> Look {
 fn fail(batch: Batch, error: &PgError) -> Done {
     let mut done = Done::default();
     for write in batch.writes {
-        // Nobody there: the call was dropped.
+        // A failed send: the caller dropped the call.
         let _ = write.reply.send(Err(error.again()));
     }
     for rider in batch.turns {
@@ -283,7 +283,7 @@ fn settle(
                 Ok(())
             }
         };
-        // Nobody there: the call was dropped.
+        // A failed send: the caller dropped the call.
         let _ = write.reply.send(answer);
     }
     done

@@ -38,7 +38,7 @@ use crate::ops::commit_turn::Commit;
 use crate::ops::enqueue::Ack;
 use crate::wake::Wake;
 
-/// How often to look when nobody would say that there is something.
+/// How often to look while no notification can arrive.
 const BLIND_POLL: Duration = Duration::from_millis(500);
 
 /// Something to be written.
@@ -295,7 +295,7 @@ async fn received(receiving: &mut Option<BoxFuture<'static, bool>>) -> bool {
     }
 }
 
-/// Gives a turn back that nobody waits for any more.
+/// Gives a turn back whose caller is gone.
 fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) {
     let db = Arc::clone(db);
     move |turn| {
@@ -314,7 +314,7 @@ fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) {
     }
 }
 
-/// Gives an activity back that nobody waits for any more.
+/// Gives an activity back whose caller is gone.
 fn give_back_work(db: &Arc<Db>) -> impl FnMut(RawWork) {
     let db = Arc::clone(db);
     move |work| {

@@ -65,7 +65,7 @@ impl Ask {
             && self.cancel_after_ms == other.cancel_after_ms
     }
 
-    /// `lazy`: the claim is alone in its transaction, and nobody has to wait for the disk.
+    /// `lazy`: the claim is alone in its transaction, and its commit need not wait for the disk.
     pub(crate) fn call<'a>(
         &self,
         fit: &'a [String],
@@ -161,13 +161,13 @@ impl Loaded {
 #[derive(Debug)]
 pub(crate) struct Claimed<T> {
     pub(crate) found: Vec<T>,
-    /// Lanes nobody has decided about.
+    /// Lanes that the caller has not decided about.
     pub(crate) lanes: Vec<String>,
-    /// In how many milliseconds something becomes claimable unless somebody writes.
+    /// In how many milliseconds something becomes claimable unless another transaction writes.
     pub(crate) due_ms: Option<i64>,
     /// The time of the store.
     pub(crate) now: Option<i64>,
-    /// Messages that became dead letters because nobody started their instance.
+    /// Messages that became dead letters because no start of their instance came.
     pub(crate) dead: i64,
     /// Whether applications left messages that a node has to move to the queue.
     pub(crate) arrivals: bool,

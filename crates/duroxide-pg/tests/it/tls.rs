@@ -207,7 +207,7 @@ async fn a_server_is_believed_as_far_as_the_mode_says() {
         ("127.0.0.1", "verify-full", "ca", false),
         ("127.0.0.1", "verify-ca", "ca", true),
         ("127.0.0.1", "verify-ca", "other", false),
-        // Whoever names certificates wants them used, as libpq has it.
+        // A url that names certificates asks for their use, as in libpq.
         ("localhost", "require", "ca", true),
         ("localhost", "require", "other", false),
         ("localhost", "prefer", "other", true),

@@ -24,7 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0008_letters.sql"),
 ];
 
-/// The version of another build that was told in the log.
+/// The version of another build that the log has named.
 static SCHEMA_TOLD: AtomicI64 = AtomicI64::new(0);
 
 /// What the header of a file declares.

@@ -11,14 +11,14 @@ use super::connect;
 use super::new_file::NewFile;
 use crate::error::{Result, SqliteError};
 
-/// How often the progress is told.
+/// How often the copy reports its progress.
 const TELL: Duration = Duration::from_millis(200);
 
 /// Writes a copy of a store file, as of one moment, while programs go on using it. Blocks.
 ///
 /// The copy holds every commit that was acknowledged before the call, and is compact: free pages are left out. It appears under
 /// its name when it is whole and on disk, readable by its owner alone; before that it is a draft beside it, which is removed if
-/// the copy fails. `progress` is told the bytes written so far and about how many there will be, and may end the copy with
+/// the copy fails. `progress` gets the bytes written so far and about how many there will be, and may end the copy with
 /// `ControlFlow::Break`. Writers are not held up; the write-ahead log grows meanwhile.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.

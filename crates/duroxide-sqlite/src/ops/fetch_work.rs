@@ -219,7 +219,7 @@ fn choose(
 #[derive(Default)]
 struct BoundItems {
     free: Vec<Free>,
-    /// Sessions that nobody holds.
+    /// Sessions without an owner.
     new_sessions: HashSet<String>,
     /// When the first session that another worker holds becomes free.
     sessions_free_at: Option<i64>,

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::tables::{instance_locks, orchestrator_queue, worker_queue};
 use crate::tx::{Tx, shown_ms};
 
-/// How many messages and activities are told of one instance.
+/// How many messages and activities of one instance an answer lists.
 const TOLD_MAX: u32 = 1_000;
 
 pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<PendingWork> {

@@ -20,7 +20,7 @@ pub(crate) struct NewLetter<'a> {
 pub(crate) enum Kept {
     /// For the instance as it lives now, which waits for it or does not.
     ForTheLiving,
-    /// For the instance as it lives now, which was told that it failed.
+    /// For the instance as it lives now, whose operation got a failure in its place.
     Answered,
     /// For an instance that is gone; its id may live again.
     ForAnother,
@@ -65,7 +65,7 @@ pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, kept: Kept) -> Result
     Ok(())
 }
 
-/// Says of the letter that was kept last that its instance was told.
+/// Marks the letter that was kept last: its instance got a failure in its place.
 pub(crate) fn last_was_answered(tx: &Tx<'_>) -> Result<()> {
     tx.execute(
         "UPDATE dead_letters SET answered = 1 WHERE id = (SELECT MAX(id) FROM dead_letters)",

@@ -96,7 +96,7 @@ impl Found {
                 unborn: Vec::new(),
             };
             let life = found.instance.as_ref().and_then(InstanceRow::life);
-            // Where lives are not told apart, nobody knows whose child it is.
+            // In a store without incarnations the parent's life of a child is unknown.
             let is_told_apart =
                 !Defect::UnbornOutlivesParent.is_on() && !Defect::OtherLifeAccepted.is_on();
             if let Some(life) = life.filter(|_| is_told_apart) {

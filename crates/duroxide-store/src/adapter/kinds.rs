@@ -11,7 +11,7 @@ use crate::message::Labels;
 /// Kind of an instance that needs no code: it has ended.
 pub(super) const ANYBODY: &str = "";
 
-/// The handler that a start or an execution names. The name's length is told, so that any name can be taken apart.
+/// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken apart.
 pub(super) fn of(name: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("{}:{name}@{version}", name.len()),

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::lease::Lease;
 use crate::message::{Message, Queue};
 
-/// How many messages and activities are told of one instance.
+/// How many messages and activities of one instance an answer lists.
 const TOLD_MAX: usize = 1_000;
 
 pub(super) async fn run<S: EventStore>(store: &S, instance: &str) -> Result<PendingWork> {

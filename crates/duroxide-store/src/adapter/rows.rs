@@ -183,7 +183,7 @@ pub(super) struct DeadRow {
     /// The life of the instance that it was for, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) life: Option<i64>,
-    /// Whether the instance was told that it could not be used.
+    /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
 }

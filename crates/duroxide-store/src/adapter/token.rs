@@ -30,7 +30,7 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Parents have any characters, so their length is told.
+    /// Parents have any characters, so their length stands before them.
     fn write(&self) -> String {
         let life = self.life.map_or(0, Incarnation::to_stored);
         let (length, parent) = (self.parent.len(), &self.parent);
@@ -56,7 +56,7 @@ impl Asker {
 }
 
 impl<'t> TurnToken<'t> {
-    /// The lease may hold any characters, so its length is told.
+    /// The lease may hold any characters, so its length stands before it.
     pub(super) fn write(&self) -> String {
         let number = |life: Option<Incarnation>| life.map_or(0, Incarnation::to_stored);
         let (life, parent_life) = (number(self.life), number(self.parent_life));

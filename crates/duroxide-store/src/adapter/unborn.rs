@@ -1,5 +1,5 @@
 //! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life. Out: what to
-//! delete with it: a child that began later would have a parent that nobody knows, and take its id from the next life.
+//! delete with it: a child that began later would have a parent that is gone, and take its id from the next life.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Unborn {
     id: String,
     /// The starts that the life sent.
     starts: Vec<u64>,
-    /// Nobody else has sent it a start.
+    /// No other starter has sent it a start.
     is_alone: bool,
 }
 

@@ -208,7 +208,7 @@ impl Identity {
     }
 }
 
-/// What will not open by itself the next time is told as such.
+/// The error says so when the file will not open by itself the next time.
 fn refused(error: DatabaseError) -> Trouble {
     match error {
         DatabaseError::UpgradeRequired(version) => {

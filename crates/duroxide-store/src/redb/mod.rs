@@ -262,7 +262,7 @@ impl AtomicOps for RedbStore {
         let answers = tokio::task::spawn_blocking(read).await;
         let answers = answers.map_err(|error| StoreError::Retryable(error.to_string()))?;
         if answers.as_ref().is_err_and(Trouble::needs_reopening) {
-            // The writer may have nothing to do for a while; it is told.
+            // The writer may be idle: wake it.
             self.inner.send(Job::Reopen)?;
         }
         answers.map_err(Trouble::into_store_error)

@@ -2,7 +2,7 @@
 //! and answers all: a lone job commits at once, a burst shares one flush to disk.
 //!
 //! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If one cannot be done,
-//! the transaction is given up and the jobs run again one by one. If the file fails, all are told, and the file is opened
+//! the transaction is given up and the jobs run again one by one. If the file fails, every job gets the error, and the file is opened
 //! again.
 
 use std::cell::Cell;

@@ -23,7 +23,7 @@ const DEPTH_MAX: usize = 8;
 const CHILDREN_MAX: usize = 100;
 /// How many handlers are looked through.
 const LOOKED_THROUGH: u32 = 10_000;
-/// How many dead letters of one instance are told.
+/// How many dead letters of one instance an explanation lists.
 const LETTERS_MAX: u32 = 20;
 /// How long work may be ready before nodes are doubted.
 const UNCLAIMED_MS: u64 = 30_000;
@@ -38,7 +38,7 @@ impl Client {
     /// Why an instance stands where it stands: what it waits for, since when, and what is in its way.
     ///
     /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code no
-    /// longer waits for (the loser of a select) is told as long as it is not due: histories do not record that.
+    /// longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -150,7 +150,7 @@ fn labels(execution: &ExecutionRow) -> (Option<String>, Option<String>) {
     let handler = execution.handler.as_ref();
     let kind = match execution.status.as_str() {
         RUNNING => handler.map(|(name, version)| kinds::of(name, Some(version))),
-        // What comes next is told by the message that begins it.
+        // The message that begins the next execution says what it is.
         CONTINUED => None,
         _ => Some(kinds::ANYBODY.to_owned()),
     };

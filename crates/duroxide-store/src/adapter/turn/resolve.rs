@@ -65,7 +65,7 @@ pub(super) async fn run<S: EventStore>(
             None => resolved.orphans.push(one),
         }
     }
-    // Rare: an instance of several executions whose turns never named it. Its name is told by its history.
+    // Rare: an instance of several executions whose turns never named it. Its history has its name.
     for mut turn in load::run(provider, None, older).await? {
         if let Some((name, version)) = turn.item.history.iter().find_map(Event::started_handler) {
             turn.item.orchestration_name = name;
