@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
-#[test]
-fn twenty_kills_lose_nothing_and_repeat_no_completion() {
+/// Runs the chaos program, which must find no violation, and returns its report.
+fn report_of(arguments: &str) -> serde_json::Value {
     let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
-        .args(["run", "--kills", "20", "--seed", "7"])
+        .arg("run")
+        .args(arguments.split(' '))
         .output()
         .expect("run the chaos");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -15,7 +16,12 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
         String::from_utf8_lossy(&output.stderr)
     );
     let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
-    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    serde_json::from_str(json).expect("JSON")
+}
+
+#[test]
+fn twenty_kills_lose_nothing_and_repeat_no_completion() {
+    let report = report_of("--kills 20 --seed 7");
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(5), "{report}");
     assert!(
@@ -26,19 +32,7 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
 
 #[test]
 fn four_workers_on_postgres_lose_nothing_by_kills_crashes_and_cuts() {
-    let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
-        .args(["run", "--store", "postgres", "--kills", "10"])
-        .args(["--crashes", "2", "--cuts", "10", "--seed", "7"])
-        .output()
-        .expect("run the chaos");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
-    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let report = report_of("--store postgres --kills 10 --crashes 2 --cuts 10 --seed 7");
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(4), "{report}");
 }

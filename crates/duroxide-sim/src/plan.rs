@@ -120,7 +120,7 @@ pub struct Rates {
     /// A message comes that cannot be read.
     pub garbage: u32,
     /// Operations that go wrong; empty for all.
-    pub only: Option<&'static str>,
+    pub only: &'static [&'static str],
 }
 
 /// Something that happens to a node or to the store.
@@ -238,7 +238,7 @@ impl Plan {
         });
         self.rates.late = 400;
         self.rates.late_ms = 8_000;
-        self.rates.only = Some("ack_orchestration_item");
+        self.rates.only = &["ack_orchestration_item"];
     }
 
     /// Another one: answers to commits come late, when the next turns of the instance are long done, here or elsewhere.
@@ -258,7 +258,8 @@ impl Plan {
         }
         self.rates.late = 300;
         self.rates.late_ms = 8_000;
-        self.rates.only = Some("ack_orchestration_item");
+        // The old answer is heard between the claim of the next turn and the answer to that claim.
+        self.rates.only = &["ack_orchestration_item", "claim_turns"];
     }
 
     /// Another one: an activity waits for its session on its node, and is cancelled meanwhile.
@@ -297,7 +298,7 @@ impl Plan {
             lives: vec![plain_life(Step::Letters(20), pause)],
         });
         self.rates.fails_before = 850;
-        self.rates.only = Some("ack_orchestration_item");
+        self.rates.only = &["ack_orchestration_item"];
     }
 }
 
@@ -404,15 +405,15 @@ fn rates(rng: &mut Rng) -> Rates {
         double: rate(300, 200),
         garbage: rate(200, 200),
         only: match rng.chance(200) {
-            true => Some(*rng.pick(&[
-                "claim_turns",
-                "claim_work",
-                "ack_orchestration_item",
-                "ack_work_item",
-                "renew_work_item_lock",
-                "renew_orchestration_item_lock",
-            ])),
-            false => None,
+            true => rng.pick(&[
+                &["claim_turns"],
+                &["claim_work"],
+                &["ack_orchestration_item"],
+                &["ack_work_item"],
+                &["renew_work_item_lock"],
+                &["renew_orchestration_item_lock"],
+            ]),
+            false => &[],
         },
     }
 }

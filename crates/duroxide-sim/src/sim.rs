@@ -357,7 +357,7 @@ impl Sim {
         if operation.starts_with("renew_") {
             weather.failed_renewals.entry(node).or_default();
         }
-        if rates.only.is_some_and(|only| only != operation) {
+        if !rates.only.is_empty() && !rates.only.contains(&operation) {
             return Fault::None;
         }
         let fault = if rng.chance(rates.fails_before) {

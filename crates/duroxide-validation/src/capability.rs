@@ -76,6 +76,8 @@ impl Capability {
         Self::Handlers,
         Self::Bounds,
         Self::ReadyWork,
+        Self::PendingWork,
+        Self::Requeue,
         Self::Watch,
     ];
 

@@ -6,6 +6,7 @@
 
 mod capability;
 mod cases;
+mod doors;
 mod factory;
 mod fixture;
 mod list;

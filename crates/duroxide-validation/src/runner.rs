@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream;
 
+use crate::doors::ByClaims;
 use crate::probe::missing;
-use crate::{Case, ProviderFactory, cases};
+use crate::{Capability, Case, ProviderFactory, cases};
 
 /// No case takes this long, with the longest leases on the slowest store; a provider that hangs does.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -221,7 +222,8 @@ fn panic_text(error: tokio::task::JoinError) -> String {
         .unwrap_or_else(|| "the case panicked without a message".to_owned())
 }
 
-/// Runs one case as the body of a test; what [`conformance!`](crate::conformance) expands to.
+/// Runs one case as the body of a test, through both doors of the store; what [`conformance!`](crate::conformance)
+/// expands to.
 ///
 /// # Panics
 ///
@@ -230,7 +232,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 pub fn run_as_test<F: ProviderFactory + 'static>(
     module: &str,
     name: &str,
-    make: impl FnOnce() -> F,
+    make: impl Fn() -> F,
 ) {
     let case = cases()
         .into_iter()
@@ -241,10 +243,21 @@ pub fn run_as_test<F: ProviderFactory + 'static>(
         .enable_all()
         .build()
         .expect("a runtime can be built");
-    let outcome = runtime.block_on(async { run_case(case, Arc::new(make())).await });
+    runtime.block_on(async {
+        judge("by fetching", run_case(case, Arc::new(make())).await);
+        let claims = [Capability::BatchedTurns, Capability::BatchedWork];
+        // A store that claims one at a time does so by fetching.
+        if missing(&make(), &claims).await.is_none() {
+            let factory = Arc::new(ByClaims(Arc::new(make())));
+            judge("by claiming", run_case(case, factory).await);
+        }
+    });
+}
+
+fn judge(door: &str, outcome: Outcome) {
     match outcome.verdict {
         Verdict::Passed => {}
         Verdict::Skipped(why) => println!("skipped: {why}"),
-        Verdict::Failed(why) => panic!("{why}"),
+        Verdict::Failed(why) => panic!("{door}: {why}"),
     }
 }

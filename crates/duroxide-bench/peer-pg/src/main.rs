@@ -7,6 +7,8 @@ mod course;
 mod engine;
 #[path = "../../src/measure.rs"]
 mod measure;
+#[path = "../../src/peer_command.rs"]
+mod peer_command;
 #[path = "../../src/report.rs"]
 #[allow(dead_code, reason = "tables and charts are made by the other half")]
 mod report;
@@ -19,83 +21,26 @@ engine::engine!(theirs, published);
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use clap::{Parser, Subcommand};
 use published::RuntimeOptions;
 use published_pg::PostgresProvider;
 
-use crate::report::Row;
 use crate::system::Subject;
-use crate::workload::WORKLOADS;
-
-#[derive(Parser)]
-struct Args {
-    #[command(subcommand)]
-    command: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    One {
-        subject: Subject,
-        workload: String,
-        seconds: u64,
-        prefill: u32,
-    },
-    First {
-        subject: Subject,
-    },
-}
 
 #[tokio::main]
 async fn main() {
-    let folder = tempfile::Builder::new()
-        .prefix("duroxide-bench")
-        .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
-        .expect("a folder for the store");
-    match Args::parse().command {
-        What::One {
-            subject,
-            workload,
-            seconds,
-            prefill,
-        } => {
-            let time = Duration::from_secs(seconds);
-            one(subject, &workload, time, prefill, folder.path()).await;
-        }
-        What::First { subject: _ } => {
-            course::First::tell(open(folder.path(), 1).await).await;
-        }
-    }
+    peer_command::run(open).await;
 }
 
-async fn one(subject: Subject, name: &str, time: Duration, prefill: u32, folder: &Path) {
-    let Some((_, workload)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
-        eprintln!("{name} does not apply to the published crate");
-        std::process::exit(1);
-    };
-    let open = || open(folder, workload.in_flight());
-    let sample = course::run(open, subject, *workload, folder, time, prefill).await;
-    let row = Row::of(subject, name, &sample, folder);
-    println!("{}", serde_json::to_string(&row).expect("a row is plain data"));
-}
-
-/// The published crate on its PostgreSQL store, in a schema of its own: the best of the settings tried. Short polls help one
-/// at a time, more dispatchers help many at once.
-async fn open(folder: &Path, in_flight: usize) -> theirs::Engine {
+/// The published crate on its PostgreSQL store, in a schema of its own, with the best settings.
+async fn open(_subject: Subject, folder: &Path, in_flight: usize) -> theirs::Engine {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let schema = format!("peer_{}", name.to_lowercase());
     let store = PostgresProvider::new_with_schema(&url(), Some(&schema)).await;
     let mut options = RuntimeOptions::default();
     options.observability.log_level = "error".into();
-    if in_flight == 1 {
-        options.dispatcher_min_poll_interval = Duration::from_millis(1);
-    } else {
-        options.orchestration_concurrency = 8;
-        options.worker_concurrency = 8;
-    }
+    peer_command::best_settings(&mut options, in_flight);
     theirs::Engine::start(Arc::new(store.expect("open the published store")), options).await
 }
 

@@ -6,6 +6,8 @@ mod course;
 mod engine;
 #[path = "../../src/measure.rs"]
 mod measure;
+#[path = "../../src/peer_command.rs"]
+mod peer_command;
 #[path = "../../src/report.rs"]
 #[allow(dead_code, reason = "tables and charts are made by the other half")]
 mod report;
@@ -18,82 +20,25 @@ engine::engine!(theirs, published);
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use clap::{Parser, Subcommand};
 use published::RuntimeOptions;
 use published::providers::sqlite::SqliteProvider;
 
-use crate::report::Row;
 use crate::system::Subject;
-use crate::workload::WORKLOADS;
-
-#[derive(Parser)]
-struct Args {
-    #[command(subcommand)]
-    command: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    One {
-        subject: Subject,
-        workload: String,
-        seconds: u64,
-        prefill: u32,
-    },
-    First {
-        subject: Subject,
-    },
-}
 
 #[tokio::main]
 async fn main() {
-    let folder = tempfile::Builder::new()
-        .prefix("duroxide-bench")
-        .tempdir_in(std::env::var("BENCH_DIR").unwrap_or_else(|_| ".".into()))
-        .expect("a folder for the store");
-    match Args::parse().command {
-        What::One {
-            subject,
-            workload,
-            seconds,
-            prefill,
-        } => {
-            let time = Duration::from_secs(seconds);
-            one(subject, &workload, time, prefill, folder.path()).await;
-        }
-        What::First { subject } => {
-            course::First::tell(open(subject, folder.path(), 1).await).await;
-        }
-    }
+    peer_command::run(open).await;
 }
 
-async fn one(subject: Subject, name: &str, time: Duration, prefill: u32, folder: &Path) {
-    let Some((_, workload)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
-        eprintln!("{name} does not apply to the published crate");
-        std::process::exit(1);
-    };
-    let open = || open(subject, folder, workload.in_flight());
-    let sample = course::run(open, subject, *workload, folder, time, prefill).await;
-    let row = Row::of(subject, name, &sample, folder);
-    println!("{}", serde_json::to_string(&row).expect("a row is plain data"));
-}
-
-/// The published crate on its SQLite store: the best of the settings tried, or its defaults. Short polls help one at a
-/// time, more dispatchers help many at once.
+/// The published crate on its SQLite store: with the best settings, or with its defaults.
 async fn open(subject: Subject, folder: &Path, in_flight: usize) -> theirs::Engine {
     let url = format!("sqlite:{}?mode=rwc", folder.join(course::FILE).display());
     let store = SqliteProvider::new(&url, None).await.expect("open the published store");
     let mut options = RuntimeOptions::default();
     options.observability.log_level = "error".into();
     if subject == Subject::Published {
-        if in_flight == 1 {
-            options.dispatcher_min_poll_interval = Duration::from_millis(1);
-        } else {
-            options.orchestration_concurrency = 8;
-            options.worker_concurrency = 8;
-        }
+        peer_command::best_settings(&mut options, in_flight);
     }
     theirs::Engine::start(Arc::new(store), options).await
 }
