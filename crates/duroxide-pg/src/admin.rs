@@ -8,9 +8,9 @@ use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork,
-    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    SystemMetrics,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, Pausing,
+    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    ReadyWork, SystemMetrics,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -412,6 +412,18 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
         named("pending_work")(self.pending(instance).await).map(Some)
+    }
+
+    async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        named("pause_instance")(self.pause(instance).await).map(Some)
+    }
+
+    async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        named("resume_instance")(self.resume(instance).await).map(Some)
+    }
+
+    async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
+        named("paused_since")(self.pause_of(instance).await)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

@@ -28,6 +28,7 @@ mod migrate;
 mod notify;
 mod ops;
 mod options;
+mod pause;
 mod poll;
 mod provider;
 mod query;

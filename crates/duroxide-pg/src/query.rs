@@ -110,6 +110,10 @@ fn conditions(query: &InstanceQuery) -> Conditions {
         all.and("e.status IN ('Completed', 'Failed')".to_owned());
         all.range("e.completed_at", query.ended);
     }
+    if let Some(paused) = query.paused {
+        let how = if paused { "IS NOT NULL" } else { "IS NULL" };
+        all.and(format!("i.paused_at {how}"));
+    }
     if query.has_dead_letters {
         all.and("i.instance_id IN (SELECT d.instance_id FROM {s}.dead_letters AS d)".to_owned());
     }
@@ -167,7 +171,7 @@ impl PostgresProvider {
                      WHERE h.instance_id = p.id AND h.execution_id = p.execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name, coalesce(i.orchestration_version, 'unknown'),
                        {STATUS} AS status, i.custom_status, i.current_execution_id AS execution, i.created_at,
-                       i.updated_at, e.completed_at, i.parent_instance_id
+                       i.updated_at, e.completed_at, i.parent_instance_id, i.paused_at
                    FROM {{current}} WHERE {} ORDER BY {key} {way}, i.instance_id {way} LIMIT {limit}) AS p
              ORDER BY {} {way}, p.id {way}",
             all.joined(),
@@ -307,6 +311,7 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
         .filter(|_| summary.status.is_ended())
         .map(shown_ms);
     summary.parent = optional(9)?;
-    summary.event_count = shown_ms(row.try_get(10)?);
+    summary.paused_at_ms = row.try_get::<_, Option<i64>>(10)?.map(shown_ms);
+    summary.event_count = shown_ms(row.try_get(11)?);
     Ok(summary)
 }

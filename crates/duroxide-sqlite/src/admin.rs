@@ -5,17 +5,17 @@ use duroxide_core::INITIAL_EXECUTION_ID;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, PendingWork, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, Pausing, PendingWork,
+    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, SystemMetrics,
 };
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, pending, prune, query, ready, requeue, steps};
+use crate::ops::{delete, inspect, pause, pending, prune, query, ready, requeue, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
-use crate::tables::{dead_letters, deletions, executions, instances};
-use crate::tx::Tx;
+use crate::tables::{dead_letters, deletions, executions, instances, pauses};
+use crate::tx::{Tx, shown_ms};
 use crate::writer_tx::WriterTx;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -196,6 +196,27 @@ impl ProviderAdmin for SqliteProvider {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| pending::run(tx, &id);
         self.reading("pending_work", step).await.map(Some)
+    }
+
+    async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut WriterTx<'_>| pause::pause(tx, &id);
+        let paused = self.writing("pause_instance", LeaseView::Needed, step);
+        paused.await.map(Some)
+    }
+
+    async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut WriterTx<'_>| pause::resume(tx, &id);
+        let resumed = self.writing("resume_instance", LeaseView::Needed, step);
+        resumed.await.map(Some)
+    }
+
+    async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| pauses::since(tx, &id);
+        let since = self.reading("paused_since", step).await?;
+        Ok(since.map(shown_ms))
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

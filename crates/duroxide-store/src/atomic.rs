@@ -180,7 +180,8 @@ pub enum Operation {
         /// Group.
         group: String,
     },
-    /// Labels a group of a grouped queue; label and kind stay until they are changed or the group is deleted.
+    /// Labels a group of a grouped queue, and ends its rest; label and kind stay until they are changed or the group is
+    /// deleted.
     SetLabel {
         /// Queue.
         queue: Queue,

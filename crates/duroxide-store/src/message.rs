@@ -122,6 +122,8 @@ pub struct NewMessage {
     pub payload: Vec<u8>,
     /// The time from which it can be claimed.
     pub visible: Visible,
+    /// Claims that are counted already: of a message that takes the place of another one.
+    pub attempts: u32,
 }
 
 impl NewMessage {
@@ -149,7 +151,7 @@ impl NewMessage {
             payload: self.payload,
             visible_at: self.visible.at_ms(now_ms),
             enqueued_at: now_ms,
-            attempts: 0,
+            attempts: self.attempts,
         }
     }
 }

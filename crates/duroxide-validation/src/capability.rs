@@ -43,6 +43,8 @@ pub enum Capability {
     PendingWork,
     /// The store puts dead letters back into their queues.
     Requeue,
+    /// The store pauses instances.
+    Pausing,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -106,6 +108,7 @@ impl Capability {
             Self::ReadyWork => "the store does not list ready work",
             Self::PendingWork => "the store does not tell what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",
+            Self::Pausing => "the store does not pause instances",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",

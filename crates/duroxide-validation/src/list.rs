@@ -546,6 +546,19 @@ macro_rules! for_each_case {
                 leases_and_attempts_are_told [PendingWork, Management];
                 nothing_lies_in_the_queues_for_a_stranger [PendingWork, Management];
             }
+            pausing {
+                messages_of_a_paused_instance_wait [Pausing, Management, Handlers];
+                a_timer_of_a_paused_instance_waits [Pausing, Management];
+                activities_of_a_paused_instance_wait [Pausing, Management];
+                an_activity_that_comes_back_waits [Pausing, Management];
+                a_turn_in_flight_commits_and_the_rest_waits [Pausing, Management];
+                a_paused_instance_can_be_terminated [Pausing, Management];
+                a_request_to_cancel_waits_for_the_end_of_a_pause [Pausing, Management, Handlers];
+                another_life_is_not_paused [Pausing, Management];
+                pausing_tells_what_became_of_it [Pausing, Management];
+                a_query_finds_paused_instances [Pausing, Management];
+                a_pause_outlives_the_process [Reopen, Pausing, Management];
+            }
             query {
                 every_instance_is_met_once_page_by_page [Management];
                 pages_stay_whole_while_instances_come_and_go [Management];

@@ -47,6 +47,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::ReadyWork
         | Capability::PendingWork
         | Capability::Requeue
+        | Capability::Pausing
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -67,6 +68,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::ReadyWork => lists_ready_work(store).await,
         Capability::PendingWork => tells_pending_work(store).await,
         Capability::Requeue => requeues(store).await,
+        Capability::Pausing => pauses(store).await,
         _ => true,
     }
 }
@@ -150,6 +152,13 @@ async fn tells_pending_work(store: &dyn Provider) -> bool {
 async fn requeues(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.requeue_dead_letter(u64::MAX).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn pauses(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.pause_instance("probe").await, Ok(None)),
         None => false,
     }
 }

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 
 use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Page, PendingWork,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Page, Pausing,
+    PendingWork, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    SystemMetrics,
 };
 use crate::event::{Event, EventKind};
 
@@ -189,6 +190,38 @@ pub trait ProviderAdmin: Any + Send + Sync {
         let _ = limit;
         Ok(None)
     }
+
+    /// Pauses an instance: its messages are kept, and nothing of it is handed out until
+    /// [`resume_instance`](Self::resume_instance).
+    ///
+    /// What a node has claimed before, it may finish: a turn commits, an activity is acknowledged. Activities that are
+    /// queued, or come back to the queue, wait. The pause outlives crashes and continue-as-new; it ends when the instance
+    /// ends or is deleted. A request to terminate is handed out in spite of it, with the messages that wait; a request to
+    /// cancel waits like any other message, however old it is.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn pause_instance(&self, instance: &str) -> Result<Option<Pausing>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// Ends a pause: messages and activities that waited can be claimed at once, in their order, and the wait counts as no
+    /// attempt.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn resume_instance(&self, instance: &str) -> Result<Option<Pausing>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// Since when an instance is paused, in milliseconds since the Unix epoch; `None` if it is not, or does not exist.
+    ///
+    /// Default: `None`.
+    async fn paused_since(&self, instance: &str) -> Result<Option<u64>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
     /// What lies in the queues for one instance; nothing for an unknown one.
     ///
     /// Default: `None`, the store cannot tell.
@@ -283,6 +316,12 @@ async fn admitted<A: ProviderAdmin + ?Sized>(
                 _ => continue,
             }
         }
+        if let Some(wanted) = query.paused {
+            let paused_at = admin.paused_since(&info.instance_id).await?;
+            if paused_at.is_some() != wanted {
+                continue;
+            }
+        }
         admitted.push(info);
     }
     Ok(admitted)
@@ -307,6 +346,7 @@ async fn summary_of<A: ProviderAdmin + ?Sized>(
     let ended_at_ms = ended_at(admin, &info).await?;
     let (id, execution) = (&info.instance_id, info.current_execution_id);
     let history = admin.read_history_with_execution_id(id, execution).await?;
+    let paused_at_ms = admin.paused_since(id).await?;
     Ok(InstanceSummary {
         status: InstanceStatus::of_stored(&info.status),
         custom_status: history.iter().rev().find_map(told_status).flatten(),
@@ -314,6 +354,7 @@ async fn summary_of<A: ProviderAdmin + ?Sized>(
         created_at_ms: info.created_at,
         updated_at_ms: info.updated_at,
         ended_at_ms,
+        paused_at_ms,
         event_count: history.len() as u64,
         parent: info.parent_instance_id.clone(),
         ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)

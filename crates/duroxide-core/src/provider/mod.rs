@@ -9,6 +9,7 @@ mod incarnation;
 mod key_values;
 pub mod management;
 mod outcome;
+mod pause;
 mod pending;
 mod query;
 mod requeue;
@@ -33,6 +34,7 @@ pub use management::{
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 pub use outcome::{InstanceOutcome, OutcomeStatus};
+pub use pause::Pausing;
 pub use pending::{PendingActivity, PendingMessage, PendingWork};
 pub use query::{
     CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary,

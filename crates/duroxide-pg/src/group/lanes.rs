@@ -43,7 +43,7 @@ impl<N> Lanes<N> {
         let mut fit = self.always.clone();
         let mut unfit = Vec::new();
         for (lane, needs) in &self.known {
-            match fits(needs.as_ref()) {
+            match !is_paused(lane) && fits(needs.as_ref()) {
                 true => fit.push(lane.clone()),
                 false => unfit.push(lane.clone()),
             }
@@ -54,4 +54,9 @@ impl<N> Lanes<N> {
     pub(super) fn needs(&self, lane: &str) -> Option<&N> {
         self.known.get(lane).and_then(Option::as_ref)
     }
+}
+
+/// Whether a lane holds what is paused: it is claimed by nobody, but for an instance that is to be terminated.
+fn is_paused(lane: &str) -> bool {
+    lane.starts_with(duroxide_core::provider::rules::lane::PAUSED)
 }

@@ -10,7 +10,7 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, EarlyMessages, Enqueued, QueueMemory};
+use crate::tx::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -46,6 +46,8 @@ pub(crate) struct RecentInstances {
     deletions: Cell<Option<Deletions>>,
     /// Whether messages wait for the start of their instance, if that was read.
     early_messages: Cell<Option<EarlyMessages>>,
+    /// Whether instances are paused, if that was read.
+    pauses: Cell<Option<Pauses>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -127,6 +129,7 @@ impl RecentInstances {
         self.cancels_from.set(None);
         self.deletions.set(None);
         self.early_messages.set(None);
+        self.pauses.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -196,6 +199,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_deletions(&self, deletions: Option<Deletions>) {
         self.deletions.set(deletions);
+    }
+
+    fn pauses(&self) -> Option<Pauses> {
+        self.pauses.get()
+    }
+
+    fn set_pauses(&self, pauses: Option<Pauses>) {
+        self.pauses.set(pauses);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

@@ -15,7 +15,8 @@ use crate::error::Result;
 use crate::ops::inspect::descend;
 use crate::ops::steps::STEP_ROWS;
 use crate::tables::{
-    deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, worker_queue,
+    deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
+    worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -157,6 +158,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
     for id in ids {
         let given = unborn_children(tx, id)? + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
+        pauses::remove(tx, id)?;
         kv::delete_instance(tx, id)?;
         *left = left.saturating_sub(1 + given);
         // Nothing counts it as running any more.

@@ -14,7 +14,7 @@ use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
-use crate::tables::{sessions, worker_queue};
+use crate::tables::{pauses, sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -107,7 +107,13 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
+    let mut held_back = false;
     for item in free {
+        if is_of_a_paused_instance(tx, item.id)? {
+            worker_queue::hold_back(tx, item.id)?;
+            held_back = true;
+            continue;
+        }
         let token = token::for_work(item.id, item.session.is_some());
         let leased = worker_queue::claim(tx, item.id, &token, until);
         noting_damage(tx.writer().damaged, item.id, leased)?;
@@ -129,11 +135,22 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .min();
     }
     Ok(ClaimAttempt {
-        leaves_more: found.len() >= ask.max,
+        // Behind those that were held back there may be others.
+        leaves_more: held_back || found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,
         found,
         due,
     })
+}
+
+fn is_of_a_paused_instance(tx: &Tx<'_>, id: i64) -> Result<bool> {
+    if pauses::is_empty(tx)? {
+        return Ok(false);
+    }
+    let Some(instance) = worker_queue::instance_of(tx, id)? else {
+        return Ok(false);
+    };
+    Ok(pauses::since(tx, &instance)?.is_some())
 }
 
 /// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it finds

@@ -14,6 +14,7 @@ pub(crate) mod fetch_work;
 pub(crate) mod inspect;
 pub(crate) mod orphans;
 pub(crate) mod outcome;
+pub(crate) mod pause;
 pub(crate) mod pending;
 pub(crate) mod prune;
 pub(crate) mod query;

@@ -83,6 +83,9 @@ fn source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
     if criteria.has_dead_letters {
         return Ok(Source::DeadLetters);
     }
+    if criteria.paused == Some(true) {
+        return Ok(Source::Paused);
+    }
     let has_prefix = criteria.prefix_end.is_some();
     if has_prefix && instance_pages::few_of_prefix(tx, criteria, FEW)? {
         return Ok(Source::Prefix);
@@ -118,6 +121,7 @@ fn criteria(query: &InstanceQuery) -> Criteria {
         ended: query.ended.is_bounded().then(|| bounds(query.ended)),
         root: query.root.clone(),
         has_dead_letters: query.has_dead_letters,
+        paused: query.paused,
     }
 }
 

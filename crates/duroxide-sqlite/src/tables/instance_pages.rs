@@ -24,6 +24,8 @@ pub(crate) enum Source {
     Root,
     /// Those that a dead letter names; sorted afterwards.
     DeadLetters,
+    /// Those that are paused; sorted afterwards.
+    Paused,
 }
 
 /// The order of a page.
@@ -61,6 +63,7 @@ pub(crate) struct Criteria {
     pub(crate) ended: Option<(i64, i64)>,
     pub(crate) root: Option<String>,
     pub(crate) has_dead_letters: bool,
+    pub(crate) paused: Option<bool>,
 }
 
 /// The bit of a status in [`Criteria::status_bits`]; the statements below say the same.
@@ -98,7 +101,8 @@ macro_rules! admitted {
            AND i.created_at >= ?8 AND i.created_at < ?9
            AND i.updated_at >= ?10 AND i.updated_at < ?11
            AND (?12 IS NULL OR (e.status IN ('Completed', 'Failed') AND e.completed_at >= ?12 AND e.completed_at < ?13))
-           AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))"
+           AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))
+           AND (?16 IS NULL OR ?16 = EXISTS (SELECT 1 FROM pauses AS u WHERE u.instance_id = i.instance_id))"
     };
 }
 
@@ -107,6 +111,7 @@ macro_rules! page {
     ($source:literal, $key:literal, $way:literal, $beyond:literal) => {
         concat!(
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
+                 (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
                  (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
@@ -115,8 +120,8 @@ macro_rules! page {
                  (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
                   AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
-            " AND (i.", $key, ", i.instance_id) ", $beyond, " (?16, ?17)
-             ORDER BY i.", $key, " ", $way, ", i.instance_id ", $way, " LIMIT ?18)"
+            " AND (i.", $key, ", i.instance_id) ", $beyond, " (?17, ?18)
+             ORDER BY i.", $key, " ", $way, ", i.instance_id ", $way, " LIMIT ?19)"
         )
     };
 }
@@ -135,7 +140,7 @@ macro_rules! pages {
 macro_rules! counts {
     ($source:literal) => {
         concat!(
-            "SELECT CASE ?16 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
+            "SELECT CASE ?17 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
                  ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END
                  WHEN 2 THEN i.orchestration_name ELSE COALESCE(i.orchestration_version, 'unknown') END AS key,
                  COUNT(*) AS n
@@ -178,6 +183,9 @@ macro_rules! by_source {
             ),
             Source::DeadLetters => $make!($($order,)? "(SELECT DISTINCT instance_id AS id FROM dead_letters
                  WHERE instance_id IS NOT NULL) AS l CROSS JOIN instances AS i ON i.instance_id = l.id"),
+            Source::Paused => $make!(
+                $($order,)? "pauses AS l CROSS JOIN instances AS i ON i.instance_id = l.instance_id"
+            ),
         }
     };
 }
@@ -242,7 +250,7 @@ pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Resul
 }
 
 impl Criteria {
-    /// The first fifteen parameters.
+    /// The first sixteen parameters.
     fn values(&self) -> Vec<&dyn ToSql> {
         let (ended_from, ended_until) = match &self.ended {
             Some((from, until)) => (from as &dyn ToSql, until as &dyn ToSql),
@@ -267,6 +275,7 @@ impl Criteria {
             ended_until,
             &self.root,
             &self.has_dead_letters,
+            &self.paused,
         ]
     }
 }
@@ -284,6 +293,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
         .filter(|_| summary.status.is_ended())
         .map(shown_ms);
     summary.parent = row.get(9)?;
-    summary.event_count = unsigned(row, 10)?;
+    summary.paused_at_ms = row.get::<_, Option<i64>>(10)?.map(shown_ms);
+    summary.event_count = unsigned(row, 11)?;
     Ok(summary)
 }

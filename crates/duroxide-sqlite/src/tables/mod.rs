@@ -10,6 +10,7 @@ pub(crate) mod instances;
 pub(crate) mod kv;
 mod latest_time;
 pub(crate) mod orchestrator_queue;
+pub(crate) mod pauses;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
 

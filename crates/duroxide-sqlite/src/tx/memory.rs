@@ -24,6 +24,12 @@ pub(crate) trait QueueMemory {
     /// The table read that, or (`None`) changes it.
     fn set_deletions(&self, deletions: Option<Deletions>);
 
+    /// Whether instances are paused.
+    fn pauses(&self) -> Option<Pauses>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_pauses(&self, pauses: Option<Pauses>);
+
     /// Whether messages wait for the start of their instance.
     fn early_messages(&self) -> Option<EarlyMessages>;
 
@@ -43,6 +49,13 @@ pub(crate) struct Enqueued {
 /// Whether parts of deleted instances are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deletions {
+    None,
+    Some,
+}
+
+/// Whether instances are paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pauses {
     None,
     Some,
 }

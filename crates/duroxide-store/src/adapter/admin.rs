@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, PendingWork,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    SystemMetrics,
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Pausing,
+    PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, SystemMetrics,
 };
 
 use super::provider::at;
-use super::{StoreProvider, dead_letters, delete, inspect, pending, prune, read};
+use super::{StoreProvider, dead_letters, delete, inspect, pause, pending, prune, read};
 use crate::EventStore;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -78,6 +78,21 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
         let pending = pending::run(&*self.store, instance).await;
         at("pending_work", pending).map(Some)
+    }
+
+    async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        let paused = pause::pause(&*self.store, instance).await;
+        at("pause_instance", paused).map(Some)
+    }
+
+    async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
+        let resumed = pause::resume(&*self.store, instance).await;
+        at("resume_instance", resumed).map(Some)
+    }
+
+    async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
+        let since = pause::since(&*self.store, instance).await;
+        at("paused_since", since)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

@@ -12,6 +12,7 @@ mod inspect;
 mod kept;
 mod kinds;
 mod names;
+mod pause;
 mod pending;
 mod provider;
 mod prune;

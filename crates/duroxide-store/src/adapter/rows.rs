@@ -35,6 +35,9 @@ pub(super) struct InstanceRow {
     pub(super) current: Option<ExecutionRow>,
     /// Whether it ever wrote a key-value.
     pub(super) key_values: bool,
+    /// Since when it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paused_at: Option<u64>,
 }
 
 impl InstanceRow {

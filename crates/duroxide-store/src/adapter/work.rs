@@ -7,8 +7,8 @@ use duroxide_core::provider::{
 use tokio::time::Instant;
 
 use super::error::{Error, Result, unless_lost};
-use super::names::{self, TURNS, WORK};
-use super::{dead_letters, kinds, ms, rows, token};
+use super::names::{self, INSTANCES, TURNS, WORK};
+use super::{dead_letters, kinds, ms, pause, rows, token};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
@@ -36,12 +36,14 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
                     lease_ms: ms(session.lock_timeout),
                     new_keys_max: ask.new_sessions_max,
                 }),
+                attach: Some(INSTANCES.to_owned()),
                 ..Claim::one(WORK, 0)
             })
             .await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
+        let claimed = pause::hold_back_work(store, claimed).await?;
         let work = decode(store, claimed).await?;
         if !work.is_empty() {
             return Ok(work);

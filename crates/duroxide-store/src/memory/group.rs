@@ -57,6 +57,13 @@ impl Group {
         }
     }
 
+    /// Ends a rest; of a leased group, it stays known whether it was disturbed.
+    pub(super) fn end_rest(&mut self) {
+        if self.quiet_until != UNDISTURBED {
+            self.quiet_until = 0;
+        }
+    }
+
     pub(super) fn forget(&mut self, message: &Message) {
         self.unplace_message(message);
         self.successors.remove(&message.id);

@@ -271,6 +271,7 @@ impl Grouped {
         self.unplace(name);
         let group = self.groups.entry(name.to_owned()).or_default();
         (group.label, group.kind) = (label, kind);
+        group.end_rest();
         self.place(name, now_ms);
     }
 

@@ -395,5 +395,9 @@ pub(super) fn set_label(
     group.waiting = None;
     group.alarm = None;
     (group.label, group.kind) = (label, kind);
+    // Of a leased group, it stays known whether it was disturbed.
+    if group.quiet_until != UNDISTURBED {
+        group.quiet_until = 0;
+    }
     group::place(tables, queue, name, group, now_ms)
 }

@@ -28,6 +28,7 @@ pub mod management;
 pub mod multi_execution;
 pub mod orphans;
 pub mod outcome;
+pub mod pausing;
 pub mod pending_work;
 pub mod poison_message;
 pub mod prune;

@@ -52,6 +52,8 @@ pub struct InstanceQuery {
     pub ended: TimeRange,
     /// Only instances that a dead letter names.
     pub has_dead_letters: bool,
+    /// Only instances that are paused, or only those that are not; both if `None`.
+    pub paused: Option<bool>,
     /// The order.
     pub sort: InstanceSort,
     /// How many; see [`page_size`](Self::page_size).
@@ -224,6 +226,13 @@ impl InstanceQuery {
     #[must_use]
     pub fn with_dead_letters(mut self) -> Self {
         self.has_dead_letters = true;
+        self
+    }
+
+    /// Only instances that are paused, or only those that are not.
+    #[must_use]
+    pub fn with_paused(mut self, paused: bool) -> Self {
+        self.paused = Some(paused);
         self
     }
 

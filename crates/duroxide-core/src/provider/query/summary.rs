@@ -103,6 +103,9 @@ pub struct InstanceSummary {
     pub updated_at_ms: u64,
     /// When its current execution completed or failed, in milliseconds since the Unix epoch.
     pub ended_at_ms: Option<u64>,
+    /// Since when it is paused, in milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub paused_at_ms: Option<u64>,
     /// Its parent, if it is a child.
     pub parent: Option<String>,
     /// Events in the history of the current execution.
@@ -127,6 +130,7 @@ impl InstanceSummary {
             created_at_ms: 0,
             updated_at_ms: 0,
             ended_at_ms: None,
+            paused_at_ms: None,
             parent: None,
             event_count: 0,
         }

@@ -18,6 +18,9 @@ pub const ANY_NODE: &str = "";
 /// Stands for the lane of an instance whose next execution is still to be named, by the message that begins it.
 pub const BETWEEN: &str = "between";
 
+/// The lane of an instance that is paused: no caller may claim from it.
+pub const PAUSED: &str = "paused";
+
 /// The lane of an instance that needs this handler. A start may leave the version to the node; only an execution that
 /// has begun has an engine version.
 #[must_use]
@@ -116,7 +119,7 @@ impl Abilities {
     /// Whether the caller can run what is in this lane.
     #[must_use]
     pub fn fit_lane(&self, lane: &str) -> bool {
-        self.are_all() || self.fit(needs(lane).as_ref())
+        lane != PAUSED && (self.are_all() || self.fit(needs(lane).as_ref()))
     }
 
     /// Whether the caller can run what needs this; everybody can run what needs nothing.
@@ -231,6 +234,12 @@ mod tests {
         assert!(!caller.fit_lane(&of("invoice", None, None)));
         assert!(caller.fit_lane(ANY_NODE));
         assert!(Abilities::default().fit_lane(&of("invoice", None, None)));
+    }
+
+    #[test]
+    fn nobody_fits_the_lane_of_what_is_paused() {
+        assert!(!Abilities::default().fit_lane(PAUSED));
+        assert!(!able(&[("paused", "1.0.0")]).fit_lane(PAUSED));
     }
 
     #[test]

@@ -107,6 +107,15 @@ impl Commit {
             .and_then(ExecutionStatus::parse)
             .is_some_and(ExecutionStatus::has_ended)
     }
+
+    /// Whether its instance ends with it.
+    pub(super) fn ends_instance(&self) -> bool {
+        let status = self.execution.status.as_deref();
+        matches!(
+            status.and_then(ExecutionStatus::parse),
+            Some(ExecutionStatus::Completed | ExecutionStatus::Failed)
+        )
+    }
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

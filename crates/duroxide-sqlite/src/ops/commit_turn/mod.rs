@@ -17,7 +17,7 @@ use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::{Bounds, NewMessage};
 use crate::tables::{
-    dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue,
+    dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
     worker_queue,
 };
 use crate::token::{self, TurnToken};
@@ -67,6 +67,10 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     }
     let is_idle = queue == QueueAfter::Empty && !commit.sends_to(instance);
     remember(tx, instance, commit, lane.as_deref(), is_idle)?;
+    // What has ended is not paused; activities that were held back went with their cancellation.
+    if commit.ends_instance() && pauses::remove(tx, instance)? {
+        worker_queue::bring_back(tx, instance)?;
+    }
     if !commit.ends_execution() {
         tx.writer().in_flight.rest(instance);
     }

@@ -14,6 +14,7 @@ use super::Ask;
 use crate::damage::Damage;
 use crate::error::Result;
 use crate::ops::orphans::{self, Orphan, Unnamed};
+use crate::ops::pause;
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{Head, MessageBatch, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
@@ -47,6 +48,8 @@ pub(super) struct Chosen {
     pub(super) being_deleted: Vec<String>,
     /// Messages in a wrong lane, and the right one.
     pub(super) misplaced: Vec<(i64, String)>,
+    /// Messages of paused instances.
+    pub(super) held_back: Vec<HeldBack>,
     /// When something becomes visible in the lanes the caller can claim from.
     pub(super) outlook: Vec<Outlook>,
     /// When all of them are handed out.
@@ -54,6 +57,13 @@ pub(super) struct Chosen {
     /// Whether an instance was passed over that the next claim may take.
     pub(super) leaves_some: bool,
     left: usize,
+}
+
+/// A message of a paused instance.
+pub(super) struct HeldBack {
+    pub(super) id: i64,
+    /// Whether it was found as an old request to cancel, and not by its lane.
+    pub(super) is_cancel: bool,
 }
 
 /// When the next message of a lane becomes visible.
@@ -132,6 +142,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
         strays: Vec::new(),
         being_deleted: Vec::new(),
         misplaced: Vec::new(),
+        held_back: Vec::new(),
         outlook,
         hand_out: ask.hand_out,
         leaves_some: false,
@@ -150,7 +161,8 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
         }
     }
     // What was put right is not looked at again, so the next claim comes further.
-    chosen.leaves_some |= !chosen.misplaced.is_empty() || !chosen.strays.is_empty();
+    chosen.leaves_some |=
+        !chosen.misplaced.is_empty() || !chosen.strays.is_empty() || !chosen.held_back.is_empty();
     Ok(chosen)
 }
 
@@ -210,6 +222,13 @@ impl Chosen {
         }
         // Messages that cannot be read cannot be handed out, and other instances must not wait for them.
         if let Some(Damage::Messages(_)) = tx.writer().damaged.get(instance) {
+            return Ok(());
+        }
+        if pause::holds_back(tx, instance)? {
+            self.held_back.push(HeldBack {
+                id: head.id,
+                is_cancel: matches!(source, Source::OldCancels { .. }),
+            });
             return Ok(());
         }
         let examined = examine(tx, ask, instance);

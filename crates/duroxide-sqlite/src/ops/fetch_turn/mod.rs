@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::rules::lane::Abilities;
+use duroxide_core::provider::rules::lane::{self, Abilities};
 use duroxide_core::provider::{
     CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, HandOut, Incarnation, KvEntry, TurnClaim,
 };
@@ -121,6 +121,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         strays,
         being_deleted,
         misplaced,
+        held_back,
         outlook,
         hand_out,
         mut leaves_some,
@@ -134,6 +135,13 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     finish_deletions(tx, &being_deleted)?;
     for (id, lane) in misplaced {
         orchestrator_queue::move_to(tx, id, &lane)?;
+    }
+    for held_back in held_back {
+        match held_back.is_cancel {
+            true => orchestrator_queue::defer_cancel(tx, held_back.id)?,
+            false => orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?,
+        }
+        leaves_some = true;
     }
     let mut found = Vec::with_capacity(candidates.len());
     let mut leases = Vec::with_capacity(candidates.len());

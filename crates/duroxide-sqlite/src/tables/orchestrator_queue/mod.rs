@@ -5,9 +5,11 @@
 
 mod awaiting;
 mod heads;
+mod paused;
 
 pub(crate) use awaiting::*;
 pub(crate) use heads::*;
+pub(crate) use paused::*;
 
 use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
@@ -15,6 +17,7 @@ use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::instances::life;
+use crate::tables::pauses;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A message ready to be written.
@@ -177,6 +180,12 @@ fn insert(
         )?,
         None => insert_into_lane(tx, row, of_instance)?,
     };
+    // A paused instance is terminated all the same: its messages come back to where claims look.
+    if matches!(message.asks, Some(Asks::ToTerminate))
+        && pauses::since(tx, &message.instance)?.is_some()
+    {
+        bring_back(tx, &message.instance)?;
+    }
     tx.effects.turn_claimable_at(visible_at);
     Ok(())
 }

@@ -2,8 +2,10 @@
 //! tag, session and name to the oldest one, so that items which no caller here may take are never read.
 
 mod bound;
+mod paused;
 
 pub(crate) use bound::*;
+pub(crate) use paused::*;
 
 use duroxide_core::provider::{Incarnation, PendingActivity};
 use rusqlite::Row;
@@ -431,8 +433,8 @@ pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
         |row| row.get(0),
     )?;
     let expiring: Option<i64> = tx.one(
-        "SELECT MIN(locked_until) FROM worker_queue WHERE locked_until > ?1",
-        [tx.now],
+        "SELECT MIN(locked_until) FROM worker_queue WHERE locked_until > ?1 AND locked_until < ?2",
+        (tx.now, HELD_BACK_UNTIL),
         |row| row.get(0),
     )?;
     Ok(delayed.into_iter().chain(expiring).min())
@@ -484,8 +486,8 @@ pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
 /// How many items are not leased.
 pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
     tx.one(
-        "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1",
-        [tx.now],
+        "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1 OR locked_until = ?2",
+        (tx.now, HELD_BACK_UNTIL),
         |row| count(row, 0),
     )
 }
@@ -524,7 +526,9 @@ pub(crate) fn pending(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<Pen
                 execution_id: unsigned(row, 0)?,
                 activity_id: unsigned(row, 1)?,
                 visible_at_ms: shown_ms(row.get(2)?),
-                leased_until_ms: held.filter(|until| *until > tx.now).map(shown_ms),
+                leased_until_ms: held
+                    .filter(|until| *until > tx.now && *until < HELD_BACK_UNTIL)
+                    .map(shown_ms),
                 attempts: row.get(4)?,
             })
         },

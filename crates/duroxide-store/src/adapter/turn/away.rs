@@ -15,11 +15,11 @@ use crate::{EventStore, StoreError};
 
 /// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences them.
 #[derive(Debug)]
-pub(super) struct Away {
-    pub(super) lease: LeaseToken,
+pub(in crate::adapter) struct Away {
+    pub(in crate::adapter) lease: LeaseToken,
     /// What must hold; if it does not, the lease is given back and the messages come again.
-    pub(super) guard: Option<Guard>,
-    pub(super) operations: Vec<Operation>,
+    pub(in crate::adapter) guard: Option<Guard>,
+    pub(in crate::adapter) operations: Vec<Operation>,
 }
 
 impl Away {

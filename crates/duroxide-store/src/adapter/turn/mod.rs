@@ -11,4 +11,5 @@ mod plan;
 mod resolve;
 pub(super) mod set_aside;
 
-pub(super) use plan::append;
+pub(super) use away::Away;
+pub(super) use plan::{append, labels};

@@ -144,7 +144,7 @@ fn is_notice(item: &WorkItem) -> bool {
 }
 
 /// Label and kind of an instance whose current execution has this row.
-fn labels(execution: &ExecutionRow) -> (Option<String>, Option<String>) {
+pub(in crate::adapter) fn labels(execution: &ExecutionRow) -> (Option<String>, Option<String>) {
     let pinned = execution.pinned.as_deref();
     let version = pinned.and_then(|text| Version::parse(text).ok());
     let handler = execution.handler.as_ref();
@@ -278,6 +278,9 @@ impl InstanceWriter<'_> {
             true => last.unwrap_or(0).max(row.last_event),
             false => 0,
         };
+        if !current.is_live() {
+            row.paused_at = None;
+        }
         row.execution = self.turn.execution;
         row.current = Some(current.summary());
     }

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, Page, PendingWork, Provider, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, Page, Pausing, PendingWork, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    SystemMetrics,
 };
 
 use super::{Flaw, Mutant};
@@ -194,6 +195,28 @@ impl ProviderAdmin for Mutant {
         self.inner.enqueue_for_orchestrator(item, None).await?;
         self.reference().delete_dead_letter(id).await?;
         Ok(Some(Requeue::Done))
+    }
+
+    async fn pause_instance(&self, instance: &str) -> Result<Option<Pausing>> {
+        if !self.has(Flaw::PauseIsOnlyTold) {
+            return self.reference().pause_instance(instance).await;
+        }
+        let info = self.reference().get_instance_info(instance).await;
+        Ok(Some(match info {
+            Ok(_) => Pausing::Done,
+            Err(_) => Pausing::NoSuchInstance,
+        }))
+    }
+
+    async fn resume_instance(&self, instance: &str) -> Result<Option<Pausing>> {
+        if self.has(Flaw::ResumeIsOnlyTold) {
+            return Ok(Some(Pausing::Done));
+        }
+        self.reference().resume_instance(instance).await
+    }
+
+    async fn paused_since(&self, instance: &str) -> Result<Option<u64>> {
+        self.reference().paused_since(instance).await
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {

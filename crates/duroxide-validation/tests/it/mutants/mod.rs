@@ -173,6 +173,9 @@ flaws! {
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "messages set aside are gone";
     RequeueIgnoresLives: "a dead letter goes to whoever has the id now";
+    PauseIsOnlyTold: "a pause is recorded, and nothing waits";
+    ResumeIsOnlyTold: "a resumed instance is still held back";
+    QueryForgetsPauses: "a query does not tell who is paused";
     RequeueKeepsTheLetter: "a dead letter that went back into its queue stays";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";

@@ -41,6 +41,7 @@ impl Mutant {
                     *prefix = prefix.split('_').next().unwrap_or_default().to_owned();
                 }
             }
+            Flaw::QueryForgetsPauses => query.paused = None,
             Flaw::OnlyTheFirstStatus => query.statuses.truncate(1),
             Flaw::RangesAreClosed => {
                 for range in [&mut query.created, &mut query.updated, &mut query.ended] {

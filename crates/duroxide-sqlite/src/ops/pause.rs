@@ -1,0 +1,48 @@
+//! Pauses and resumes an instance. Pausing writes one row: claims put aside what they meet. Resuming brings it back.
+
+use duroxide_core::provider::Pausing;
+
+use crate::error::Result;
+use crate::tables::{instances, orchestrator_queue, pauses, worker_queue};
+use crate::tx::Tx;
+
+pub(crate) fn pause(tx: &Tx<'_>, instance: &str) -> Result<Pausing> {
+    if let Some(refused) = refusal(tx, instance)? {
+        return Ok(refused);
+    }
+    Ok(match pauses::add(tx, instance)? {
+        true => Pausing::Done,
+        false => Pausing::Unchanged,
+    })
+}
+
+pub(crate) fn resume(tx: &mut Tx<'_>, instance: &str) -> Result<Pausing> {
+    if let Some(refused) = refusal(tx, instance)? {
+        return Ok(refused);
+    }
+    if !pauses::remove(tx, instance)? {
+        return Ok(Pausing::Unchanged);
+    }
+    orchestrator_queue::bring_back(tx, instance)?;
+    worker_queue::bring_back(tx, instance)?;
+    let now = tx.now;
+    tx.effects.turn_claimable_at(now);
+    tx.effects.work_claimable_at(now);
+    Ok(Pausing::Done)
+}
+
+fn refusal(tx: &Tx<'_>, instance: &str) -> Result<Option<Pausing>> {
+    if instances::current_execution(tx, instance)?.is_none() {
+        return Ok(Some(Pausing::NoSuchInstance));
+    }
+    Ok(match instances::is_live(tx, instance)? {
+        true => None,
+        false => Some(Pausing::Ended),
+    })
+}
+
+/// Whether an instance is paused and nobody asked to terminate it.
+pub(crate) fn holds_back(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+    Ok(pauses::since(tx, instance)?.is_some()
+        && !orchestrator_queue::is_to_be_terminated(tx, instance)?)
+}

@@ -1,0 +1,241 @@
+//! Pausing: the row of the instance says so, and a claim that meets it gives back what it took.
+//!
+//! A group of messages rests until another one comes or the pause ends; activities come back after a while. Both are
+//! guarded by the row, so that nothing is put to rest after the instance was resumed.
+
+use duroxide_core::provider::Pausing;
+
+use super::error::{Error, Result};
+use super::names::{self, INSTANCES, TURNS, WORK};
+use super::rows::{self, ExecutionRow, InstanceRow};
+use super::turn::{self, Away};
+use super::{ms, read};
+use crate::atomic::{Batch, Guard, Operation, Query};
+use crate::lease::{After, LeaseToken};
+use crate::message::{Claimed, LAST_MS, Message, NewMessage, Role, Visible};
+use crate::{EventStore, StoreError};
+
+/// After this time a claim looks at a waiting activity again. The end of the pause brings it back at once.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+/// Activities that are due within this time come by themselves when a pause ends.
+const SOON_MS: u64 = 1_000;
+/// Activities that are brought back in one step.
+const STEP: usize = 500;
+
+/// The row of an instance, as it is stored and as it reads.
+struct Found {
+    bytes: Vec<u8>,
+    row: InstanceRow,
+    current: Option<ExecutionRow>,
+}
+
+async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Option<Found>> {
+    let Some(bytes) = store.get(INSTANCES, instance).await? else {
+        return Ok(None);
+    };
+    let row = InstanceRow::read(&bytes).map_err(|reason| Error::Undecodable {
+        what: format!("row of instance {instance}"),
+        reason,
+    })?;
+    let current = match row.current.clone() {
+        Some(current) => Some(current),
+        None => {
+            let executions = read::executions(store, instance).await?;
+            executions.into_iter().last().map(|(_, row)| row)
+        }
+    };
+    let found = Found {
+        bytes,
+        row,
+        current,
+    };
+    Ok(Some(found))
+}
+
+/// Writes a row if it is still the one that was read.
+async fn replace<S: EventStore>(
+    store: &S,
+    instance: &str,
+    found: &Found,
+    row: &InstanceRow,
+    also: Option<Operation>,
+) -> Result<bool> {
+    let put = Operation::Put {
+        scope: INSTANCES.to_owned(),
+        key: instance.to_owned(),
+        value: rows::encode(row)?,
+    };
+    let batch = Batch {
+        topics: vec![instance.to_owned()],
+        ..Batch::of(std::iter::once(put).chain(also))
+    };
+    let guard = names::unchanged(instance, Some(&found.bytes));
+    match store.commit(batch.guarded_by(guard)).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn since<S: EventStore>(store: &S, instance: &str) -> Result<Option<u64>> {
+    Ok(find(store, instance).await?.and_then(|it| it.row.paused_at))
+}
+
+pub(super) async fn pause<S: EventStore>(store: &S, instance: &str) -> Result<Pausing> {
+    loop {
+        let Some(found) = find(store, instance).await? else {
+            return Ok(Pausing::NoSuchInstance);
+        };
+        if !found.current.as_ref().is_some_and(ExecutionRow::is_live) {
+            return Ok(Pausing::Ended);
+        }
+        if found.row.paused_at.is_some() {
+            return Ok(Pausing::Unchanged);
+        }
+        let row = InstanceRow {
+            paused_at: Some(store.now_ms()),
+            ..found.row.clone()
+        };
+        if replace(store, instance, &found, &row, None).await? {
+            return Ok(Pausing::Done);
+        }
+    }
+}
+
+pub(super) async fn resume<S: EventStore>(store: &S, instance: &str) -> Result<Pausing> {
+    loop {
+        let Some(found) = find(store, instance).await? else {
+            return Ok(Pausing::NoSuchInstance);
+        };
+        let Some(current) = found.current.as_ref().filter(|it| it.is_live()) else {
+            return Ok(Pausing::Ended);
+        };
+        if found.row.paused_at.is_none() {
+            return Ok(Pausing::Unchanged);
+        }
+        let row = InstanceRow {
+            paused_at: None,
+            ..found.row.clone()
+        };
+        // Labelling the group anew ends its rest.
+        let (label, kind) = turn::labels(current);
+        let wake = Operation::SetLabel {
+            queue: TURNS,
+            group: instance.to_owned(),
+            label,
+            kind,
+        };
+        if replace(store, instance, &found, &row, Some(wake)).await? {
+            // From here on no claim holds anything back.
+            bring_back_work(store, instance).await?;
+            return Ok(Pausing::Done);
+        }
+    }
+}
+
+/// Makes the activities of an instance claimable that claims held back.
+async fn bring_back_work<S: EventStore>(store: &S, instance: &str) -> Result<()> {
+    let mut after = 0;
+    loop {
+        let page = Query::Messages {
+            queue: WORK,
+            group: Some(instance.to_owned()),
+            after,
+            limit: STEP,
+        };
+        let page = store.query_one(page).await?.into_messages()?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = last.id;
+        let soon = store.now_ms().saturating_add(SOON_MS);
+        let waiting: Vec<_> = page.into_iter().filter(|it| it.visible_at > soon).collect();
+        if waiting.is_empty() {
+            continue;
+        }
+        // What is brought back takes numbers behind this page: it is met again, and is visible then.
+        let delete = Operation::DeleteMessages {
+            queue: WORK,
+            ids: waiting.iter().map(|message| message.id).collect(),
+        };
+        let again = waiting.into_iter().map(|message| Operation::Enqueue {
+            queue: WORK,
+            message: again(message),
+        });
+        store
+            .commit(Batch::of(std::iter::once(delete).chain(again)))
+            .await?;
+    }
+}
+
+fn again(message: Message) -> NewMessage {
+    NewMessage {
+        group: message.group,
+        key: message.key,
+        affinity: message.affinity,
+        label: message.label,
+        kind: message.kind,
+        role: message.role,
+        stamp: message.stamp,
+        payload: message.payload,
+        visible: Visible::Now,
+        attempts: message.attempts,
+    }
+}
+
+/// The row that a claim read along, if the instance is paused.
+fn paused_row(claimed: &Claimed) -> Option<&Vec<u8>> {
+    let bytes = claimed.attached.as_ref()?;
+    let row = InstanceRow::read(bytes).ok()?;
+    row.paused_at.is_some().then_some(bytes)
+}
+
+fn release(lease: &LeaseToken, after: After) -> Operation {
+    Operation::Release {
+        lease: lease.clone(),
+        after,
+        forgive: true,
+    }
+}
+
+/// How a claimed group goes back because its instance is paused; `None` if it may run: to be terminated, for instance.
+pub(super) fn hold_back_turn(claimed: &Claimed) -> Option<Away> {
+    let row = paused_row(claimed)?;
+    let mut messages = claimed.messages.iter();
+    if messages.any(|message| message.role == Role::UrgentAlarm) {
+        return None;
+    }
+    Some(Away {
+        lease: claimed.token.clone(),
+        guard: Some(names::unchanged(&claimed.group, Some(row))),
+        operations: vec![release(&claimed.token, After::QuietMs(LAST_MS))],
+    })
+}
+
+/// Gives activities of paused instances back; returns the others.
+pub(super) async fn hold_back_work<S: EventStore>(
+    store: &S,
+    claimed: Vec<Claimed>,
+) -> Result<Vec<Claimed>> {
+    let mut kept = Vec::with_capacity(claimed.len());
+    for one in claimed {
+        let guard: Option<Guard> =
+            paused_row(&one).map(|row| names::unchanged(&one.group, Some(row)));
+        let Some(guard) = guard else {
+            kept.push(one);
+            continue;
+        };
+        let later = release(&one.token, After::DelayMs(ms(LOOK_AGAIN)));
+        match store.commit(Batch::of([later]).guarded_by(guard)).await {
+            Ok(_) | Err(StoreError::LeaseLost(_)) => {}
+            // It was resumed, or a turn moved it: the next claim looks again.
+            Err(StoreError::Conflict(_)) => {
+                let _ = store.release(&one.token, After::Now, true).await;
+            }
+            Err(error) => {
+                tracing::warn!(target: "duroxide::providers::store", %error, "an activity of a paused instance could not be given back; its lease lapses");
+            }
+        }
+    }
+    Ok(kept)
+}
