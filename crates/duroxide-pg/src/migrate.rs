@@ -36,6 +36,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     8 "0008_work";
     9 "0009_admin";
     10 "0010_public";
+    11 "0011_heartbeats";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

@@ -47,6 +47,8 @@ pub enum Capability {
     ClockSetBack,
     /// The factory can close the store and open it again.
     Reopen,
+    /// The store keeps what activities say about their progress.
+    Heartbeats,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -76,6 +78,7 @@ impl Capability {
         Self::Handlers,
         Self::Bounds,
         Self::ReadyWork,
+        Self::Heartbeats,
         Self::Watch,
     ];
 
@@ -104,6 +107,7 @@ impl Capability {
             Self::ReadyWork => "the store does not list ready work",
             Self::PendingWork => "the store does not tell what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",
+            Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",

@@ -6,6 +6,7 @@ mod error;
 mod events;
 mod explain;
 mod handle;
+mod heartbeats;
 mod kv;
 mod query;
 mod start;

@@ -22,7 +22,7 @@ use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
-use crate::leases::Held;
+use crate::leases::{Held, Said};
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
@@ -172,6 +172,7 @@ impl Work {
             Ended::Exceeded(which, limit) => {
                 notice.cancel();
                 line!(warn, "Activity exceeded a time limit", self, worker_id, outcome = "app_error", limit = %which, limit_ms = limit.as_millis() as u64);
+                self.save_heartbeat(engine).await;
                 let item = self.failed(which.to_details(&self.name, limit));
                 self.store(engine, "app_error", item, seconds).await;
             }
@@ -215,6 +216,7 @@ impl Work {
         let client = Client::new(Arc::clone(&engine.store))
             .with_payload_limit(engine.options.payload_bytes_max);
         ActivityContext::new(identity, cancelled, shutdown, client)
+            .with_voice(self.lease.voice(self.first_attempt))
     }
 
     /// Runs the handler. A panic ends here. A handler that ignores its cancellation is dropped after the grace period.
@@ -284,6 +286,9 @@ impl Work {
             None => text,
         });
         let duration_ms = (seconds * 1_000.0) as u64;
+        if result.is_err() {
+            self.save_heartbeat(engine).await;
+        }
         let (outcome, item) = match result {
             Ok(result) => {
                 line!(
@@ -306,6 +311,22 @@ impl Work {
             }
         };
         self.store(engine, outcome, item, seconds).await;
+    }
+
+    /// Stores what the activity said last, for the attempt that may follow. That attempt can do without; the completion cannot
+    /// wait for a store that is away.
+    async fn save_heartbeat(&self, engine: &Engine) {
+        let Some(Said { call, details }) = self.lease.take_unsaved() else {
+            return;
+        };
+        let length = engine.options.worker_lock_timeout;
+        let token = self.lease.token();
+        let kept = engine
+            .store
+            .heartbeat_work_item(token, length, call, &details);
+        if let Err(error) = kept.await {
+            tracing::debug!(target: "duroxide::runtime::worker", %error, "what an activity said last could not be stored");
+        }
     }
 
     /// Counts the end and stores the completion.

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0006_queries.sql"),
     include_str!("../../migrations/0007_termination.sql"),
     include_str!("../../migrations/0008_letters.sql"),
+    include_str!("../../migrations/0009_heartbeats.sql"),
 ];
 
 /// The version of another build that was told in the log.

@@ -4,6 +4,7 @@
 mod calls;
 mod children;
 mod definitions;
+mod heartbeats;
 mod in_place;
 mod limits;
 mod mixed;
