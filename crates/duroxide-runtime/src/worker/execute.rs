@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
+use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{
     AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
 };
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::awaiting::{self, Look};
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::wrong_kind;
@@ -78,6 +80,9 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let Some(work) = Work::of(claimed, engine).await else {
         return;
     };
+    if work.name == SYSCALL_AWAIT_INSTANCE {
+        return work.look_for_end(engine).await;
+    }
     let attempt = match work.attempt > engine.options.max_attempts {
         true => engine.excuses.discount(&work.key(), work.attempt),
         false => work.attempt,
@@ -388,6 +393,16 @@ impl Work {
             id: activity.activity_id,
             details,
         }
+    }
+
+    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
+    async fn look_for_end(self, engine: &Arc<Engine>) {
+        let item = match awaiting::look(engine, &self.input).await {
+            Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
+            Look::Ended(text) => self.completed(text),
+            Look::Malformed(why) => self.failed(ErrorDetails::activity_failed(why)),
+        };
+        self.store(engine, "success", item, 0.0).await;
     }
 
     /// Leaves the activity to a node that has its handler.
