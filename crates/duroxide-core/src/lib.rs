@@ -18,6 +18,7 @@ mod future;
 mod handler;
 mod ids;
 pub mod limits;
+mod message;
 pub mod provider;
 pub mod replay;
 mod retry;
@@ -28,7 +29,12 @@ pub use action::Action;
 pub use attempt::{AttemptLimits, attempt_of};
 pub use context::{
     ActivityOptions, CONTINUE_AS_NEW_EVENTS, Call, Cancelled, Child, Either2, Either3,
-    OrchestrationContext, ParentClose, Run, Saga, SagaError, Spawned,
+    OrchestrationContext, ParentClose, REPLIES_MAX, Request, Requests, Run, Saga, SagaError,
+    Spawned,
+};
+#[doc(hidden)]
+pub use context::{
+    AskLetter, AwaitedEnd, KeptReply, is_reserved_key, reply_key, request_queue, view_key,
 };
 #[doc(hidden)]
 pub use definition::Misfit;
@@ -45,6 +51,12 @@ pub use handler::{FnOrchestration, OrchestrationBody, OrchestrationHandler, Type
 pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, build_child_instance_id,
     check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
+};
+#[doc(hidden)]
+pub use message::KEYS_QUEUE;
+pub use message::{
+    MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message, message_parts,
+    plain_message,
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};

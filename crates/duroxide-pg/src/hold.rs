@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use duroxide_core::event::Event;
+use duroxide_core::provider::ScheduledActivityIdentifier;
 use duroxide_core::provider::rules::Refusal;
+use tokio_postgres::types::Type;
 
 use crate::args::Call;
 use crate::codec;
@@ -103,6 +105,58 @@ impl PostgresProvider {
                 size: usize::try_from(size).unwrap_or_default(),
             }
             .into()),
+        }
+    }
+
+    /// Extends the lease and keeps what the activity said; `false` if its execution is gone.
+    pub(crate) async fn heartbeat(
+        &self,
+        lock_token: &str,
+        extend_for: Duration,
+        call_id: u64,
+        details: &str,
+    ) -> Result<bool> {
+        let held = token::work(lock_token)?;
+        let details = text::owned(details);
+        let call = Call::new("heartbeat_work")
+            .int(self.expected())
+            .int(held.id)
+            .uuid(held.random)
+            .int(duration_ms(extend_for))
+            .int(codec::number("activity", call_id)?)
+            .text(&details);
+        let problem: Option<String> = self.store.one(call).await?;
+        match problem.as_deref() {
+            None => Ok(true),
+            Some("gone") => Ok(false),
+            Some("expired") => Err(Refusal::WorkLockExpired.into()),
+            Some(_) => Err(Refusal::InvalidToken.into()),
+        }
+    }
+
+    pub(crate) async fn last_said(
+        &self,
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<String>> {
+        let id = text::owned(&call.instance);
+        let execution = codec::number("execution", call.execution_id)?;
+        let call_id = codec::number("activity", call.activity_id)?;
+        let rows = self
+            .store
+            .db
+            .rows(
+                "SELECT details FROM {s}.heartbeats
+                 WHERE instance_id = $1 AND execution_id = $2 AND call_id = $3",
+                &[
+                    (&id, Type::TEXT),
+                    (&execution, Type::INT8),
+                    (&call_id, Type::INT8),
+                ],
+            )
+            .await?;
+        match rows.first() {
+            Some(row) => Ok(Some(text::shown(row.try_get(0)?))),
+            None => Ok(None),
         }
     }
 }

@@ -37,6 +37,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     9 "0009_admin";
     10 "0010_public";
     11 "0011_pauses";
+    12 "0012_heartbeats";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

@@ -398,6 +398,21 @@ impl Provider for PostgresProvider {
         Ok(Some(named(OPERATION)(rows)?.is_empty()))
     }
 
+    async fn heartbeat_work_item(
+        &self,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Answer<bool> {
+        let kept = self.heartbeat(token, extend_for, call, details).await;
+        named("heartbeat_work_item")(kept)
+    }
+
+    async fn last_heartbeat(&self, call: &ScheduledActivityIdentifier) -> Answer<Option<String>> {
+        named("last_heartbeat")(self.last_said(call).await)
+    }
+
     async fn set_aside_messages(
         &self,
         lock_token: &str,

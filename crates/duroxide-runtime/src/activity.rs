@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Provider, ScheduledActivityIdentifier};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Client;
+use crate::client::{Client, ClientError};
+use crate::leases::Voice;
 
 /// An activity: real work, run at least once.
 #[async_trait]
@@ -74,6 +77,8 @@ pub struct ActivityContext {
     client: Client,
     /// One permit per sign of life.
     beats: Arc<Notify>,
+    /// Absent in unit tests, where no worker keeps a lease.
+    voice: Option<Voice>,
 }
 
 impl ActivityContext {
@@ -89,7 +94,14 @@ impl ActivityContext {
             shutdown,
             client,
             beats: Arc::default(),
+            voice: None,
         }
+    }
+
+    /// With a way to the keeper of its lease.
+    pub(crate) fn with_voice(mut self, voice: Voice) -> Self {
+        self.voice = Some(voice);
+        self
     }
 
     /// A context of its own, outside any worker, for unit tests of an activity: attempt 1 of activity 1 of the instance
@@ -139,6 +151,55 @@ impl ActivityContext {
     /// It costs next to nothing and stores nothing.
     pub fn alive(&self) {
         self.beats.notify_one();
+    }
+
+    /// Says that the activity lives, as [`alive`](Self::alive) does, and how far it is. The next attempt of the same call, after
+    /// a crash, a shutdown, a time limit or an error, finds the details with [`last_heartbeat`](Self::last_heartbeat) and need
+    /// not begin at the beginning.
+    ///
+    /// Call it as often as is convenient: the details are stored with the renewals of the activity's lease, at most once in
+    /// [`activity_heartbeat_interval`](crate::RuntimeOptions::activity_heartbeat_interval), and before an attempt that
+    /// fails is reported. A process that dies takes what it said in that interval with it. Details that do not serialise, or
+    /// exceed the payload limit, are logged and not stored.
+    ///
+    /// ```
+    /// use duroxide::prelude::*;
+    ///
+    /// #[duroxide::activity]
+    /// async fn import(ctx: ActivityContext, rows: u64) -> Result<u64, String> {
+    ///     let done = ctx.last_heartbeat::<u64>().await.map_err(|error| error.to_string())?;
+    ///     for row in done.unwrap_or(0)..rows {
+    ///         // … import one row …
+    ///         ctx.heartbeat(&(row + 1));
+    ///     }
+    ///     Ok(rows)
+    /// }
+    /// # let _ = Handlers::new().register(import);
+    /// ```
+    pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
+        self.alive();
+        let Some(voice) = &self.voice else {
+            return;
+        };
+        match self.client.encoded(details, "heartbeat") {
+            Ok(details) => voice.say(details),
+            Err(error) => self.trace_warn(format!("a heartbeat cannot be stored: {error}")),
+        }
+    }
+
+    /// What an earlier attempt of the same call said last with [`heartbeat`](Self::heartbeat); `None` if none said anything.
+    /// The store is asked when this is called, so activities that do not ask pay nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be asked, and when the details are not of this type.
+    pub async fn last_heartbeat<T: DeserializeOwned>(&self) -> Result<Option<T>, ClientError> {
+        let call = ScheduledActivityIdentifier {
+            instance: self.identity.instance_id.clone(),
+            execution_id: self.identity.execution_id,
+            activity_id: self.identity.first_attempt,
+        };
+        self.client.last_heartbeat(&call).await
     }
 
     /// The instance that scheduled the activity.

@@ -22,7 +22,9 @@ mod worker;
 
 pub use activity::{ActivityContext, ActivityHandler, FnActivity};
 pub use app::{App, AppBuilder, AppError};
-pub use client::{Client, ClientError, Handle, IfExists, ResultError, Start};
+pub use client::{
+    Ask, AskError, Client, ClientError, Handle, IfExists, ResultError, SendError, Sending, Start,
+};
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;

@@ -133,6 +133,8 @@ pub struct RuntimeOptions {
     pub sticky_idle_max: Duration,
     /// How often running activities are checked for cancellation by other processes, for stores that can tell.
     pub activity_cancellation_check_interval: Duration,
+    /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to the store.
+    pub activity_heartbeat_interval: Duration,
     /// Largest input, output or payload, in bytes.
     pub payload_bytes_max: usize,
     /// Longest history of one execution, in events; `None` for no limit.
@@ -172,6 +174,7 @@ impl Default for RuntimeOptions {
             sticky_bytes_max: 256 * 1024 * 1024,
             sticky_idle_max: Duration::from_secs(15 * 60),
             activity_cancellation_check_interval: Duration::from_secs(1),
+            activity_heartbeat_interval: Duration::from_secs(1),
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
             history_events_max: None,
             orchestration_panic_retries: 0,
@@ -284,6 +287,11 @@ impl RuntimeOptions {
                 "activity_cancellation_check_interval",
                 self.activity_cancellation_check_interval,
                 false,
+            ),
+            (
+                "activity_heartbeat_interval",
+                self.activity_heartbeat_interval,
+                true,
             ),
             (
                 "activity_cancellation_grace_period",

@@ -405,8 +405,8 @@ fn rates(rng: &mut Rng) -> Rates {
         double: rate(300, 200),
         garbage: rate(200, 200),
         only: match rng.chance(200) {
-            true => rng.pick(&[
-                &["claim_turns"],
+            true => *rng.pick(&[
+                &["claim_turns"][..],
                 &["claim_work"],
                 &["ack_orchestration_item"],
                 &["ack_work_item"],

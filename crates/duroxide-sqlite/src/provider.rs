@@ -23,7 +23,7 @@ use crate::options::SqliteOptions;
 use crate::requests::LeaseView;
 use crate::store::{ReadView, Store};
 use crate::tables::orchestrator_queue::Due;
-use crate::tables::{instances, kv, worker_queue};
+use crate::tables::{heartbeats, instances, kv, worker_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
@@ -371,6 +371,29 @@ impl Provider for SqliteProvider {
             .at("activity_claimed")?;
         // Only a claimed activity leaves the queue, so one that is gone was claimed.
         Ok(Some(attempts.is_none_or(|attempts| attempts > 0)))
+    }
+
+    async fn heartbeat_work_item(
+        &self,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Answer<bool> {
+        let (token, details) = (token.to_owned(), details.to_owned());
+        let step = move |tx: &mut WriterTx<'_>| {
+            ops::renew_work::heartbeat(tx, &token, extend_for, call, &details)
+        };
+        self.writing("heartbeat_work_item", LeaseView::Needed, step)
+            .await
+    }
+
+    async fn last_heartbeat(&self, call: &ScheduledActivityIdentifier) -> Answer<Option<String>> {
+        let call = call.clone();
+        let step = move |tx: &mut Tx<'_>| {
+            heartbeats::last(tx, &call.instance, call.execution_id, call.activity_id)
+        };
+        self.reading("last_heartbeat", step).await
     }
 
     async fn set_aside_messages(

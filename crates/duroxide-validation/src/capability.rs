@@ -49,6 +49,8 @@ pub enum Capability {
     ClockSetBack,
     /// The factory can close the store and open it again.
     Reopen,
+    /// The store keeps what activities say about their progress.
+    Heartbeats,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -80,6 +82,7 @@ impl Capability {
         Self::ReadyWork,
         Self::PendingWork,
         Self::Requeue,
+        Self::Heartbeats,
         Self::Watch,
     ];
 
@@ -109,6 +112,7 @@ impl Capability {
             Self::PendingWork => "the store does not tell what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
+            Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",

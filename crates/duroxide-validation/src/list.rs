@@ -541,6 +541,15 @@ macro_rules! for_each_case {
                 a_requeued_letter_is_delivered_once [DeadLetters, Management, Requeue];
                 a_letter_for_an_earlier_life_stays_a_letter [DeadLetters, Management, Requeue, Incarnations];
             }
+            heartbeats {
+                the_next_attempt_finds_what_was_said_last [Heartbeats];
+                the_next_claim_finds_what_was_said_last [Heartbeats];
+                each_call_has_its_own_heartbeat [Heartbeats];
+                a_heartbeat_extends_the_lease [Heartbeats];
+                a_lost_lease_says_nothing [Heartbeats];
+                what_was_said_goes_with_its_execution [Heartbeats, Management];
+                a_later_life_finds_nothing_that_was_said [Heartbeats, Management];
+            }
             pending_work {
                 messages_and_activities_of_an_instance_are_told [PendingWork, Management];
                 leases_and_attempts_are_told [PendingWork, Management];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim};
 
-use crate::fixture::items;
+use crate::fixture::{Commit, claim_from, commit_to, items};
 use crate::{Capability, ProviderFactory};
 
 /// The first of these needs that is not met here, or `None` if the case can run.
@@ -48,6 +48,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::PendingWork
         | Capability::Requeue
         | Capability::Pausing
+        | Capability::Heartbeats
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -69,6 +70,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::PendingWork => tells_pending_work(store).await,
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
+        Capability::Heartbeats => keeps_heartbeats(store).await,
         _ => true,
     }
 }
@@ -160,6 +162,26 @@ async fn pauses(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.pause_instance("probe").await, Ok(None)),
         None => false,
+    }
+}
+
+async fn keeps_heartbeats(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    let lease = Duration::from_secs(5);
+    let Some(turn) = claim_from(store, lease, None).await else {
+        return true;
+    };
+    let first = Commit::first().work(items::activity("probe-0", 2));
+    let _ = commit_to(store, &turn, first).await;
+    let works = store
+        .claim_work(WorkClaim::new(1, lease, Duration::ZERO))
+        .await;
+    match works.as_deref() {
+        Ok([work, ..]) => {
+            let answer = store.heartbeat_work_item(&work.lock_token, lease, 2, "probe");
+            !matches!(answer.await, Ok(false))
+        }
+        _ => true,
     }
 }
 

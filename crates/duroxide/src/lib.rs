@@ -21,9 +21,10 @@ pub use duroxide_core::{
 };
 pub use duroxide_core::{
     Activity, ActivityError, ActivityRef, Arguments, CONTINUE_AS_NEW_EVENTS, Call, Cancelled,
-    Child, Elapsed, Orchestration, OrchestrationBody, OrchestrationError, OrchestrationRef,
-    ParentClose, Payload, Retry, Retryable, Run, Saga, SagaError, Spawned, Timeout, ToActivity,
-    ToOrchestration, Undecodable, join, select,
+    Child, Elapsed, MESSAGE_KEYS_MAX, Orchestration, OrchestrationBody, OrchestrationError,
+    OrchestrationRef, ParentClose, Payload, REPLIES_MAX, Request, Requests, Retry, Retryable, Run,
+    Saga, SagaError, Spawned, Timeout, ToActivity, ToOrchestration, Undecodable, Undelivered, join,
+    select,
 };
 #[cfg(feature = "macros")]
 pub use duroxide_macros::{activity, handlers, orchestration};
@@ -31,8 +32,8 @@ pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
-    ActivityBody, App, AppBuilder, AppError, Handle, Handlers, IfExists, Needed, Register,
-    ResultError, Start, State, States, activity_fn, orchestration_fn,
+    ActivityBody, App, AppBuilder, AppError, Ask, AskError, Handle, Handlers, IfExists, Needed,
+    Register, ResultError, SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
 };
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,

@@ -200,7 +200,7 @@ impl OrchestrationContext {
     }
 }
 
-pub(super) fn encoded<T: Serialize>(value: &T) -> String {
+pub(super) fn encoded<T: Serialize + ?Sized>(value: &T) -> String {
     codec::encode(value).unwrap_or_else(|e| panic!("encode: {e}"))
 }
 

@@ -6,6 +6,7 @@ use std::panic::Location;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
+use super::requests::is_reserved_key;
 use crate::codec;
 use crate::durable::CommandKind;
 
@@ -71,8 +72,8 @@ impl OrchestrationContext {
     #[must_use]
     pub fn get_kv_all_values(&self) -> HashMap<String, String> {
         let cell = self.shared.cell();
-        let pairs = cell.kv.iter().map(|(k, e)| (k.clone(), e.value.clone()));
-        pairs.collect()
+        let own = cell.kv.iter().filter(|(key, _)| !is_reserved_key(key));
+        own.map(|(k, e)| (k.clone(), e.value.clone())).collect()
     }
 
     /// All keys and values, by key: the same order in every replay.
@@ -90,20 +91,22 @@ impl OrchestrationContext {
     #[must_use]
     pub fn get_kv_all_sorted(&self) -> BTreeMap<String, String> {
         let cell = self.shared.cell();
-        let pairs = cell.kv.iter().map(|(k, e)| (k.clone(), e.value.clone()));
-        pairs.collect()
+        let own = cell.kv.iter().filter(|(key, _)| !is_reserved_key(key));
+        own.map(|(k, e)| (k.clone(), e.value.clone())).collect()
     }
 
     /// All keys, ascending.
     #[must_use]
     pub fn get_kv_all_keys(&self) -> Vec<String> {
-        self.shared.cell().kv.keys().cloned().collect()
+        let cell = self.shared.cell();
+        let own = cell.kv.keys().filter(|key| !is_reserved_key(key));
+        own.cloned().collect()
     }
 
     /// How many keys there are.
     #[must_use]
     pub fn get_kv_length(&self) -> usize {
-        self.shared.cell().kv.len()
+        self.get_kv_all_keys().len()
     }
 
     /// Removes a key; recorded also when there is none.
@@ -116,13 +119,23 @@ impl OrchestrationContext {
         cell.tell(CommandKind::ClearKv { key }, location);
     }
 
-    /// Removes all keys.
+    /// Removes all keys. Replies to clients and the published view stay.
     #[track_caller]
     pub fn clear_all_kv_values(&self) {
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
+        let kept: Vec<_> = cell
+            .kv
+            .iter()
+            .filter(|(key, _)| is_reserved_key(key))
+            .map(|(key, entry)| (key.clone(), entry.value.clone()))
+            .collect();
         cell.kv.clear();
         cell.tell(CommandKind::ClearAllKv, location);
+        drop(cell);
+        for (key, value) in kept {
+            self.set_kv_value(key, value);
+        }
     }
 
     /// Removes all keys set before a time, those of this turn included; returns how many.
@@ -133,7 +146,9 @@ impl OrchestrationContext {
         let old: Vec<String> = cell
             .kv
             .iter()
-            .filter(|(_, entry)| entry.last_updated_at_ms < updated_before_ms)
+            .filter(|(key, entry)| {
+                entry.last_updated_at_ms < updated_before_ms && !is_reserved_key(key)
+            })
             .map(|(key, _)| key.clone())
             .collect();
         for key in &old {

@@ -11,8 +11,10 @@ mod events;
 mod in_place;
 mod join_all;
 mod kv;
+mod messages;
 mod patches;
 mod receive;
+mod requests;
 mod saga;
 mod scopes;
 mod start;
@@ -34,6 +36,11 @@ pub use activities::ActivityOptions;
 pub use call::Call;
 pub use combinators::{Either2, Either3};
 pub use in_place::Run;
+#[doc(hidden)]
+pub use messages::AwaitedEnd;
+#[doc(hidden)]
+pub use requests::{AskLetter, KeptReply, is_reserved_key, reply_key, request_queue, view_key};
+pub use requests::{REPLIES_MAX, Request, Requests};
 pub use saga::{Saga, SagaError};
 pub use scopes::Cancelled;
 pub use start::{Child, ParentClose, Spawned};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
 use super::machines::{Call, Letter, Mailbox, Resolution, Signals};
+use crate::message::{KEYS_QUEUE, SeenKeys, message_parts, plain_message};
 
 /// What an operation waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +93,7 @@ pub(crate) struct Operations {
     by_event: HashMap<u64, usize>,
     signals: Signals,
     mailboxes: BTreeMap<String, Mailbox>,
+    keys: SeenKeys,
     letters: u64,
     /// Dropped and recorded since the last turn ended.
     dropped: Vec<usize>,
@@ -264,6 +266,14 @@ impl Operations {
 
     /// A queue message arrived.
     pub(crate) fn deliver(&mut self, queue: &str, data: &str) {
+        if queue == KEYS_QUEUE {
+            self.keys.take_over(data);
+            return;
+        }
+        let (key, data) = message_parts(data);
+        if let Some(key) = key {
+            self.keys.insert(queue, key);
+        }
         let letter = Letter {
             arrival: self.letters,
             data: data.to_owned(),
@@ -368,7 +378,12 @@ impl Operations {
         self.slots.iter().enumerate()
     }
 
-    /// Queue messages that the code has not taken, in the order they arrived.
+    /// Whether a message with this key came in before.
+    pub(crate) fn has_seen(&self, queue: &str, key: &str) -> bool {
+        self.keys.contains(queue, key)
+    }
+
+    /// Queue messages that the code has not taken, in the order they arrived, and the keys of those that came in.
     pub(crate) fn unread(&self) -> Vec<(String, String)> {
         let mut letters: Vec<_> = self
             .mailboxes
@@ -378,7 +393,12 @@ impl Operations {
         letters.sort_by_key(|(_, letter)| letter.arrival);
         letters
             .into_iter()
-            .map(|(queue, letter)| (queue.clone(), letter.data.clone()))
+            .map(|(queue, letter)| (queue.clone(), plain_message(letter.data.clone())))
+            .chain(
+                self.keys
+                    .handed_on()
+                    .map(|keys| (KEYS_QUEUE.to_owned(), keys)),
+            )
             .collect()
     }
 }

@@ -243,6 +243,44 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
+    /// Extends the lease of a claimed activity as [`renew_work_item_lock`](Self::renew_work_item_lock) does and, in the same
+    /// transaction, keeps what the activity said last, in place of what the call said before. `call` is the first attempt of
+    /// the call that the activity belongs to, by its scheduling event: a later attempt finds the details under it with
+    /// [`last_heartbeat`](Self::last_heartbeat). They last as long as the execution's history, and no later life of the
+    /// instance sees them. `true`: they are kept.
+    ///
+    /// Default: extends the lease; `false`, the store keeps no details.
+    ///
+    /// # Errors
+    ///
+    /// As a renewal. Nothing is kept under a lost lease.
+    async fn heartbeat_work_item(
+        &self,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Result<bool, ProviderError> {
+        let _ = (call, details);
+        self.renew_work_item_lock(token, extend_for).await?;
+        Ok(false)
+    }
+
+    /// What a call said last with [`heartbeat_work_item`](Self::heartbeat_work_item); `activity_id` is its first attempt.
+    ///
+    /// Default: `None`, the store keeps no details.
+    ///
+    /// # Errors
+    ///
+    /// When the store is out of reach.
+    async fn last_heartbeat(
+        &self,
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<String>, ProviderError> {
+        let _ = call;
+        Ok(None)
+    }
+
     /// Sets claimed messages aside as dead letters, by their position in the claimed batch, under the same lease.
     /// The rest of the batch stays claimed.
     ///

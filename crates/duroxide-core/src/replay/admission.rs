@@ -7,6 +7,7 @@ use super::turn_state::Incoming;
 use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
+use crate::message::{KEYS_QUEUE, message_parts};
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// What kind of operation a completion claims to answer, in the words of the reports.
@@ -57,14 +58,32 @@ impl Execution {
             WorkItem::ExternalRaised { name, data, .. } => {
                 self.expect(EventKind::ExternalEvent { name, data }, None);
             }
-            WorkItem::QueueMessage { name, data, .. } => {
-                self.expect(EventKind::QueueEventDelivered { name, data }, None);
-            }
+            WorkItem::QueueMessage { name, data, .. } => self.admit_letter(name, data),
             WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
             // Starts are the dispatcher's business; activities never travel on this queue.
             WorkItem::StartOrchestration { .. }
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityExecute { .. } => {}
+        }
+    }
+
+    /// A message whose key was seen is a repeated one, also across executions. The engine's own queue takes nothing from outside.
+    fn admit_letter(&mut self, name: String, data: String) {
+        let is_repeated = message_parts(&data).0.is_some_and(|key| {
+            let in_batch = |incoming: &Incoming| match incoming {
+                Incoming::Event {
+                    kind: EventKind::QueueEventDelivered { name: other, data },
+                    ..
+                } => *other == name && message_parts(data).0 == Some(key),
+                _ => false,
+            };
+            self.shared.cell().operations.has_seen(&name, key)
+                || self.turn.incoming.iter().any(in_batch)
+        });
+        if is_repeated || name == KEYS_QUEUE {
+            self.turn.notes.unused.push(Unused::Repeated);
+        } else {
+            self.expect(EventKind::QueueEventDelivered { name, data }, None);
         }
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::durable::{
     SYSCALL_ACTIVITY_CLAIMED, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_PATCHED,
-    SYSCALL_RUN_PREFIX, SYSCALL_UTC_NOW_MS,
+    SYSCALL_RUN_PREFIX, SYSCALL_SEND, SYSCALL_UTC_NOW_MS,
 };
 use crate::event::EventKind;
 
@@ -50,6 +50,16 @@ pub enum HostRequest {
         /// Its id.
         id: String,
     },
+    /// A message for a queue of another instance, which the commit of the turn sends; the answer is JSON: `null`, or why it
+    /// cannot be delivered ([`Undelivered`](crate::Undelivered)).
+    Send {
+        /// The instance.
+        instance: String,
+        /// The queue.
+        queue: String,
+        /// The data of the message.
+        data: String,
+    },
     /// A question that cannot be understood; the answer is this error.
     Malformed {
         /// The defect of the request.
@@ -68,6 +78,16 @@ impl HostRequest {
                 id: input.to_owned(),
             }),
             SYSCALL_GET_KV_VALUE => Some(parse_kv(input)),
+            SYSCALL_SEND => Some(match serde_json::from_str(input) {
+                Ok((instance, queue, data)) => Self::Send {
+                    instance,
+                    queue,
+                    data,
+                },
+                Err(e) => Self::Malformed {
+                    error: format!("send: invalid input: {e}"),
+                },
+            }),
             SYSCALL_ACTIVITY_CLAIMED => Some(match input.parse() {
                 Ok(activity_id) => Self::ActivityClaimed { activity_id },
                 Err(e) => Self::Malformed {

@@ -45,13 +45,15 @@ pub enum Unused {
     NotTheParent,
     /// A completion that fits no schedule, in an execution that goes on without it.
     Stray,
+    /// A queue message whose key the instance has seen.
+    Repeated,
     /// A message for an execution that has ended.
     Ended,
 }
 
 impl Unused {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AnotherExecution,
         Self::Duplicate,
         Self::NeverScheduled,
@@ -59,6 +61,7 @@ impl Unused {
         Self::CancelledAlready,
         Self::NotTheParent,
         Self::Stray,
+        Self::Repeated,
         Self::Ended,
     ];
 
@@ -73,6 +76,7 @@ impl Unused {
             Self::CancelledAlready => "cancelled_already",
             Self::NotTheParent => "not_the_parent",
             Self::Stray => "stray",
+            Self::Repeated => "repeated",
             Self::Ended => "ended",
         }
     }

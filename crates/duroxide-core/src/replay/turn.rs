@@ -9,11 +9,22 @@ use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
 use super::notes::Unused;
 use super::turn_state::Incoming;
+use crate::action::Action;
 use crate::defect::Defect;
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::work_item::{WorkItem, termination_reason};
 
 impl Execution {
+    /// Whether this turn has decided to start an instance of this id.
+    #[must_use]
+    pub fn starts(&self, id: &str) -> bool {
+        self.turn.actions.iter().any(|action| match action {
+            Action::StartOrchestrationDetached { instance, .. }
+            | Action::StartSubOrchestration { instance, .. } => instance == id,
+            _ => false,
+        })
+    }
+
     /// Begins a turn with the messages claimed for it. Messages that do not concern this execution are dropped, and all
     /// of them when it has ended. Recorded time does not go back: a clock that is behind the last event counts as that.
     pub fn start_turn(&mut self, now_ms: u64, messages: Vec<WorkItem>) {

@@ -241,6 +241,7 @@ fn host_answer(call: &HostCall, now_ms: u64) -> Result<String, String> {
         HostRequest::ReadKv { instance_id, key } => Ok(format!("\"{instance_id}/{key}@{now_ms}\"")),
         HostRequest::ActivityClaimed { activity_id } => Ok((activity_id % 2 == 0).to_string()),
         HostRequest::Patched { .. } => Ok("true".to_owned()),
+        HostRequest::Send { .. } => Ok("null".to_owned()),
         HostRequest::RunInPlace { name } => Ok(format!("\"{name}@{now_ms}\"")),
         HostRequest::Malformed { error } => Err(error.clone()),
     }

@@ -1,7 +1,7 @@
 //! Telling a running orchestration something: signals, queue messages, cancellation.
 
 use duroxide_core::event::awaits_signal;
-use duroxide_core::{TERMINATE_PREFIX, WorkItem, termination_reason};
+use duroxide_core::{TERMINATE_PREFIX, WorkItem, plain_message, termination_reason};
 use serde::Serialize;
 
 use super::start::encode;
@@ -24,7 +24,7 @@ impl Client {
         self.check_payload("instance id", &instance)?;
         self.check_payload("event name", &name)?;
         self.check_payload("event data", &data)?;
-        self.send(WorkItem::ExternalRaised {
+        self.put(WorkItem::ExternalRaised {
             instance,
             name,
             data,
@@ -82,7 +82,8 @@ impl Client {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
         self.check_payload("event data", &data)?;
-        self.send(WorkItem::QueueMessage {
+        let data = plain_message(data);
+        self.put(WorkItem::QueueMessage {
             instance,
             name,
             data,
@@ -167,7 +168,7 @@ impl Client {
     async fn send_cancel(&self, instance: String, reason: String) -> Result<(), ClientError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("cancel reason", &reason)?;
-        self.send(WorkItem::CancelInstance { instance, reason })
+        self.put(WorkItem::CancelInstance { instance, reason })
             .await
     }
 }

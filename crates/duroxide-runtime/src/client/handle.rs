@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use duroxide_core::{Orchestration, OrchestrationError, Payload, Undecodable, codec};
+use serde::Serialize;
 
-use super::{Client, ClientError};
+use super::{Ask, Client, ClientError, Sending};
 use crate::status::OrchestrationStatus;
 
 /// An instance of an orchestration. Awaiting the handle waits for the result.
@@ -114,11 +115,27 @@ impl<O: Orchestration> Handle<O> {
     ///
     /// # Errors
     ///
-    /// When the message does not serialise or is too large, else what the store says.
-    pub async fn send<T: Payload>(&self, queue: &str, message: &T) -> Result<(), ClientError> {
-        self.client
-            .enqueue_event_typed(&self.id, queue, message)
-            .await
+    /// When it is awaited: as [`Client::send`].
+    pub fn send<T: Serialize + ?Sized>(&self, queue: &str, message: &T) -> Sending {
+        self.client.send(&self.id, queue, message)
+    }
+
+    /// Asks the orchestration something and waits for its reply, once the returned value is awaited; see [`Client::ask`].
+    pub fn ask<Req: Serialize + ?Sized, Reply: Payload>(
+        &self,
+        name: &str,
+        request: &Req,
+    ) -> Ask<Reply> {
+        self.client.ask(&self.id, name, request)
+    }
+
+    /// What the instance published last; see [`Client::view`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::view`].
+    pub async fn view<T: Payload>(&self) -> Result<Option<T>, ClientError> {
+        self.client.view(&self.id).await
     }
 
     /// Asks the orchestration to end; see [`Client::cancel_instance`].

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use duroxide_core::is_reserved_key;
 use serde::de::DeserializeOwned;
 
 use super::{Client, ClientError};
@@ -46,7 +47,9 @@ impl Client {
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ClientError> {
-        Ok(self.store.get_kv_all_values(instance).await?)
+        let mut values = self.store.get_kv_all_values(instance).await?;
+        values.retain(|key, _| !is_reserved_key(key));
+        Ok(values)
     }
 
     /// Waits until a key has a value.

@@ -2,11 +2,14 @@
 
 mod admin;
 mod again;
+mod ask;
 mod error;
 mod events;
 mod explain;
 mod handle;
+mod heartbeats;
 mod kv;
+mod messages;
 mod query;
 mod start;
 mod start_typed;
@@ -19,9 +22,11 @@ use duroxide_core::WorkItem;
 use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
+pub use ask::{Ask, AskError};
 pub use error::ClientError;
 pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
 pub use handle::{Handle, ResultError};
+pub use messages::{SendError, Sending};
 pub use start_typed::{IfExists, Start};
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
@@ -67,7 +72,7 @@ impl Client {
         self
     }
 
-    async fn send(&self, item: WorkItem) -> Result<(), ClientError> {
+    async fn put(&self, item: WorkItem) -> Result<(), ClientError> {
         Ok(self.store.enqueue_for_orchestrator(item, None).await?)
     }
 

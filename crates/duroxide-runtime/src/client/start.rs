@@ -146,6 +146,6 @@ fn check_id(instance: &str) -> Result<(), ClientError> {
     Ok(())
 }
 
-pub(super) fn encode<T: Serialize>(value: &T) -> Result<String, ClientError> {
+pub(super) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, ClientError> {
     codec::encode(value).map_err(|e| ClientError::invalid(format!("encode: {e}")))
 }

@@ -6,7 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use duroxide_core::provider::OutcomeStatus;
-use duroxide_core::{Arguments, Orchestration, ToOrchestration};
+use duroxide_core::{
+    Arguments, Orchestration, RESERVED_QUEUE_PREFIX, ToOrchestration, Undelivered, WorkItem,
+    keyed_message, plain_message,
+};
+use serde::Serialize;
 
 use super::{Client, ClientError, Handle};
 
@@ -38,6 +42,7 @@ impl Client {
             version: orchestration.version().map(str::to_owned),
             delay: None,
             if_exists: IfExists::default(),
+            messages: Vec::new(),
             orchestration,
         }
     }
@@ -93,6 +98,7 @@ pub struct Start<O> {
     version: Option<String>,
     delay: Option<Duration>,
     if_exists: IfExists,
+    messages: Vec<Result<(String, String), ClientError>>,
 }
 
 /// What a start does if the store knows its id already: an instance, or a start that no node has taken up.
@@ -141,13 +147,60 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
+    /// Puts a message on a queue of the instance, in front of those that come later. An instance that has the id and runs gets
+    /// the message too, unless [`if_exists`](Self::if_exists) refuses the start. The messages are stored before the start: if
+    /// this program dies between the two, they become dead letters and nothing has begun.
+    pub fn message<T: Serialize + ?Sized>(self, queue: impl Into<String>, message: &T) -> Self {
+        let text = self.client.encoded(message, "message");
+        self.with_message(queue.into(), text.map(plain_message))
+    }
+
+    /// As [`message`](Self::message), with a key that makes a repeated start send it once; see
+    /// [`dedup_key`](super::Sending::dedup_key).
+    pub fn keyed_message<T: Serialize + ?Sized>(
+        self,
+        queue: impl Into<String>,
+        key: &str,
+        message: &T,
+    ) -> Self {
+        let text = self.client.encoded(message, "message");
+        self.with_message(queue.into(), text.map(|text| keyed_message(key, &text)))
+    }
+
+    fn with_message(mut self, queue: String, data: Result<String, ClientError>) -> Self {
+        let reserved = queue.starts_with(RESERVED_QUEUE_PREFIX);
+        self.messages.push(match (reserved, data) {
+            (true, _) => Err(ClientError::invalid(format!(
+                "queue '{queue}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"
+            ))),
+            (false, data) => data.map(|data| (queue, data)),
+        });
+        self
+    }
+
     async fn store(self) -> Result<Handle<O>, ClientError> {
         let input = self
             .input
             .map_err(|e| ClientError::invalid(format!("encode: {e}")))?;
         let id = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let name = self.orchestration.name().to_owned();
+        let messages: Vec<_> = self.messages.into_iter().collect::<Result<_, _>>()?;
         self.client.make_way(&id, self.if_exists).await?;
+        if !messages.is_empty()
+            && let Some(ended @ Undelivered::Ended { .. }) = self.client.undelivered(&id).await?
+        {
+            return Err(ClientError::invalid(ended.to_string()));
+        }
+        for (name, data) in messages {
+            let instance = id.clone();
+            self.client
+                .put(WorkItem::QueueMessage {
+                    instance,
+                    name,
+                    data,
+                })
+                .await?;
+        }
         self.client
             .begin_later(id.clone(), name, self.version, input, self.delay)
             .await?;

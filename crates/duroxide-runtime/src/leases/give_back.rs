@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Leased;
+use super::{Leased, Said};
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -26,6 +26,8 @@ pub(super) struct Unfinished {
     pub(super) leased: Leased,
     pub(super) token: String,
     pub(super) after_panic: bool,
+    /// What its activity said and the store does not have yet.
+    pub(super) said: Option<Said>,
 }
 
 /// The leases that are to be given back.
@@ -68,6 +70,13 @@ impl Unfinished {
             true => (Some(PAUSE_AFTER_PANIC), false),
             false => (None, true),
         };
+        if let Some(Said { call, details }) = &self.said {
+            // The next attempt can do without it; giving back matters more.
+            let kept = store.heartbeat_work_item(&self.token, LONGEST_CALL, *call, details);
+            if let Err(error) = kept.await {
+                tracing::debug!(target: "duroxide::runtime", %error, "what an activity said last could not be stored");
+            }
+        }
         let given_back = match self.leased {
             Leased::Turn => {
                 store

@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Lease, Leased, Leases};
+use super::{Lease, Leased, Leases, Said};
 
 /// Longest pause between two tries of one renewal.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -63,9 +63,13 @@ impl Leases {
         due.into_iter()
             .map(|(&id, lease)| {
                 lease.renewing = true;
+                let said = lease.unsaved.take();
+                if said.is_some() {
+                    lease.heard_at = Some(started);
+                }
                 let (store, lease) = (Arc::clone(store), lease.clone());
                 async move {
-                    let result = renew(store.as_ref(), &lease).await;
+                    let result = renew(store.as_ref(), &lease, said).await;
                     Renewal {
                         id,
                         started,
@@ -103,6 +107,9 @@ impl Leases {
                 lease.store_away.store(false, Ordering::Relaxed);
                 lease.valid_until = started + lease.terms.timeout;
                 lease.renew_at = started + lease.terms.interval;
+                if lease.unsaved.is_waiting() {
+                    lease.renew_at = lease.renew_at.min(lease.next_hearing());
+                }
                 None
             }
             Err(error) if error.is_retryable() => {
@@ -146,17 +153,33 @@ struct Renewal {
     result: Result<(), ProviderError>,
 }
 
-async fn renew(store: &dyn Provider, lease: &Lease) -> Result<(), ProviderError> {
+async fn renew(
+    store: &dyn Provider,
+    lease: &Lease,
+    said: Option<Said>,
+) -> Result<(), ProviderError> {
     let (token, length) = (&lease.token, lease.terms.timeout);
-    let call = match lease.leased {
-        Leased::Turn => store.renew_orchestration_item_lock(token, length),
-        Leased::Work => store.renew_work_item_lock(token, length),
+    let call = async {
+        match (lease.leased, &said) {
+            (Leased::Turn, _) => store.renew_orchestration_item_lock(token, length).await,
+            (Leased::Work, None) => store.renew_work_item_lock(token, length).await,
+            (Leased::Work, Some(Said { call, details })) => store
+                .heartbeat_work_item(token, length, *call, details)
+                .await
+                .map(|_is_kept| ()),
+        }
     };
     // A store that panics in one renewal must not end all others.
     let contained = AssertUnwindSafe(timeout(length, call)).catch_unwind();
-    match contained.await {
+    let answer = match contained.await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_elapsed)) => Err(ProviderError::retryable("renew", "no answer in time")),
         Err(_panic) => Err(ProviderError::retryable("renew", "the store panicked")),
+    };
+    if let (Err(error), Some(said)) = (&answer, said)
+        && error.is_retryable()
+    {
+        lease.unsaved.put_back(said);
     }
+    answer
 }

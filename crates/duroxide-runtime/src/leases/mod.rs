@@ -7,6 +7,7 @@
 
 mod give_back;
 mod keep;
+mod voice;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use give_back::Returns;
 use give_back::Unfinished;
+use voice::Unsaved;
+pub(crate) use voice::{Said, Voice};
 
 /// What is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub(crate) struct Terms {
     pub(crate) interval: Duration,
     /// The lease is not renewed once its work has taken this long; `None` renews it for as long as the work runs.
     pub(crate) renew_for: Option<Duration>,
+    /// The shortest time between two renewals that are made only because an activity said something.
+    pub(crate) listen_every: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -50,9 +55,20 @@ struct Lease {
     lost: CancellationToken,
     /// Set while the last renewal failed because the store was away.
     store_away: Arc<AtomicBool>,
+    /// What its activity said since the last renewal.
+    unsaved: Arc<Unsaved>,
+    /// When a renewal last took what was said with it.
+    heard_at: Option<Instant>,
 }
 
 impl Lease {
+    /// When what the activity says now may be stored.
+    fn next_hearing(&self) -> Instant {
+        let now = Instant::now();
+        self.heard_at
+            .map_or(now, |heard| now.max(heard + self.terms.listen_every))
+    }
+
     /// When to renew; `None` while that is under way, when the lease is lost, and when its work has taken too long.
     fn next_renewal(&self) -> Option<Instant> {
         let too_long = self.renew_until.is_some_and(|until| self.renew_at > until);
@@ -86,6 +102,7 @@ pub(crate) struct Held {
     subject: Arc<str>,
     lost: CancellationToken,
     store_away: Arc<AtomicBool>,
+    unsaved: Arc<Unsaved>,
     has_ended: bool,
 }
 
@@ -110,6 +127,21 @@ impl Held {
         self.store_away.load(Ordering::Relaxed)
     }
 
+    /// How the activity of this lease says something.
+    pub(crate) fn voice(&self, call: u64) -> Voice {
+        Voice {
+            leases: Arc::clone(&self.leases),
+            lease: self.id,
+            call,
+            unsaved: Arc::clone(&self.unsaved),
+        }
+    }
+
+    /// Takes what the activity said and the store does not have yet.
+    pub(crate) fn take_unsaved(&self) -> Option<Said> {
+        self.unsaved.take()
+    }
+
     /// The lease is over: its work is stored, it was given back, or the store said that it is lost.
     pub(crate) fn end(mut self) {
         self.has_ended = true;
@@ -126,6 +158,7 @@ impl Drop for Held {
             leased: self.leased,
             token: std::mem::take(&mut self.token),
             after_panic: std::thread::panicking(),
+            said: self.unsaved.take(),
         };
         // The receiver is gone once the runtime has shut down; the lease then runs out by itself.
         let _nobody_listens = self.leases.unfinished.send(unfinished);
@@ -159,6 +192,7 @@ impl Leases {
         let now = Instant::now();
         let lost = CancellationToken::new();
         let store_away = Arc::new(AtomicBool::new(false));
+        let unsaved = Arc::new(Unsaved::default());
         // The answer to the claim may have been late: the first renewal does not count on the whole lease.
         let renew_at = now + terms.interval.min(terms.timeout / 2);
         let mut book = self.book();
@@ -176,6 +210,8 @@ impl Leases {
                 renewing: false,
                 lost: lost.clone(),
                 store_away: Arc::clone(&store_away),
+                unsaved: Arc::clone(&unsaved),
+                heard_at: None,
             },
         );
         if book.planned.is_none_or(|planned| renew_at < planned) {
@@ -191,7 +227,24 @@ impl Leases {
             subject,
             lost,
             store_away,
+            unsaved,
             has_ended: false,
+        }
+    }
+
+    /// Brings the renewal of a lease forward, because its activity said something.
+    fn hear(&self, id: u64) {
+        let mut book = self.book();
+        let Some(lease) = book.leases.get_mut(&id) else {
+            return;
+        };
+        lease.renew_at = lease.renew_at.min(lease.next_hearing());
+        let renew_at = lease.next_renewal();
+        if let Some(at) = renew_at
+            && book.planned.is_none_or(|planned| at < planned)
+        {
+            book.planned = Some(at);
+            self.earlier.notify_one();
         }
     }
 }

@@ -190,6 +190,8 @@ calls! {
     claim_work(claim: WorkClaim) -> Vec<ClaimedWork>;
     lost_work_items(tokens: &[String]) -> Option<Vec<String>>;
     activity_claimed(activity: &ScheduledActivityIdentifier) -> Option<bool>;
+    heartbeat_work_item(token: &str, extend_for: Duration, call: u64, details: &str) -> bool;
+    last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
     set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     set_aside_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;

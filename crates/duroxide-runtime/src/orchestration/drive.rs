@@ -8,7 +8,7 @@ use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, HostRequest, InPlaceFuture, Progress, Turn,
 };
-use duroxide_core::{Event, OrchestrationHandler, WorkItem};
+use duroxide_core::{Event, EventKind, OrchestrationHandler, WorkItem};
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
@@ -41,8 +41,8 @@ pub(super) enum TurnStart {
 pub(super) struct Driven {
     pub(super) execution: Box<Execution>,
     pub(super) turn: Box<Turn>,
-    /// Answers that are sent as completions, because the turn asked too often.
-    pub(super) late_answers: Vec<WorkItem>,
+    /// Messages to other instances, and answers that are sent as completions because the turn asked too often.
+    pub(super) to_send: Vec<WorkItem>,
 }
 
 /// Why a turn did not run.
@@ -86,17 +86,18 @@ pub(super) async fn drive(
     execution.start_turn(now_ms, messages);
     let mut progress = execution.advance(&engine.limits, true);
     let mut round = 0;
+    let mut outbox = Vec::new();
     loop {
         let calls = match progress {
             Progress::Done(turn) if turn.unanswered.is_empty() => {
                 return Ok(Driven {
+                    to_send: decided(outbox, &turn),
                     execution,
                     turn,
-                    late_answers: Vec::new(),
                 });
             }
             Progress::Done(turn) => {
-                return Box::pin(finish(engine, execution, turn, began)).await;
+                return Box::pin(finish(engine, execution, turn, outbox, began)).await;
             }
             Progress::NeedsHost(calls) => calls,
         };
@@ -104,11 +105,45 @@ pub(super) async fn drive(
         let questions = questions(&mut execution, calls);
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
         for (call, answer) in answers {
+            outbox.extend(message(&call, &answer));
             execution.answer_host(&call, answer);
         }
         round += 1;
         progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX);
     }
+}
+
+/// A message that the turn asked to send, by the event that recorded the request.
+type Outgoing = (u64, WorkItem);
+
+/// The message behind a question, if it may go.
+fn message(call: &HostCall, answer: &Result<String, String>) -> Option<Outgoing> {
+    let HostRequest::Send {
+        instance,
+        queue,
+        data,
+    } = &call.request
+    else {
+        return None;
+    };
+    let item = WorkItem::QueueMessage {
+        instance: instance.clone(),
+        name: queue.clone(),
+        data: data.clone(),
+    };
+    let may_go = answer.as_deref() == Ok("null");
+    may_go.then_some((call.activity_id, item))
+}
+
+/// The messages whose requests the turn records. A turn that broke a limit takes its decisions back.
+fn decided(outbox: Vec<Outgoing>, turn: &Turn) -> Vec<WorkItem> {
+    let is_recorded = |id: u64| {
+        turn.events.iter().any(|event| {
+            event.event_id == id && matches!(event.kind, EventKind::ActivityScheduled { .. })
+        })
+    };
+    let recorded = outbox.into_iter().filter(|(id, _)| is_recorded(*id));
+    recorded.map(|(_, item)| item).collect()
 }
 
 type Answered = (HostCall, Result<String, String>);
@@ -128,14 +163,30 @@ impl Asking {
     }
 }
 
-/// A question, with the work that answers it if that is the orchestration's own.
-type Question = (HostCall, Option<InPlaceFuture>);
+/// A question, with what the suspended code itself knows of the answer.
+type Question = (HostCall, Known);
+
+/// What the suspended code knows of an answer.
+enum Known {
+    Nothing,
+    /// The work that gives it.
+    Work(InPlaceFuture),
+    /// The answer itself.
+    Answer(String),
+}
 
 /// Takes the work out of the suspended code, which is not borrowed while waiting.
 fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
     let with_work = |call: HostCall| {
-        let work = execution.take_in_place(call.activity_id);
-        (call, work)
+        let known = match (execution.take_in_place(call.activity_id), &call.request) {
+            (Some(work), _) => Known::Work(work),
+            // The start goes with the same commit as the message.
+            (None, HostRequest::Send { instance, .. }) if execution.starts(instance) => {
+                Known::Answer("null".to_owned())
+            }
+            (None, _) => Known::Nothing,
+        };
+        (call, known)
     };
     calls.into_iter().map(with_work).collect()
 }
@@ -149,7 +200,7 @@ async fn answer_all(
 ) -> Result<Vec<Answered>, NotDriven> {
     let answers = questions
         .into_iter()
-        .map(|(call, work)| answer_one(engine, asking, call, work));
+        .map(|(call, known)| answer_one(engine, asking, call, known));
     let left = engine
         .options
         .turn_duration_max
@@ -164,10 +215,11 @@ async fn answer_one(
     engine: &Engine,
     asking: &Asking,
     call: HostCall,
-    work: Option<InPlaceFuture>,
+    known: Known,
 ) -> Result<Answered, NotDriven> {
-    let answer = match work {
-        Some(work) => {
+    let answer = match known {
+        Known::Answer(answer) => Ok(answer),
+        Known::Work(work) => {
             let what = match &call.request {
                 HostRequest::RunInPlace { name } => format!("Result of run '{name}'"),
                 _ => "Result of a run in place".to_owned(),
@@ -179,7 +231,7 @@ async fn answer_one(
                 None => answer,
             }
         }
-        None => host::answer(engine, &asking.instance, asking.execution_id, &call)
+        Known::Nothing => host::answer(engine, &asking.instance, asking.execution_id, &call)
             .await
             .map_err(NotDriven::Store)?,
     };
@@ -191,12 +243,14 @@ async fn finish(
     engine: &Engine,
     mut execution: Box<Execution>,
     mut turn: Box<Turn>,
+    mut outbox: Vec<Outgoing>,
     began: Instant,
 ) -> Result<Driven, NotDriven> {
     let mut late_answers = Vec::new();
     let asking = Asking::of(&execution);
     let unanswered = questions(&mut execution, std::mem::take(&mut turn.unanswered));
     for (call, answer) in answer_all(engine, &asking, unanswered, began).await? {
+        outbox.extend(message(&call, &answer));
         let (instance, execution_id) = (asking.instance.clone(), asking.execution_id);
         late_answers.push(match answer {
             Ok(result) => WorkItem::ActivityCompleted {
@@ -213,9 +267,11 @@ async fn finish(
             },
         });
     }
+    let mut to_send = decided(outbox, &turn);
+    to_send.append(&mut late_answers);
     Ok(Driven {
         execution,
         turn,
-        late_answers,
+        to_send,
     })
 }

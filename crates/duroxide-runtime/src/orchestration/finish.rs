@@ -134,14 +134,14 @@ async fn finish(
     let Driven {
         execution,
         mut turn,
-        late_answers,
+        to_send,
     } = driven;
     let outcome = turn.outcome.clone();
     let notes = std::mem::take(&mut turn.notes);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
     let mut writes = plan(&run.of, *turn);
     writes.to_orchestrators.extend(run.refusals.clone());
-    writes.to_orchestrators.extend(late_answers);
+    writes.to_orchestrators.extend(to_send);
     let children = started_children(&writes);
     let begun = run
         .first

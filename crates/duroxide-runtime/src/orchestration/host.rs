@@ -2,12 +2,15 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::Poll;
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
 use duroxide_core::replay::{HostCall, HostRequest, InPlaceFuture};
+use duroxide_core::{RESERVED_QUEUE_PREFIX, Undelivered};
 
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::panics::panic_message;
 
@@ -51,8 +54,33 @@ pub(super) async fn answer(
                 Err(error) => Ok(Err(error.to_string())),
             }
         }
+        HostRequest::Send {
+            instance, queue, ..
+        } => can_take(engine, instance, queue).await,
         HostRequest::Patched { .. } => Ok(Ok("true".to_owned())),
         HostRequest::RunInPlace { name } => Ok(Err(format!("'{name}' was taken before"))),
         HostRequest::Malformed { error } => Ok(Err(error.clone())),
     }
+}
+
+/// Whether an instance can take a message: `null`, or why not.
+async fn can_take(
+    engine: &Engine,
+    instance: &str,
+    queue: &str,
+) -> Result<Result<String, String>, ProviderError> {
+    let answer = match queue.starts_with(RESERVED_QUEUE_PREFIX) {
+        true => Some(Undelivered::Refused {
+            why: format!("queue '{queue}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"),
+        }),
+        false => match Client::new(Arc::clone(&engine.store))
+            .undelivered(instance)
+            .await
+        {
+            Ok(undelivered) => undelivered,
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) => return Ok(Err(error.to_string())),
+        },
+    };
+    Ok(serde_json::to_string(&answer).map_err(|error| error.to_string()))
 }

@@ -1,6 +1,7 @@
 //! One claimed turn, from the claim to its commit. The order of decisions is the order of this file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
@@ -45,6 +46,7 @@ impl OpenedTurn {
             timeout,
             interval: renewal_interval(timeout, options.orchestrator_lock_renewal_buffer),
             renew_for: Some(options.turn_duration_max),
+            listen_every: Duration::ZERO,
         };
         let (memory, kept) = engine.sticky.open(&claimed.item.instance);
         let subject = Arc::from(claimed.item.instance.as_str());

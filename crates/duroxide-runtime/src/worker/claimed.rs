@@ -28,6 +28,7 @@ impl ClaimedActivity {
             timeout,
             interval: renewal_interval(timeout, engine.options.worker_lock_renewal_buffer),
             renew_for: None,
+            listen_every: engine.options.activity_heartbeat_interval,
         };
         let subject = Arc::from(work.item.target_instance());
         let lease = engine

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
+use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{
     AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
 };
@@ -16,13 +17,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::awaiting::{self, Look};
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
-use crate::leases::Held;
+use crate::leases::{Held, Said};
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
@@ -78,6 +80,9 @@ pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: us
     let Some(work) = Work::of(claimed, engine).await else {
         return;
     };
+    if work.name == SYSCALL_AWAIT_INSTANCE {
+        return work.look_for_end(engine).await;
+    }
     let attempt = match work.attempt > engine.options.max_attempts {
         true => engine.excuses.discount(&work.key(), work.attempt),
         false => work.attempt,
@@ -172,6 +177,7 @@ impl Work {
             Ended::Exceeded(which, limit) => {
                 notice.cancel();
                 line!(warn, "Activity exceeded a time limit", self, worker_id, outcome = "app_error", limit = %which, limit_ms = limit.as_millis() as u64);
+                self.save_heartbeat(engine).await;
                 let item = self.failed(which.to_details(&self.name, limit));
                 self.store(engine, "app_error", item, seconds).await;
             }
@@ -215,6 +221,7 @@ impl Work {
         let client = Client::new(Arc::clone(&engine.store))
             .with_payload_limit(engine.options.payload_bytes_max);
         ActivityContext::new(identity, cancelled, shutdown, client)
+            .with_voice(self.lease.voice(self.first_attempt))
     }
 
     /// Runs the handler. A panic ends here. A handler that ignores its cancellation is dropped after the grace period.
@@ -284,6 +291,9 @@ impl Work {
             None => text,
         });
         let duration_ms = (seconds * 1_000.0) as u64;
+        if result.is_err() {
+            self.save_heartbeat(engine).await;
+        }
         let (outcome, item) = match result {
             Ok(result) => {
                 line!(
@@ -306,6 +316,22 @@ impl Work {
             }
         };
         self.store(engine, outcome, item, seconds).await;
+    }
+
+    /// Stores what the activity said last, for the attempt that may follow. That attempt can do without; the completion cannot
+    /// wait for a store that is away.
+    async fn save_heartbeat(&self, engine: &Engine) {
+        let Some(Said { call, details }) = self.lease.take_unsaved() else {
+            return;
+        };
+        let length = engine.options.worker_lock_timeout;
+        let token = self.lease.token();
+        let kept = engine
+            .store
+            .heartbeat_work_item(token, length, call, &details);
+        if let Err(error) = kept.await {
+            tracing::debug!(target: "duroxide::runtime::worker", %error, "what an activity said last could not be stored");
+        }
     }
 
     /// Counts the end and stores the completion.
@@ -367,6 +393,16 @@ impl Work {
             id: activity.activity_id,
             details,
         }
+    }
+
+    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
+    async fn look_for_end(self, engine: &Arc<Engine>) {
+        let item = match awaiting::look(engine, &self.input).await {
+            Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
+            Look::Ended(text) => self.completed(text),
+            Look::Malformed(why) => self.failed(ErrorDetails::activity_failed(why)),
+        };
+        self.store(engine, "success", item, 0.0).await;
     }
 
     /// Leaves the activity to a node that has its handler.

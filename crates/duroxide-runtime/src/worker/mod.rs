@@ -1,5 +1,6 @@
 //! Activities: claim, run, complete. One claim loop, as many activities at once as there are slots.
 
+mod awaiting;
 mod cancellation;
 mod claimed;
 mod complete;

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use duroxide_core::clock::ClockRef;
 use duroxide_core::replay::{
-    HostRequest, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
+    HostRequest, SYSCALL_AWAIT_INSTANCE, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS,
 };
 
 use crate::activity::{ActivityContext, ActivityHandler};
@@ -33,6 +33,7 @@ impl ActivityHandler for Syscall {
             Some(HostRequest::Malformed { error }) => Err(error),
             Some(
                 HostRequest::ActivityClaimed { .. }
+                | HostRequest::Send { .. }
                 | HostRequest::Patched { .. }
                 | HostRequest::RunInPlace { .. },
             )
@@ -44,7 +45,13 @@ impl ActivityHandler for Syscall {
 /// A copy of a registry with the engine's own activities.
 pub(crate) fn with_built_ins(activities: &ActivityRegistry, clock: &ClockRef) -> ActivityRegistry {
     let mut builder = ActivityRegistry::builder_from(activities);
-    for name in [SYSCALL_NEW_GUID, SYSCALL_UTC_NOW_MS, SYSCALL_GET_KV_VALUE] {
+    // A worker looks for the end of an instance without calling the handler; the name makes nodes claim it.
+    for name in [
+        SYSCALL_NEW_GUID,
+        SYSCALL_UTC_NOW_MS,
+        SYSCALL_GET_KV_VALUE,
+        SYSCALL_AWAIT_INSTANCE,
+    ] {
         builder = builder.with_built_in(
             name,
             std::sync::Arc::new(Syscall {

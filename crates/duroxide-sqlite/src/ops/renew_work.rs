@@ -1,10 +1,10 @@
-//! Leases of claimed activities: extend one from now, or ask which are gone.
+//! Leases of claimed activities: extend one from now, with or without what its activity said, or ask which are gone.
 
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::ops::ack_work::why_not_held;
-use crate::tables::{sessions, worker_queue};
+use crate::tables::{heartbeats, sessions, worker_queue};
 use crate::token::{self, WorkToken};
 use crate::tx::Tx;
 
@@ -17,6 +17,18 @@ pub(crate) fn run(tx: &Tx<'_>, token: &str, extend_for: Duration) -> Result<()> 
         sessions::touch(tx, &session)?;
     }
     Ok(())
+}
+
+/// Extends the lease and keeps what the activity said; `false` if its execution is gone.
+pub(crate) fn heartbeat(
+    tx: &Tx<'_>,
+    token: &str,
+    extend_for: Duration,
+    call: u64,
+    details: &str,
+) -> Result<bool> {
+    run(tx, token, extend_for)?;
+    heartbeats::keep(tx, token::work(token)?.id, call, details)
 }
 
 /// Of these leases, the ones that are cancelled, taken over or expired.

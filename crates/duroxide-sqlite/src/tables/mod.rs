@@ -3,6 +3,7 @@
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
 pub(crate) mod executions;
+pub(crate) mod heartbeats;
 pub(crate) mod history;
 pub(crate) mod instance_locks;
 pub(crate) mod instance_pages;

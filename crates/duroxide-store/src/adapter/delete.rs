@@ -200,6 +200,7 @@ impl Plan {
             names::children(&id),
             names::kv_base(&id),
             names::kv_delta(&id),
+            names::heartbeats(&id),
         ] {
             self.push(Counted::Nothing, Operation::DeleteScope { scope });
         }

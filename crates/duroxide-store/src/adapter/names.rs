@@ -79,6 +79,21 @@ pub(super) fn kv_delta(instance: &str) -> String {
     format!("kv_delta/{instance}")
 }
 
+/// Scope of what calls of an instance's activities said last.
+pub(super) fn heartbeats(instance: &str) -> String {
+    format!("heartbeats/{instance}")
+}
+
+/// Key of what a call said last; begins with the key of its execution.
+pub(super) fn heartbeat_key(execution: u64, call: u64) -> String {
+    format!("{}/{call:020}", execution_key(execution))
+}
+
+/// The execution in such a key.
+pub(super) fn execution_of_heartbeat(key: &str) -> Result<u64> {
+    parse_execution_key(key.split('/').next().unwrap_or_default())
+}
+
 /// Key by which an activity can be cancelled, within its instance.
 pub(super) fn activity_key(execution: u64, activity: u64) -> String {
     format!("{execution}/{activity}")

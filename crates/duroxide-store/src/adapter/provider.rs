@@ -303,6 +303,23 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("activity_claimed", claimed).map(Some)
     }
 
+    async fn heartbeat_work_item(
+        &self,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Answer<bool> {
+        let lease_ms = ms(extend_for);
+        let kept = work::heartbeat(&*self.store, token, lease_ms, call, details).await;
+        at("heartbeat_work_item", kept)
+    }
+
+    async fn last_heartbeat(&self, call: &ScheduledActivityIdentifier) -> Answer<Option<String>> {
+        let said = work::last_heartbeat(&*self.store, call).await;
+        at("last_heartbeat", said)
+    }
+
     async fn set_aside_messages(
         &self,
         lock_token: &str,

@@ -7,7 +7,7 @@ use super::error::{Error, Result};
 use super::names::{self, INSTANCES};
 use super::read;
 use super::rows::{ExecutionRow, InstanceRow, RUNNING};
-use crate::atomic::{Batch, Operation};
+use crate::atomic::{Batch, Operation, Query};
 use crate::{EventStore, StoreError};
 
 /// Executions that one commit deletes at most.
@@ -67,10 +67,12 @@ async fn step<S: EventStore>(
         if !is_same_life(chosen_of, &row) {
             return Ok(None);
         }
-        let batch = Batch::of(deletions(instance, chosen))
-            .guarded_by(names::unchanged(instance, Some(&row)));
+        let mut operations = deletions(instance, chosen);
+        let counted = operations.len();
+        operations.extend(heartbeats(store, instance, chosen).await?);
+        let batch = Batch::of(operations).guarded_by(names::unchanged(instance, Some(&row)));
         match store.commit(batch).await {
-            Ok(counts) => return Ok(Some(counts.iter().step_by(2).sum())),
+            Ok(counts) => return Ok(Some(counts.iter().take(counted).step_by(2).sum())),
             Err(StoreError::Conflict(reason)) => last = reason,
             Err(error) => return Err(error.into()),
         }
@@ -106,6 +108,24 @@ fn deletions(instance: &str, executions: &[u64]) -> Vec<Operation> {
         ]
     });
     pairs.collect()
+}
+
+/// What the activities of these executions said last. They have ended, so nothing is added any more.
+async fn heartbeats<S: EventStore>(
+    store: &S,
+    instance: &str,
+    executions: &[u64],
+) -> Result<Vec<Operation>> {
+    let scope = names::heartbeats(instance);
+    let said = store.query_one(Query::all_entries(scope.clone())).await?;
+    let mut deletions = Vec::new();
+    for entry in said.into_entries()? {
+        if executions.contains(&names::execution_of_heartbeat(&entry.key)?) {
+            let (scope, key) = (scope.clone(), entry.key);
+            deletions.push(Operation::Delete { scope, key });
+        }
+    }
+    Ok(deletions)
 }
 
 pub(super) async fn bulk<S: EventStore>(

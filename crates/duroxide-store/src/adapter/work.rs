@@ -174,6 +174,67 @@ pub(super) async fn ack<S: EventStore>(
     Ok(())
 }
 
+/// Extends a lease and keeps what its activity said; `false` if the execution is gone.
+pub(super) async fn heartbeat<S: EventStore>(
+    store: &S,
+    token: &str,
+    lease_ms: u64,
+    call: u64,
+    details: &str,
+) -> Result<bool> {
+    let lease = LeaseToken::new(token);
+    let held = store.lease(&lease).await?.filter(|held| held.valid);
+    let held = held.ok_or_else(|| Error::InvalidToken(format!("lease {lease} is lost")))?;
+    let claimed = Query::MessagesById {
+        queue: WORK,
+        ids: held.claimed,
+    };
+    let messages = store.query_one(claimed).await?.into_messages()?;
+    let key = messages.first().and_then(|message| message.key.as_deref());
+    let place = messages
+        .first()
+        .zip(key.and_then(names::parse_activity_key));
+    let Some((message, (execution, _activity))) = place else {
+        let text = format!("lease {lease} holds no activity");
+        return Err(Error::InvalidToken(text));
+    };
+    let execution_row = (
+        names::executions(&message.group),
+        names::execution_key(execution),
+    );
+    let exists = store
+        .get(&execution_row.0, &execution_row.1)
+        .await?
+        .is_some();
+    let mut batch = Batch::of([Operation::Renew { lease, lease_ms }]);
+    if exists {
+        batch.operations.push(Operation::Put {
+            scope: names::heartbeats(&message.group),
+            key: names::heartbeat_key(execution, call),
+            value: details.as_bytes().to_vec(),
+        });
+        let (scope, key) = execution_row;
+        batch.guards.push(Guard::Present { scope, key });
+    }
+    store.commit(batch).await?;
+    Ok(exists)
+}
+
+/// What a call said last.
+pub(super) async fn last_heartbeat<S: EventStore>(
+    store: &S,
+    call: &ScheduledActivityIdentifier,
+) -> Result<Option<String>> {
+    let scope = names::heartbeats(&call.instance);
+    let key = names::heartbeat_key(call.execution_id, call.activity_id);
+    let said = store.get(&scope, &key).await?;
+    said.map(String::from_utf8).transpose().map_err(|error| {
+        let what = format!("heartbeat {key} of {}", call.instance);
+        let reason = error.to_string();
+        Error::Undecodable { what, reason }
+    })
+}
+
 /// Of these leases, the ones that are gone.
 pub(super) async fn lost<S: EventStore>(store: &S, tokens: &[String]) -> Result<Vec<String>> {
     let queries = tokens.iter().map(|token| Query::Lease {

@@ -17,6 +17,7 @@ pub mod error_handling;
 pub mod fencing;
 pub mod handlers;
 pub mod handles;
+pub mod heartbeats;
 pub mod hostile_input;
 pub mod incarnations;
 pub mod instance_creation;

@@ -4,9 +4,12 @@
 mod calls;
 mod children;
 mod definitions;
+mod heartbeats;
 mod in_place;
 mod limits;
+mod messages;
 mod mixed;
 mod patches;
+mod requests;
 mod scopes;
 mod values;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use duroxide_core::{Event, EventKind, build_child_instance_id};
+use duroxide_core::{Event, EventKind, KEYS_QUEUE, build_child_instance_id};
 
 use super::types::{ActivityPlace, Finding, Standing, Wait};
 
@@ -63,7 +63,8 @@ impl Open {
                 carry_forward_events,
                 ..
             } => {
-                for (name, _) in carry_forward_events.iter().flatten() {
+                let carried = carry_forward_events.iter().flatten();
+                for (name, _) in carried.filter(|(name, _)| name != KEYS_QUEUE) {
                     *self.unread.entry(name.clone()).or_default() += 1;
                 }
             }
@@ -110,6 +111,7 @@ impl Open {
             EventKind::ExternalEvent { name, .. } => {
                 close_first(&mut self.waits, self.signals.get_mut(name));
             }
+            EventKind::QueueEventDelivered { name, .. } if name == KEYS_QUEUE => {}
             EventKind::QueueEventDelivered { name, .. } => {
                 let is_taken = close_first(&mut self.waits, self.queues.get_mut(name));
                 if !is_taken {

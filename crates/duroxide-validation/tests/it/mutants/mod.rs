@@ -125,6 +125,11 @@ flaws! {
     AcceptsAnyCompletion: "an ack accepts any message as a result";
     WorkRenewalRevives: "a renewal of a lost activity lease succeeds";
     WorkRenewalIsLost: "a renewal of an activity lease changes nothing";
+    HeartbeatsUnfenced: "what an activity says under a lost lease is kept";
+    HeartbeatExtendsNothing: "a heartbeat keeps its details and extends no lease";
+    HeartbeatPerAttempt: "what an attempt said is not found by the next one";
+    HeartbeatForInstance: "all calls of an instance share one heartbeat";
+    HeartbeatsOutliveAll: "what was said outlasts its execution and its instance";
     CancelBeforeInsert: "a commit cancels before it enqueues";
     CancelIgnored: "cancelled activities stay";
     CancelSparesClaimed: "claimed activities are not cancelled";

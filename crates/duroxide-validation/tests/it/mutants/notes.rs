@@ -20,6 +20,8 @@ pub(super) struct Inner {
     pub(super) turns: HashMap<String, String>,
     /// Activity of every work token seen.
     pub(super) works: HashMap<String, WorkItem>,
+    /// What calls said, by instance and call.
+    pub(super) said: HashMap<(String, u64), String>,
     /// Turn tokens that committed.
     pub(super) committed: HashSet<String>,
     /// Claims that were neither acked nor abandoned.

@@ -230,6 +230,25 @@ impl Layer for Mutant {
         self.inner.lost_work_items(tokens).await
     }
 
+    async fn heartbeat_work_item(
+        &self,
+        _next: &dyn Provider,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Result<bool> {
+        self.heartbeat(token, extend_for, call, details).await
+    }
+
+    async fn last_heartbeat(
+        &self,
+        _next: &dyn Provider,
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<String>> {
+        self.last_said(call).await
+    }
+
     async fn set_aside_messages(
         &self,
         _next: &dyn Provider,

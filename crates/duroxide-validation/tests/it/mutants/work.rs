@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    ClaimedWork, Incarnation, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkClaim,
+    ClaimedWork, Incarnation, Provider, ProviderError, ScheduledActivityIdentifier,
+    SessionFetchConfig, TagFilter, WorkClaim,
 };
 
 use super::{Flaw, Mutant};
@@ -172,6 +173,60 @@ impl Mutant {
             return Ok(());
         }
         answer
+    }
+
+    pub(super) async fn heartbeat(
+        &self,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Result<bool> {
+        let activity = self.notes.activity_of(token);
+        let (instance, own) = match &activity {
+            Some(WorkItem::ActivityExecute { instance, id, .. }) => (instance.clone(), *id),
+            _ => (String::new(), call),
+        };
+        let call = match self.flaw {
+            Flaw::HeartbeatPerAttempt => own,
+            Flaw::HeartbeatForInstance => 0,
+            _ => call,
+        };
+        let extend_for = match self.flaw {
+            Flaw::HeartbeatExtendsNothing => extend_for / 100,
+            _ => extend_for,
+        };
+        let answer = self
+            .inner
+            .heartbeat_work_item(token, extend_for, call, details)
+            .await;
+        let keeps = match self.flaw {
+            Flaw::HeartbeatsUnfenced => answer.is_err(),
+            Flaw::HeartbeatsOutliveAll => answer.is_ok(),
+            _ => false,
+        };
+        if keeps && activity.is_some() {
+            let said = details.to_owned();
+            self.notes.lock().said.insert((instance, call), said);
+            return Ok(true);
+        }
+        answer
+    }
+
+    pub(super) async fn last_said(
+        &self,
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<String>> {
+        let key = (call.instance.clone(), call.activity_id);
+        let kept = self.notes.lock().said.get(&key).cloned();
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        let mut call = call.clone();
+        if self.has(Flaw::HeartbeatForInstance) {
+            call.activity_id = 0;
+        }
+        self.inner.last_heartbeat(&call).await
     }
 
     pub(super) async fn abandon_work(

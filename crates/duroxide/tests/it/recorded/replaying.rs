@@ -10,7 +10,7 @@ use std::sync::Arc;
 use duroxide::providers::{KvEntry, WorkItem, fold_key_values};
 use duroxide::{Event, EventKind, OrchestrationHandler};
 use duroxide_core::replay::{
-    Execution, ExecutionStart, HostCall, ParentLink, Progress, Turn, TurnLimits,
+    Execution, ExecutionStart, HostCall, HostRequest, ParentLink, Progress, Turn, TurnLimits,
 };
 
 use super::recorder::{Recording, record, to_text};
@@ -213,7 +213,7 @@ fn carried(event: &Event) -> usize {
 fn answers_host(history: &[Event], event: &Event) -> bool {
     let asked = |e: &&Event| Some(e.event_id) == event.source_event_id;
     let question = history.iter().find(asked).map(|e| &e.kind);
-    matches!(question, Some(EventKind::ActivityScheduled { name, .. }) if name.starts_with("__duroxide_syscall:"))
+    matches!(question, Some(EventKind::ActivityScheduled { name, input, .. }) if HostRequest::parse(name, input).is_some())
 }
 
 /// The message that an arrival came as.

@@ -6,6 +6,7 @@ use duroxide::{
     OrchestrationRegistryBuilder, ParentClose, Retry,
 };
 
+use super::Step::{Pass, Post};
 use super::{Case, HOUR, Outcome, SECOND, case};
 
 const ECHO: ActivityRef<String, String> = ActivityRef::new("echo");
@@ -13,6 +14,9 @@ const REFUSE: ActivityRef<String, String> = ActivityRef::new("refuse");
 const HOLD: ActivityRef<String, String> = ActivityRef::new("hold");
 const CHILD: OrchestrationRef<String, String> =
     OrchestrationRef::new("typed_child").with_version("1.0.0");
+
+const RECEIVER: OrchestrationRef<String, String> = OrchestrationRef::new("typed_receiver");
+const REQUESTS: OrchestrationRef<u64, u64> = OrchestrationRef::new("typed_requests");
 
 pub(super) const CASES: &[Case] = &[
     case("typed_call_retried_and_limited", "x"),
@@ -22,6 +26,40 @@ pub(super) const CASES: &[Case] = &[
     case("typed_saga_undone", "x"),
     case("typed_values", "x"),
     case("typed_patched", "x"),
+    case("typed_keyed_messages", "").steps(&[
+        Pass(SECOND),
+        Post("inbox", "duroxide:key:1:aone"),
+        Post("inbox", "duroxide:key:1:aone again"),
+        Post("inbox", "duroxide:key:0:duroxide:key:plain"),
+        Pass(SECOND),
+        Post("inbox", "duroxide:key:1:aone, later"),
+        Post("inbox", "two"),
+    ]),
+    case("typed_send_and_await", "x"),
+    case("typed_requests", "10").steps(&[
+        Pass(SECOND),
+        Post(
+            "duroxide:ask:take",
+            r#"duroxide:key:1:a{"ask":"a","request":"3"}"#,
+        ),
+        Post(
+            "duroxide:ask:take",
+            r#"duroxide:key:1:a{"ask":"a","request":"3"}"#,
+        ),
+        Post(
+            "duroxide:ask:take",
+            r#"duroxide:key:1:b{"ask":"b","request":"300"}"#,
+        ),
+        Post(
+            "duroxide:ask:take",
+            r#"duroxide:key:1:c{"ask":"c","request":"no number"}"#,
+        ),
+        Pass(SECOND),
+        Post(
+            "duroxide:ask:take",
+            r#"duroxide:key:1:d{"ask":"d","request":"7"}"#,
+        ),
+    ]),
 ];
 
 pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder {
@@ -34,6 +72,10 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register("typed_saga_undone", saga_undone)
         .register("typed_values", values)
         .register("typed_patched", patched)
+        .register("typed_keyed_messages", keyed_messages)
+        .register("typed_send_and_await", send_and_await)
+        .register("typed_receiver", receiver)
+        .register_typed("typed_requests", requests)
 }
 
 async fn retried_and_limited(ctx: OrchestrationContext, input: String) -> Outcome {
@@ -118,4 +160,54 @@ async fn values(ctx: OrchestrationContext, _: String) -> Outcome {
     Ok(ctx
         .call(ECHO, format!("{first} {:?} {length}", ctx.now()))
         .await?)
+}
+
+/// Takes one message per execution; the keys go with it.
+async fn keyed_messages(ctx: OrchestrationContext, input: String) -> Outcome {
+    let taken = ctx.receive::<String>("inbox").await;
+    let taken = format!("{input}{};", taken.map_err(|error| error.to_string())?);
+    if ctx.execution_id() == 3 {
+        return Ok(taken);
+    }
+    ctx.continue_as_new(taken).await
+}
+
+async fn receiver(ctx: OrchestrationContext, input: String) -> Outcome {
+    let taken = ctx.receive::<String>("inbox").await;
+    Ok(format!(
+        "{input} {}",
+        taken.map_err(|error| error.to_string())?
+    ))
+}
+
+async fn send_and_await(ctx: OrchestrationContext, input: String) -> Outcome {
+    ctx.spawn(RECEIVER, &input).id("receiver");
+    let text = |error: duroxide::Undelivered| error.to_string();
+    ctx.send("receiver", "inbox", "a letter")
+        .await
+        .map_err(text)?;
+    let nobody = ctx.send("nobody", "inbox", "lost").await;
+    let result = ctx.await_instance(RECEIVER, "receiver").await?;
+    let late = ctx.send("receiver", "inbox", "late").await;
+    Ok(format!("{result}, {nobody:?}, {late:?}"))
+}
+
+async fn requests(ctx: OrchestrationContext, left: u64) -> Result<u64, String> {
+    let mut left = left;
+    let mut requests = ctx.requests::<u64, u64>("take");
+    ctx.publish(&left);
+    for _ in 0..2 {
+        let request = requests.next().await;
+        match left.checked_sub(*request.value()) {
+            Some(rest) => {
+                left = rest;
+                ctx.reply(request, &left);
+            }
+            None => ctx.refuse(request, "too much"),
+        }
+        if left == 0 {
+            return Ok(left);
+        }
+    }
+    ctx.continue_with(REQUESTS, left).await
 }

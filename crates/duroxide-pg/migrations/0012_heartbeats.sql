@@ -1,0 +1,34 @@
+-- What each call of an activity said last, by the scheduling event of its first attempt. A row lasts as long as its execution.
+CREATE TABLE heartbeats (
+    instance_id  text COLLATE "C" NOT NULL,
+    execution_id bigint NOT NULL,
+    call_id      bigint NOT NULL,
+    details      text   NOT NULL,
+    said_at      bigint NOT NULL,
+    PRIMARY KEY (instance_id, execution_id, call_id),
+    FOREIGN KEY (instance_id, execution_id) REFERENCES executions (instance_id, execution_id) ON DELETE CASCADE
+) WITH (fillfactor = 70);
+
+-- Extends the lease of an activity and keeps what it said. Tells what is wrong with the lease, 'gone' if there is no execution to
+-- keep it with, or nothing.
+CREATE FUNCTION heartbeat_work(p_expected bigint, p_id bigint, p_token uuid, p_for bigint, p_call bigint, p_details text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := now_ms(p_expected);
+    v_work worker_queue;
+BEGIN
+    UPDATE worker_queue AS w SET locked_until = v_now + p_for
+    WHERE w.id = p_id AND w.lock_token = p_token AND w.locked_until > v_now RETURNING * INTO v_work;
+    IF NOT FOUND THEN
+        RETURN CASE WHEN EXISTS (SELECT 1 FROM worker_queue AS w WHERE w.id = p_id AND w.lock_token = p_token)
+            THEN 'expired' ELSE 'unknown' END;
+    END IF;
+    IF v_work.session_id IS NOT NULL THEN
+        UPDATE sessions AS s SET last_activity_at = v_now WHERE s.session_id = v_work.session_id AND s.locked_until > v_now;
+    END IF;
+    INSERT INTO heartbeats AS h (instance_id, execution_id, call_id, details, said_at)
+    SELECT e.instance_id, e.execution_id, p_call, p_details, v_now FROM executions AS e
+    WHERE e.instance_id = v_work.instance_id AND e.execution_id = v_work.execution_id
+    ON CONFLICT (instance_id, execution_id, call_id) DO UPDATE SET details = excluded.details, said_at = excluded.said_at;
+    RETURN CASE WHEN FOUND THEN NULL ELSE 'gone' END;
+END $$;

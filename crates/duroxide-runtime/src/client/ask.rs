@@ -1,0 +1,229 @@
+//! Requests that an instance answers, and what it publishes. In: a request under an id. Out: its one reply, also to a client that
+//! asks again after its own restart.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use duroxide_core::{
+    AskLetter, KeptReply, Payload, Undelivered, codec, keyed_message, reply_key, request_queue,
+    view_key,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Client, ClientError, SendError};
+
+/// Longest pause between two looks at a store that cannot wake.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a client has no reply.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The orchestration refused the request.
+    #[error("the request was refused: {reason}")]
+    Refused {
+        /// The reason that it gave.
+        reason: String,
+    },
+    /// The instance has ended, and this request has no reply.
+    #[error("the instance has ended without a reply")]
+    Ended,
+    /// There is no such instance, or the request cannot be sent.
+    #[error(transparent)]
+    Undelivered(Undelivered),
+    /// The reply is not of the type that the client asked for.
+    #[error("the reply does not decode: {error}")]
+    Undecodable {
+        /// What the decoder said.
+        error: String,
+    },
+    /// The call failed or took too long; the request may be under way. Ask again under the same id.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+impl AskError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "D0160",
+            Self::Ended => "D0161",
+            Self::Undelivered(error) => error.code(),
+            Self::Undecodable { .. } => "D0162",
+            Self::Client(error) => error.code(),
+        }
+    }
+}
+
+impl Client {
+    /// Asks a running orchestration something and waits for its reply. The orchestration takes requests with
+    /// [`requests`](duroxide_core::OrchestrationContext::requests), in order, and answers each once.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::prelude::*;
+    ///
+    /// let left: u64 = client.ask("account-7", "withdraw", &20_u64).id("atm 3, no. 4711").await?;
+    /// // After a restart of this program: the same id gives the same reply and withdraws nothing.
+    /// let same: u64 = client.ask("account-7", "withdraw", &20_u64).id("atm 3, no. 4711").await?;
+    /// assert_eq!(left, same);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ask<Req: Serialize + ?Sized, Reply: Payload>(
+        &self,
+        instance: impl Into<String>,
+        name: impl Into<String>,
+        request: &Req,
+    ) -> Ask<Reply> {
+        Ask {
+            client: self.clone(),
+            instance: instance.into(),
+            name: name.into(),
+            request: self.encoded(request, "request"),
+            id: None,
+            limit: Duration::MAX,
+            types: PhantomData,
+        }
+    }
+
+    /// What an instance published last with [`publish`](duroxide_core::OrchestrationContext::publish); `None` if it published
+    /// nothing, or there is no such instance.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the view is not of this type, else what the store says.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), duroxide::ClientError> {
+    /// use duroxide::Client;
+    /// use duroxide::providers::memory::MemoryProvider;
+    /// use std::sync::Arc;
+    ///
+    /// let client = Client::new(Arc::new(MemoryProvider::new()));
+    /// assert_eq!(client.view::<u64>("tour-7").await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn view<T: DeserializeOwned>(
+        &self,
+        instance: &str,
+    ) -> Result<Option<T>, ClientError> {
+        let Some(text) = self.get_kv_value(instance, view_key()).await? else {
+            return Ok(None);
+        };
+        codec::decode(&text)
+            .map(Some)
+            .map_err(|error| ClientError::invalid(format!("the view does not decode: {error}")))
+    }
+}
+
+/// A request that is sent when it is awaited; see [`Client::ask`].
+#[must_use = "nothing is asked before it is awaited"]
+pub struct Ask<Reply> {
+    client: Client,
+    instance: String,
+    name: String,
+    request: Result<String, ClientError>,
+    id: Option<String>,
+    limit: Duration,
+    types: PhantomData<fn() -> Reply>,
+}
+
+/// What a look at the store found.
+enum Found {
+    Reply(String),
+    Ended,
+}
+
+impl<Reply: Payload> Ask<Reply> {
+    /// The id of the request. Asked again under the same id, the orchestration sees it once and its reply is found again: the
+    /// instance keeps the last [`REPLIES_MAX`](duroxide_core::REPLIES_MAX) replies. Without one the request gets a random id.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Waits for at most this long; then the error is [`ClientError::Timeout`].
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    async fn run(self) -> Result<Reply, AskError> {
+        let ask = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let (client, instance) = (&self.client, &self.instance);
+        if ask.is_empty() {
+            return Err(ClientError::invalid("the id of a request is empty").into());
+        }
+        // A reply from before outlives the end of the instance.
+        if let Some(Found::Reply(text)) = client.find_reply(instance, &ask).await? {
+            return reply_of(&text);
+        }
+        let letter = AskLetter {
+            ask: ask.clone(),
+            request: self.request?,
+        };
+        let letter = client.encoded(&letter, "request")?;
+        let (queue, data) = (request_queue(&self.name), keyed_message(&ask, &letter));
+        match client.deliver(instance.clone(), queue, data, false).await {
+            Ok(()) => {}
+            Err(SendError::Undelivered(Undelivered::Ended { .. })) => return Err(AskError::Ended),
+            Err(SendError::Undelivered(other)) => return Err(AskError::Undelivered(other)),
+            Err(SendError::Client(error)) => return Err(error.into()),
+        }
+        let look = || client.find_reply(instance, &ask);
+        let found = client.wait_until(instance, self.limit, LONGEST_PAUSE, look);
+        match found.await? {
+            Found::Reply(text) => reply_of(&text),
+            Found::Ended => Err(AskError::Ended),
+        }
+    }
+}
+
+impl Client {
+    /// The reply to a request, or that none can come any more.
+    async fn find_reply(&self, instance: &str, ask: &str) -> Result<Option<Found>, ClientError> {
+        // In this order: what is committed with the end is seen.
+        let has_ended = self.get_orchestration_status(instance).await?.is_terminal();
+        let reply = self.get_kv_value(instance, &reply_key(ask)).await?;
+        Ok(match reply {
+            Some(text) => Some(Found::Reply(text)),
+            None => has_ended.then_some(Found::Ended),
+        })
+    }
+}
+
+fn reply_of<Reply: Payload>(text: &str) -> Result<Reply, AskError> {
+    let undecodable = |error: String| AskError::Undecodable { error };
+    let kept: KeptReply = serde_json::from_str(text).map_err(|e| undecodable(e.to_string()))?;
+    match kept.reply {
+        Ok(reply) => codec::decode(&reply).map_err(undecodable),
+        Err(reason) => Err(AskError::Refused { reason }),
+    }
+}
+
+impl<Reply: Payload> IntoFuture for Ask<Reply> {
+    type Output = Result<Reply, AskError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<Reply> fmt::Debug for Ask<Reply> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("instance", &self.instance)
+            .field("name", &self.name)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

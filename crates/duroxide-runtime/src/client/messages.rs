@@ -1,0 +1,198 @@
+//! Messages to an instance, with an answer to the sender and a key that makes a repeated send harmless.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+
+use duroxide_core::provider::{OutcomeStatus, ProviderError};
+use duroxide_core::{RESERVED_QUEUE_PREFIX, Undelivered, WorkItem, keyed_message, plain_message};
+use serde::Serialize;
+
+use super::{Client, ClientError};
+
+/// Why a message was not sent.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The instance does not take it.
+    #[error(transparent)]
+    Undelivered(#[from] Undelivered),
+    /// The call itself failed; the message may have been stored. Send it again with the same key.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+impl SendError {
+    /// A stable code; docs/errors.md says what each means and what to do.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Undelivered(error) => error.code(),
+            Self::Client(error) => error.code(),
+        }
+    }
+}
+
+impl From<ProviderError> for SendError {
+    fn from(error: ProviderError) -> Self {
+        Self::Client(error.into())
+    }
+}
+
+impl Client {
+    /// Puts a message on a queue of an instance, once the returned value is awaited; the orchestration takes it with
+    /// [`receive`](duroxide_core::OrchestrationContext::receive). `Ok` means that the store has the message, and that the
+    /// instance runs or its start is stored.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use duroxide::prelude::*;
+    /// use duroxide::providers::memory::MemoryProvider;
+    /// use std::sync::Arc;
+    ///
+    /// let client = Client::new(Arc::new(MemoryProvider::new()));
+    /// let lost = client.send("order-7", "payments", &2500_u64).await;
+    /// assert!(matches!(lost, Err(SendError::Undelivered(Undelivered::NotFound { .. }))));
+    ///
+    /// client.start_orchestration("order-7", "order", "{}").await?;
+    /// // Taken once, however often a sender that is not sure repeats it.
+    /// client.send("order-7", "payments", &2500_u64).dedup_key("bank transfer 4711").await?;
+    /// client.send("order-7", "payments", &2500_u64).dedup_key("bank transfer 4711").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn send<T: Serialize + ?Sized>(
+        &self,
+        instance: impl Into<String>,
+        queue: impl Into<String>,
+        message: &T,
+    ) -> Sending {
+        Sending {
+            client: self.clone(),
+            instance: instance.into(),
+            queue: queue.into(),
+            message: self.encoded(message, "message"),
+            key: None,
+            early: false,
+        }
+    }
+
+    /// Why an instance of this id takes no messages; `None` if it runs, or may be about to start.
+    pub(crate) async fn undelivered(&self, id: &str) -> Result<Option<Undelivered>, ProviderError> {
+        let instance = id.to_owned();
+        match self.store.read_outcome(id).await?.map(|one| one.status) {
+            Some(OutcomeStatus::Running) => return Ok(None),
+            Some(_) => return Ok(Some(Undelivered::Ended { instance })),
+            None => {}
+        }
+        let Some(admin) = self.store.as_management_capability() else {
+            return Ok(None);
+        };
+        // A store that cannot tell what is queued may have a start.
+        let Some(pending) = admin.pending_work(id).await? else {
+            return Ok(None);
+        };
+        if pending.messages.iter().any(|one| one.begins.is_some()) {
+            return Ok(None);
+        }
+        // The start may have been taken up between the two looks.
+        let known = self.store.read_outcome(id).await?.is_some();
+        Ok((!known).then_some(Undelivered::NotFound { instance }))
+    }
+}
+
+/// A message that is sent when it is awaited; see [`Client::send`].
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Sending {
+    client: Client,
+    instance: String,
+    queue: String,
+    message: Result<String, ClientError>,
+    key: Option<String>,
+    early: bool,
+}
+
+impl Sending {
+    /// A key that is the same in every repetition of this send. The instance takes a message with a key that it has seen on
+    /// the same queue as sent before and ignores it, also across crashes and continue-as-new. It remembers the last
+    /// [`MESSAGE_KEYS_MAX`](duroxide_core::MESSAGE_KEYS_MAX) keys.
+    pub fn dedup_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sends also if the store knows no instance of this id and no start for one. The message waits for the start for as long
+    /// as the store's grace period for unknown instances lasts, one minute unless set otherwise; then it becomes a dead
+    /// letter.
+    pub fn early(mut self) -> Self {
+        self.early = true;
+        self
+    }
+
+    async fn store(self) -> Result<(), SendError> {
+        let message = self.message?;
+        if self.queue.starts_with(RESERVED_QUEUE_PREFIX) {
+            let why = format!(
+                "queue '{}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'",
+                self.queue
+            );
+            return Err(Undelivered::Refused { why }.into());
+        }
+        let data = match &self.key {
+            Some(key) if key.is_empty() => {
+                let why = "the deduplication key is empty".to_owned();
+                return Err(Undelivered::Refused { why }.into());
+            }
+            Some(key) => keyed_message(key, &message),
+            None => plain_message(message),
+        };
+        self.client
+            .deliver(self.instance, self.queue, data, self.early)
+            .await
+    }
+}
+
+impl Client {
+    /// Stores a message for an instance that can take it.
+    pub(super) async fn deliver(
+        &self,
+        instance: String,
+        name: String,
+        data: String,
+        early: bool,
+    ) -> Result<(), SendError> {
+        self.check_payload("instance id", &instance)?;
+        self.check_payload("queue name", &name)?;
+        match self.undelivered(&instance).await? {
+            None => {}
+            Some(Undelivered::NotFound { .. }) if early => {}
+            Some(other) => return Err(other.into()),
+        }
+        let message = WorkItem::QueueMessage {
+            instance,
+            name,
+            data,
+        };
+        Ok(self.put(message).await?)
+    }
+}
+
+impl IntoFuture for Sending {
+    type Output = Result<(), SendError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.store())
+    }
+}
+
+impl fmt::Debug for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sending")
+            .field("instance", &self.instance)
+            .field("queue", &self.queue)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,171 @@
+//! What an activity says about its progress reaches its next attempt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use duroxide::ScheduledActivityIdentifier;
+use duroxide::prelude::*;
+use duroxide::providers::memory::{MemoryProvider, TokioClock};
+use duroxide::providers::{Provider, ProviderError};
+use duroxide::runtime::observability::{Layer, Layered};
+use duroxide::testing::Harness;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Works on one row per second and says so; fails, hangs or goes on after the tenth of each attempt.
+#[duroxide::activity]
+async fn import(ctx: ActivityContext, how: String) -> Result<(u64, u64), String> {
+    let begun = ctx
+        .last_heartbeat::<u64>()
+        .await
+        .map_err(|error| error.to_string())?;
+    let begun = begun.unwrap_or(0);
+    for row in begun..25 {
+        if row == begun + 10 {
+            match how.as_str() {
+                "fails" => return Err("the connection broke".to_owned()),
+                "hangs" => std::future::pending().await,
+                _ => {}
+            }
+        }
+        tokio::time::sleep(SECOND).await;
+        ctx.heartbeat(&(row + 1));
+    }
+    Ok((begun, u64::from(ctx.attempt())))
+}
+
+/// Says something a thousand times and fails.
+#[duroxide::activity]
+async fn chatter(ctx: ActivityContext) -> Result<u64, String> {
+    let heard = ctx
+        .last_heartbeat::<u64>()
+        .await
+        .map_err(|error| error.to_string())?;
+    for word in 0..1000_u64 {
+        ctx.heartbeat(&word);
+        tokio::time::sleep(SECOND / 100).await;
+    }
+    heard.ok_or_else(|| "nothing was heard".to_owned())
+}
+
+#[duroxide::orchestration]
+async fn importing(
+    ctx: OrchestrationContext,
+    how: String,
+) -> Result<(u64, u64), ActivityError<String>> {
+    ctx.call(import, &how)
+        .heartbeat_timeout(5 * SECOND)
+        .retry(Retry::fixed(5, SECOND))
+        .await
+}
+
+#[duroxide::orchestration]
+async fn chatting(ctx: OrchestrationContext) -> Result<u64, ActivityError<String>> {
+    ctx.call(chatter, ()).retry(Retry::fixed(2, SECOND)).await
+}
+
+fn code() -> Handlers {
+    Handlers::new()
+        .register(import)
+        .register(chatter)
+        .register(importing)
+        .register(chatting)
+}
+
+fn store() -> Arc<MemoryProvider> {
+    Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_goes_on_where_the_failed_one_was() {
+    let mut harness = Harness::builder().handlers(code()).start().await;
+    let (begun, _) = harness.execute(importing, "fails").await.unwrap();
+    assert_eq!(begun, 20, "two attempts did ten rows each");
+    assert_eq!(harness.calls("import").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_goes_on_where_the_hung_one_was() {
+    let mut harness = Harness::builder().handlers(code()).start().await;
+    let (begun, _) = harness.execute(importing, "hangs").await.unwrap();
+    assert_eq!(begun, 20, "each was noticed by its silence");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_takes_nothing_of_what_was_said() {
+    let store = store();
+    let app = Duroxide::on(store.clone())
+        .handlers(code())
+        .start()
+        .await
+        .unwrap();
+    let handle = app
+        .client()
+        .start(importing, "goes on")
+        .id("import-7")
+        .await
+        .unwrap();
+    let call = ScheduledActivityIdentifier {
+        instance: "import-7".to_owned(),
+        execution_id: 1,
+        activity_id: 2,
+    };
+    while app.client().last_heartbeat::<u64>(&call).await.unwrap() < Some(7) {
+        tokio::time::sleep(SECOND / 10).await;
+    }
+    app.shutdown().await;
+    let app = Duroxide::on(store).handlers(code()).start().await.unwrap();
+    let handle = app.client().handle(importing, handle.id());
+    let (begun, attempt) = handle.result().await.unwrap();
+    assert!((7..25).contains(&begun), "{begun}");
+    assert_eq!(attempt, 1, "a shutdown is no attempt");
+    app.shutdown().await;
+}
+
+/// Counts heartbeats that reach the store.
+struct Counting(AtomicU32);
+
+impl Layer for Counting {
+    async fn heartbeat_work_item(
+        &self,
+        next: &dyn Provider,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Result<bool, ProviderError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        next.heartbeat_work_item(token, extend_for, call, details)
+            .await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_talkative_activity_costs_a_write_per_second() {
+    let store = Arc::new(Layered::around(store(), Counting(AtomicU32::new(0))));
+    let app = Duroxide::on(store.clone())
+        .handlers(code())
+        .start()
+        .await
+        .unwrap();
+    let heard = app
+        .client()
+        .start(chatting, ())
+        .await
+        .unwrap()
+        .result()
+        .await;
+    assert_eq!(heard.unwrap(), 999, "the last word of the first attempt");
+    // Two attempts of ten seconds each, and what was left when the first one failed.
+    let writes = store.layer().0.load(Ordering::SeqCst);
+    assert!((20..=24).contains(&writes), "{writes}");
+    app.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_unit_test_of_an_activity_may_speak() {
+    let ctx = ActivityContext::for_unit_test("chatter", Arc::new(MemoryProvider::new()));
+    ctx.heartbeat("half");
+    assert_eq!(ctx.last_heartbeat::<String>().await.unwrap(), None);
+}
