@@ -14,9 +14,16 @@ use duroxide_runtime::observability::{Layer, Layered};
 
 use crate::{Capability, ClockSkew, ProviderFactory, TestClock};
 
-/// Turns each fetch into a claim of one, as the engine claims: turns may be handed out before the claim is committed.
+/// What an early hand-out may do otherwise ([`HandOut`], rules 2 and 4): count the attempt later, and lose the lease
+/// together with a commit that the store refused.
+const OF_WRITTEN_CLAIMS: [&str; 2] = [
+    "attempts_are_on_record_at_claim_time",
+    "a_failed_commit_has_no_side_effect",
+];
+
+/// Turns each fetch into a claim of one.
 #[derive(Debug)]
-struct ThroughClaims;
+struct ThroughClaims(HandOut);
 
 impl Layer for ThroughClaims {
     async fn fetch_orchestration_item(
@@ -27,11 +34,15 @@ impl Layer for ThroughClaims {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
         let claim = TurnClaim {
-            hand_out: HandOut::BeforeCommit,
+            hand_out: self.0,
             ..TurnClaim::one(lock_timeout, poll_timeout, filter)
         };
         let mut claimed = next.claim_turns(claim).await?;
-        assert!(claimed.len() <= 1, "a claim of one brings {}", claimed.len());
+        assert!(
+            claimed.len() <= 1,
+            "a claim of one brings {}",
+            claimed.len()
+        );
         Ok(claimed.pop().map(ClaimedTurn::into_parts))
     }
 
@@ -45,81 +56,102 @@ impl Layer for ThroughClaims {
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
         let claim = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
         let mut claimed = next.claim_work(claim).await?;
-        assert!(claimed.len() <= 1, "a claim of one brings {}", claimed.len());
+        assert!(
+            claimed.len() <= 1,
+            "a claim of one brings {}",
+            claimed.len()
+        );
         Ok(claimed.pop().map(ClaimedWork::into_parts))
     }
 }
 
 /// A factory whose stores take every fetch through the claims.
-pub(crate) struct ByClaims(pub(crate) Arc<dyn ProviderFactory>);
+pub(crate) struct ByClaims {
+    factory: Arc<dyn ProviderFactory>,
+    hand_out: HandOut,
+}
 
-fn by_claims(store: Arc<dyn Provider>) -> Arc<dyn Provider> {
-    Arc::new(Layered::around(store, ThroughClaims))
+impl ByClaims {
+    /// For this case: as the engine claims, where the case allows it.
+    pub(crate) fn of(factory: Arc<dyn ProviderFactory>, case: &str) -> Self {
+        let hand_out = match OF_WRITTEN_CLAIMS.contains(&case) {
+            true => HandOut::AfterCommit,
+            false => HandOut::BeforeCommit,
+        };
+        Self { factory, hand_out }
+    }
+
+    fn by_claims(&self, store: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        Arc::new(Layered::around(store, ThroughClaims(self.hand_out)))
+    }
 }
 
 #[async_trait]
 impl ProviderFactory for ByClaims {
     async fn create_provider(&self) -> Arc<dyn Provider> {
-        by_claims(self.0.create_provider().await)
+        self.by_claims(self.factory.create_provider().await)
     }
 
     fn lock_timeout(&self) -> Duration {
-        self.0.lock_timeout()
+        self.factory.lock_timeout()
     }
 
     fn short_poll_threshold(&self) -> Duration {
-        self.0.short_poll_threshold()
+        self.factory.short_poll_threshold()
     }
 
     async fn corrupt_instance_history(&self, instance: &str) {
-        self.0.corrupt_instance_history(instance).await;
+        self.factory.corrupt_instance_history(instance).await;
     }
 
     async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        self.0.get_max_attempt_count(instance).await
+        self.factory.get_max_attempt_count(instance).await
     }
 
     fn supports(&self, capability: Capability) -> bool {
-        self.0.supports(capability)
+        self.factory.supports(capability)
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        self.0.must_offer()
+        self.factory.must_offer()
     }
 
     fn long_polls(&self) -> bool {
-        self.0.long_polls()
+        self.factory.long_polls()
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
-        self.0.clock()
+        self.factory.clock()
     }
 
     fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
-        Some(Arc::new(Self(self.0.fork()?)))
+        Some(Arc::new(Self {
+            factory: self.factory.fork()?,
+            hand_out: self.hand_out,
+        }))
     }
 
     fn unknown_instance_grace(&self) -> Option<Duration> {
-        self.0.unknown_instance_grace()
+        self.factory.unknown_instance_grace()
     }
 
     async fn corrupt_orchestrator_messages(&self, instance: &str) {
-        self.0.corrupt_orchestrator_messages(instance).await;
+        self.factory.corrupt_orchestrator_messages(instance).await;
     }
 
     async fn corrupt_worker_items(&self, instance: &str) {
-        self.0.corrupt_worker_items(instance).await;
+        self.factory.corrupt_worker_items(instance).await;
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
-        by_claims(self.0.second_handle().await)
+        self.by_claims(self.factory.second_handle().await)
     }
 
     async fn reopen(&self) -> Arc<dyn Provider> {
-        by_claims(self.0.reopen().await)
+        self.by_claims(self.factory.reopen().await)
     }
 
     async fn skewed_handle(&self, skew: ClockSkew) -> Arc<dyn Provider> {
-        by_claims(self.0.skewed_handle(skew).await)
+        self.by_claims(self.factory.skewed_handle(skew).await)
     }
 }

@@ -229,11 +229,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 ///
 /// If the case fails, or if there is no such case.
 #[doc(hidden)]
-pub fn run_as_test<F: ProviderFactory + 'static>(
-    module: &str,
-    name: &str,
-    make: impl Fn() -> F,
-) {
+pub fn run_as_test<F: ProviderFactory + 'static>(module: &str, name: &str, make: impl Fn() -> F) {
     let case = cases()
         .into_iter()
         .find(|case| case.module == module && case.name == name)
@@ -248,7 +244,7 @@ pub fn run_as_test<F: ProviderFactory + 'static>(
         let claims = [Capability::BatchedTurns, Capability::BatchedWork];
         // A store that claims one at a time does so by fetching.
         if missing(&make(), &claims).await.is_none() {
-            let factory = Arc::new(ByClaims(Arc::new(make())));
+            let factory = Arc::new(ByClaims::of(Arc::new(make()), case.name));
             judge("by claiming", run_case(case, factory).await);
         }
     });
