@@ -2,11 +2,13 @@
 
 mod admin;
 mod again;
+mod audit;
 mod error;
 mod events;
 mod explain;
 mod handle;
 mod kv;
+mod pause;
 mod query;
 mod start;
 mod start_typed;
@@ -48,6 +50,8 @@ pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 pub struct Client {
     store: Arc<dyn Provider>,
     payload_bytes_max: usize,
+    /// Who acts, for the audit trail.
+    actor: Arc<str>,
 }
 
 impl Client {
@@ -57,6 +61,7 @@ impl Client {
         Self {
             store,
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
+            actor: Arc::from("client"),
         }
     }
 
