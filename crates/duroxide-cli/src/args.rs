@@ -72,6 +72,10 @@ pub(crate) enum Command {
     Cancel(SteerArgs),
     /// End instances at once; their code is not asked
     Terminate(SteerArgs),
+    /// Pause instances: messages are kept, nothing of them runs
+    Pause(SteerArgs),
+    /// Let paused instances go on
+    Resume(SteerArgs),
     /// Show the key-values of an instance
     Kv(KvArgs),
     /// Look after messages that could not be delivered

@@ -40,6 +40,9 @@ pub(crate) struct FilterArgs {
     /// Instances that a dead letter names
     #[arg(long)]
     pub(crate) with_dead_letters: bool,
+    /// Instances that are paused
+    #[arg(long)]
+    pub(crate) paused: bool,
     /// Created at this time or later
     #[arg(long, value_name = "TIME")]
     pub(crate) created_since: Option<String>,
@@ -104,6 +107,7 @@ impl FilterArgs {
         query.root.clone_from(&self.root);
         query.roots_only = self.roots;
         query.has_dead_letters = self.with_dead_letters;
+        query.paused = self.paused.then_some(true);
         query.created = range(&self.created_since, &self.created_before)?;
         query.updated = range(&self.updated_since, &self.updated_before)?;
         query.ended = range(&self.ended_since, &self.ended_before)?;

@@ -115,7 +115,7 @@ impl Address {
                 Arc::new(opened.map_err(|error| self.refused(error))?)
             }
         };
-        Ok(Client::new(provider))
+        Ok(Client::new(provider).acting_as(operator()))
     }
 
     pub(crate) fn refused(&self, why: impl fmt::Display) -> Failure {
@@ -185,6 +185,13 @@ pub(crate) fn redacted(address: &str) -> String {
         })
         .collect();
     format!("{place}?{}", pairs.join("&"))
+}
+
+/// Who runs the command, for the audit trail.
+fn operator() -> String {
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter();
+    let user = named.filter_map(|name| std::env::var(name).ok()).next();
+    format!("duroxide-cli:{}", user.as_deref().unwrap_or("unknown"))
 }
 
 #[cfg(test)]

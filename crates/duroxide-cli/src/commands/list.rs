@@ -45,7 +45,7 @@ pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
             one.instance_id.clone(),
             one.name.clone(),
             one.version.clone(),
-            one.status.to_string(),
+            status(one),
             one.execution_id.to_string(),
             one.event_count.to_string(),
             ago(one.created_at_ms),
@@ -54,6 +54,14 @@ pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
         ]);
     }
     rows
+}
+
+/// The status, and whether an operator holds the instance back.
+fn status(one: &InstanceSummary) -> String {
+    match one.paused_at_ms {
+        Some(_) => format!("{}, paused", one.status),
+        None => one.status.to_string(),
+    }
 }
 
 pub(crate) async fn count(

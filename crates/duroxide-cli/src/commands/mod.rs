@@ -55,6 +55,8 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Enqueue(args) => send::enqueue(&client, output, args).await,
         Command::Cancel(args) => steer::run(&client, output, steer::Verb::Cancel, args).await,
         Command::Terminate(args) => steer::run(&client, output, steer::Verb::Terminate, args).await,
+        Command::Pause(args) => steer::run(&client, output, steer::Verb::Pause, args).await,
+        Command::Resume(args) => steer::run(&client, output, steer::Verb::Resume, args).await,
         Command::Kv(args) => show::kv(&client, output, args).await,
         Command::DeadLetters(command) => dead_letters::run(&client, output, command).await,
         Command::Prune(args) => remove::prune(&client, output, args).await,
@@ -74,8 +76,15 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
 fn access(command: &Command) -> Access {
     let writes = match command {
         Command::Start(_) | Command::Restart(_) | Command::Signal(_) | Command::Enqueue(_) => true,
-        Command::Cancel(args) if args.id.is_some() => !args.consent.dry_run,
-        Command::Cancel(args) | Command::Terminate(args) => args.consent.yes,
+        Command::Cancel(args) | Command::Pause(args) | Command::Resume(args)
+            if args.id.is_some() =>
+        {
+            !args.consent.dry_run
+        }
+        Command::Cancel(args)
+        | Command::Terminate(args)
+        | Command::Pause(args)
+        | Command::Resume(args) => args.consent.yes,
         Command::Prune(args) => args.consent.yes,
         Command::Delete(args) => args.consent.yes,
         Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => true,

@@ -1,4 +1,4 @@
-//! Cancel and terminate, one instance or all that a filter admits.
+//! Cancel, terminate, pause and resume, one instance or all that a filter admits.
 
 use duroxide_core::provider::{InstanceStatus, InstanceSummary};
 use duroxide_runtime::client::{Client, ClientError};
@@ -15,6 +15,8 @@ use crate::output::Output;
 pub(crate) enum Verb {
     Cancel,
     Terminate,
+    Pause,
+    Resume,
 }
 
 impl Verb {
@@ -22,6 +24,8 @@ impl Verb {
         match self {
             Self::Cancel => "cancel",
             Self::Terminate => "terminate",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
         }
     }
 }
@@ -42,7 +46,7 @@ pub(crate) async fn run(
             vec![Chosen::named(id)]
         }
         None => {
-            let chosen = chosen(client, &args).await?;
+            let chosen = chosen(client, verb, &args).await?;
             if args.consent.dry_run && !output.json && !chosen.is_empty() {
                 output.table(list::table(&chosen))?;
             }
@@ -52,7 +56,7 @@ pub(crate) async fn run(
     let ids = |of: &[Chosen]| of.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
     let needs_yes = verb == Verb::Terminate || named.is_none();
     if args.consent.dry_run {
-        return answer(output, word, &ids(&chosen), false);
+        return answer(output, verb, &ids(&chosen), false);
     }
     if needs_yes && !args.consent.yes {
         return Err(Failure::NeedsYes(format!(
@@ -68,13 +72,34 @@ pub(crate) async fn run(
             match verb {
                 Verb::Cancel => client.cancel_instance(&one.id, reason).await?,
                 Verb::Terminate => client.terminate_instance(&one.id, reason).await?,
+                Verb::Pause | Verb::Resume => {
+                    if !set_paused(client, &one.id, verb == Verb::Pause).await? {
+                        bar.inc(1);
+                        continue;
+                    }
+                }
             }
             reached.push(one);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    answer(output, word, &ids(&reached), true)
+    if let (Some(id), true, false) = (named, reached.is_empty(), output.json) {
+        return output.line(match verb {
+            Verb::Pause => format!("{id} is paused already"),
+            _ => format!("{id} is not paused"),
+        });
+    }
+    answer(output, verb, &ids(&reached), true)
+}
+
+/// Pauses or resumes; returns whether that changed anything. One that ended meanwhile needs neither.
+async fn set_paused(client: &Client, id: &str, pause: bool) -> Result<bool, Failure> {
+    let answer = match pause {
+        true => client.pause_instance(id).await,
+        false => client.resume_instance(id).await,
+    };
+    Ok(answer?)
 }
 
 /// An instance that was named or that the filter admitted.
@@ -124,7 +149,11 @@ fn ended(output: &Output, word: &str, id: &str) -> Result<(), Failure> {
 }
 
 /// Instances that the filter admits and that have not ended. A filter that names nothing would mean everything: refused.
-async fn chosen(client: &Client, args: &SteerArgs) -> Result<Vec<InstanceSummary>, Failure> {
+async fn chosen(
+    client: &Client,
+    verb: Verb,
+    args: &SteerArgs,
+) -> Result<Vec<InstanceSummary>, Failure> {
     if !args.filter.narrows() {
         return Err(Failure::Usage("give an instance or a filter".to_owned()));
     }
@@ -132,20 +161,31 @@ async fn chosen(client: &Client, args: &SteerArgs) -> Result<Vec<InstanceSummary
     if query.statuses.is_empty() {
         query.statuses = vec![InstanceStatus::Running, InstanceStatus::ContinuedAsNew];
     }
+    match verb {
+        Verb::Pause => query.paused = query.paused.or(Some(false)),
+        Verb::Resume => query.paused = Some(true),
+        Verb::Cancel | Verb::Terminate => {}
+    }
     let mut found = filter::all(client, query).await?;
     found.retain(|one| !one.status.is_ended());
     Ok(found)
 }
 
-fn answer(output: &Output, word: &str, ids: &[String], done: bool) -> Result<(), Failure> {
+fn answer(output: &Output, verb: Verb, ids: &[String], done: bool) -> Result<(), Failure> {
+    let word = verb.word();
+    let done_to = match verb {
+        Verb::Cancel | Verb::Terminate => format!("asked to {word}"),
+        Verb::Pause => "paused".to_owned(),
+        Verb::Resume => "resumed".to_owned(),
+    };
     if output.json {
         return output.document(&json!({ "verb": word, "instances": ids, "done": done }));
     }
     let count = ids.len();
     output.line(match (ids, done) {
-        ([one], true) => format!("{one} was asked to {word}"),
-        ([one], false) => format!("{one} would be asked to {word}"),
-        (_, true) => format!("{count} instances were asked to {word}"),
-        (_, false) => format!("{count} instances would be asked to {word}"),
+        ([one], true) => format!("{one} was {done_to}"),
+        ([one], false) => format!("{one} would be {done_to}"),
+        (_, true) => format!("{count} instances were {done_to}"),
+        (_, false) => format!("{count} instances would be {done_to}"),
     })
 }

@@ -137,3 +137,54 @@ async fn a_dead_letter_goes_back_into_its_queue() {
         runtime.shutdown(None).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_instance_waits_until_it_is_resumed() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        assert_eq!(store.tells(&["pause", "ask"]), "ask was paused\n");
+        assert_eq!(store.tells(&["pause", "ask"]), "ask is paused already\n");
+        let why = store.tells(&["why", "ask"]);
+        assert!(
+            why.contains("nothing of it runs until it is resumed"),
+            "{why}"
+        );
+        let found = store.json(&["list", "--paused"]);
+        assert_eq!(found["items"][0]["instance_id"], "ask");
+        assert_eq!(found["items"].as_array().unwrap().len(), 1);
+        store.tells(&["signal", "ask", "approved", "--data", "yes"]);
+
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        // Another instance that came later ends: the nodes have looked at what was ready.
+        client
+            .start_orchestration("later", "order", "{}")
+            .await
+            .unwrap();
+        let minute = Duration::from_secs(60);
+        client
+            .wait_for_orchestration("later", minute)
+            .await
+            .unwrap();
+        let asked = client.get_orchestration_status("ask").await.unwrap();
+        assert!(
+            matches!(asked, OrchestrationStatus::Running { .. }),
+            "{asked:?}"
+        );
+        assert!(client.resume_instance("ask").await.unwrap());
+        let ended = client.wait_for_orchestration("ask", minute).await.unwrap();
+        assert!(matches!(ended, OrchestrationStatus::Completed { output, .. } if output == "yes"));
+        runtime.shutdown(None).await;
+        drop(client);
+
+        let ended = store.run(&["pause", "ask"]);
+        assert_eq!(ended.out, "ask has ended; there is nothing to pause\n");
+        let many = store.run(&["pause", "--status", "running"]);
+        assert_eq!(many.code, 6, "{many:?}");
+        let many = store.tells(&["pause", "--status", "running", "--yes"]);
+        assert!(many.ends_with("instances were paused\n"), "{many}");
+        let many = store.tells(&["resume", "--paused", "--yes"]);
+        assert!(many.ends_with("instances were resumed\n"), "{many}");
+    }
+}

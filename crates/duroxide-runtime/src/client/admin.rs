@@ -7,6 +7,7 @@ use duroxide_core::provider::{
     SystemMetrics, SystemStats,
 };
 
+use super::audit::Deed;
 use super::{Client, ClientError};
 
 impl Client {
@@ -188,7 +189,12 @@ impl Client {
     ///
     /// `ManagementNotAvailable`, or what the store says.
     pub async fn delete_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
-        Ok(self.admin()?.delete_dead_letter(id).await?)
+        let was_there = self.admin()?.delete_dead_letter(id).await?;
+        if was_there {
+            let detail = format!("dead letter {id}");
+            self.audit(Deed::of("delete-dead-letter", "").because(&detail));
+        }
+        Ok(was_there)
     }
 
     /// Deletes a root instance with its descendants. `force` deletes running ones too; it does not stop running code.
@@ -207,6 +213,7 @@ impl Client {
             .await
             .map_err(|e| of_instance(e, instance_id))?;
         tracing::info!(target: "duroxide::runtime", instance_id, ?deleted, "deleted instance");
+        self.audit(Deed::of("delete", instance_id));
         Ok(deleted)
     }
 
@@ -221,6 +228,8 @@ impl Client {
     ) -> Result<DeleteInstanceResult, ClientError> {
         let deleted = self.admin()?.delete_instance_bulk(filter).await?;
         tracing::info!(target: "duroxide::runtime", ?deleted, "deleted instances");
+        let detail = format!("{} finished instances", deleted.instances_deleted);
+        self.audit(Deed::of("delete", "").because(&detail));
         Ok(deleted)
     }
 
@@ -240,6 +249,7 @@ impl Client {
             .await
             .map_err(|e| of_instance(e, instance_id))?;
         tracing::info!(target: "duroxide::runtime", instance_id, ?pruned, "pruned executions");
+        self.audit(Deed::of("prune", instance_id));
         Ok(pruned)
     }
 
@@ -255,6 +265,8 @@ impl Client {
     ) -> Result<PruneResult, ClientError> {
         let pruned = self.admin()?.prune_executions_bulk(filter, options).await?;
         tracing::info!(target: "duroxide::runtime", ?pruned, "pruned executions");
+        let detail = format!("{} executions", pruned.executions_deleted);
+        self.audit(Deed::of("prune", "").because(&detail));
         Ok(pruned)
     }
 }

@@ -3,6 +3,7 @@
 use duroxide_core::provider::{DeadLetter, Requeue};
 use duroxide_core::{EventKind, WorkItem};
 
+use super::audit::Deed;
 use super::{Client, ClientError};
 
 impl Client {
@@ -29,6 +30,8 @@ impl Client {
         };
         if was_there {
             tracing::info!(target: "duroxide::runtime", id, "requeued dead letter");
+            let detail = format!("dead letter {id}");
+            self.audit(Deed::of("requeue-dead-letter", "").because(&detail));
         }
         Ok(was_there)
     }
@@ -93,10 +96,12 @@ impl Client {
         match semver::Version::parse(&version) {
             Ok(_) => {
                 self.start_orchestration_versioned(new_id, name, version, input)
-                    .await
+                    .await?;
             }
-            Err(_) => self.start_orchestration(new_id, name, input).await,
+            Err(_) => self.start_orchestration(new_id, name, input).await?,
         }
+        self.audit(Deed::of("restart", instance).because(new_id));
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use duroxide_core::event::awaits_signal;
 use duroxide_core::{TERMINATE_PREFIX, WorkItem, plain_message, termination_reason};
 use serde::Serialize;
 
+use super::audit::Deed;
 use super::start::encode;
 use super::{Client, ClientError};
 
@@ -168,7 +169,16 @@ impl Client {
     async fn send_cancel(&self, instance: String, reason: String) -> Result<(), ClientError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("cancel reason", &reason)?;
-        self.put(WorkItem::CancelInstance { instance, reason })
-            .await
+        let item = WorkItem::CancelInstance {
+            instance: instance.clone(),
+            reason: reason.clone(),
+        };
+        self.put(item).await?;
+        let deed = match termination_reason(&reason) {
+            Some(reason) => Deed::of("terminate", &instance).because(reason),
+            None => Deed::of("cancel", &instance).because(&reason),
+        };
+        self.audit(deed);
+        Ok(())
     }
 }

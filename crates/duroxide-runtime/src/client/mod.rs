@@ -3,6 +3,7 @@
 mod admin;
 mod again;
 mod ask;
+mod audit;
 mod error;
 mod events;
 mod explain;
@@ -10,6 +11,7 @@ mod handle;
 mod heartbeats;
 mod kv;
 mod messages;
+mod pause;
 mod query;
 mod start;
 mod start_typed;
@@ -53,6 +55,8 @@ pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
 pub struct Client {
     store: Arc<dyn Provider>,
     payload_bytes_max: usize,
+    /// Who acts, for the audit trail.
+    actor: Arc<str>,
 }
 
 impl Client {
@@ -62,6 +66,7 @@ impl Client {
         Self {
             store,
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
+            actor: Arc::from("client"),
         }
     }
 

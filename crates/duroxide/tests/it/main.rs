@@ -40,6 +40,7 @@ mod metrics;
 mod monitoring;
 mod nodes;
 mod outage;
+mod pausing;
 mod poison;
 mod recovery;
 mod retry;

@@ -105,7 +105,11 @@ impl Client {
             self.complete(instance, &history, wait, pending.as_ref(), around, depth)
                 .await?;
         }
-        if matches!(standing, Standing::Running | Standing::BetweenExecutions) {
+        let paused = self.admin()?.paused_since(instance).await?;
+        findings.extend(paused.map(|since_ms| Finding::Paused { since_ms }));
+        // What is paused waits for an operator, and not for a node.
+        let is_open = matches!(standing, Standing::Running | Standing::BetweenExecutions);
+        if is_open && paused.is_none() {
             findings.extend(turn_findings(&history, pending.as_ref(), now_ms));
             findings.extend(missing_code(
                 &history,

@@ -185,6 +185,11 @@ pub enum Finding {
         /// Since when the oldest does.
         since_ms: u64,
     },
+    /// An operator paused it: nothing of it runs until it is resumed.
+    Paused {
+        /// Since when.
+        since_ms: u64,
+    },
     /// A node runs a turn of it.
     TurnRuns {
         /// Until when it holds the instance, unless it renews its lease.

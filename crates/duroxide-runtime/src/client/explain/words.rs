@@ -194,6 +194,10 @@ impl Finding {
                 let since = ago(*since_ms, now_ms);
                 format!("{count} of {handler} ready for a node, the oldest since {since}")
             }
+            Self::Paused { since_ms } => {
+                let since = ago(*since_ms, now_ms);
+                format!("it was paused {since}: nothing of it runs until it is resumed")
+            }
             Self::TurnRuns { until_ms } => {
                 let due = due(*until_ms, now_ms);
                 format!("a node runs a turn of it, its lease ends {due}")
