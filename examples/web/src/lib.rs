@@ -37,7 +37,7 @@ pub async fn fulfil(ctx: OrchestrationContext, order: Order) -> Result<String, S
     for step in ["paid", "packed", "shipped"] {
         ctx.set_custom_status(step);
         last = ctx
-            .call(work, (step, &order.item))
+            .call(work, (&step.to_owned(), &order.item))
             .retry(RetryPolicy::exponential(5))
             .await?;
         ctx.sleep(Duration::from_millis(50)).await;
@@ -82,7 +82,7 @@ async fn show(Shared(client): Shared<Client>, Path(id): Path<String>) -> Result<
         .map_err(failure)?
     {
         OrchestrationStatus::NotFound => Err((StatusCode::NOT_FOUND, format!("no order {id}"))),
-        status => Ok(told(&status).0),
+        status => Ok(told(&status)),
     }
 }
 
@@ -106,22 +106,31 @@ async fn next_change(client: &Client, id: &str, seen: u64) -> (String, Option<u6
     let hour = Duration::from_secs(3600);
     let pause = Duration::from_millis(100);
     match client.wait_for_status_change(id, seen, pause, hour).await {
-        Ok(status) => {
-            let (text, is_over) = told(&status);
-            (text, (!is_over).then(|| status.custom_status_version()))
-        }
+        Ok(status) => (told(&status), version(&status)),
         Err(error) => (error.to_string(), None),
     }
 }
 
-/// The status in words, and whether it is the last one.
-fn told(status: &OrchestrationStatus) -> (String, bool) {
+/// The status in words.
+fn told(status: &OrchestrationStatus) -> String {
     match status {
-        OrchestrationStatus::Completed { output, .. } => (output.clone(), true),
-        OrchestrationStatus::Failed { details, .. } => (details.display_message(), true),
+        OrchestrationStatus::Completed { output, .. } => output.clone(),
+        OrchestrationStatus::Failed { details, .. } => details.display_message(),
         OrchestrationStatus::Running { custom_status, .. } => {
-            (custom_status.clone().unwrap_or_default(), false)
+            custom_status.clone().unwrap_or_default()
         }
-        OrchestrationStatus::NotFound => ("waiting".to_owned(), false),
+        OrchestrationStatus::NotFound => "waiting".to_owned(),
+    }
+}
+
+/// The version to wait for changes after; `None` once it has ended.
+fn version(status: &OrchestrationStatus) -> Option<u64> {
+    match status {
+        OrchestrationStatus::Running {
+            custom_status_version,
+            ..
+        } => Some(*custom_status_version),
+        OrchestrationStatus::NotFound => Some(0),
+        OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. } => None,
     }
 }

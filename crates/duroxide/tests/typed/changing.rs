@@ -183,19 +183,19 @@ fn a_manifest_that_is_not_there_says_how_to_write_it() {
 async fn a_start_with_a_key_happens_once() {
     let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
     let app = Duroxide::on(store)
-        .register(before::order)
+        .register(after::order_2)
         .start()
         .await
         .unwrap();
     let one = app
         .client()
-        .start(before::order, 7)
+        .start(after::order_2, 7)
         .dedup_key("click 1")
         .await
         .unwrap();
     let same = app
         .client()
-        .start(before::order, 8)
+        .start(after::order_2, 8)
         .dedup_key("click 1")
         .await
         .unwrap();
