@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{ItemFn, Type, Visibility};
 
 use crate::attribute::{Attribute, Unchecked};
+use crate::fingerprint;
 use crate::kind::Kind;
 use crate::lint;
 use crate::signature::{Parameter, Shape, names, parameter_names, without_self};
@@ -46,6 +47,7 @@ fn expand(kind: Kind, attribute: TokenStream, mut function: ItemFn) -> syn::Resu
         name,
         call: quote!(#ident::__duroxide_body),
         self_ty: None,
+        fingerprint: fingerprint::of(&function.block),
     };
     let traits = definition.traits();
     let vis = function.vis.clone();
@@ -153,6 +155,8 @@ pub(crate) struct Definition<'a> {
     /// The path of the function.
     pub(crate) call: TokenStream,
     pub(crate) self_ty: Option<&'a Type>,
+    /// Of the function's body.
+    pub(crate) fingerprint: u64,
 }
 
 impl Definition<'_> {
@@ -207,9 +211,13 @@ impl Definition<'_> {
                     Some(version) => quote!(::core::option::Option::Some(#version)),
                     None => quote!(::core::option::Option::None),
                 };
+                let fingerprint = self.fingerprint;
                 (
                     quote!(Orchestration),
                     quote! {
+                        fn fingerprint(&self) -> ::core::option::Option<u64> {
+                            ::core::option::Option::Some(#fingerprint)
+                        }
                         fn version(&self) -> ::core::option::Option<&'static str> {
                             #version
                         }

@@ -2,6 +2,7 @@
 
 mod attribute;
 mod define;
+mod fingerprint;
 mod kind;
 mod lint;
 mod methods;

@@ -154,6 +154,7 @@ fn define(
         name,
         call: quote!(<#self_ty>::#body),
         self_ty: Some(self_ty),
+        fingerprint: crate::fingerprint::of(&method.block),
     };
     let traits = definition.traits();
     let Attributes { conditions, door } = Attributes::take(&mut method.attrs);

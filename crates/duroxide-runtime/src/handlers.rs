@@ -11,6 +11,7 @@ use duroxide_core::{
 };
 
 use crate::activity::{ActivityContext, ActivityHandler};
+use crate::declared::Declared;
 use crate::registry::{
     ActivityRegistry, ActivityRegistryBuilder, OrchestrationRegistry, OrchestrationRegistryBuilder,
 };
@@ -193,6 +194,7 @@ where
 {
     fn add_to(self, handlers: &mut Handlers) {
         let activity = self.to_activity();
+        handlers.declared.push(Declared::activity(&activity));
         handlers.activities.push(Waiting {
             name: activity.name(),
             needs: T::Activity::needs(),
@@ -207,6 +209,9 @@ where
 {
     fn add_to(self, handlers: &mut Handlers) {
         let orchestration = self.to_orchestration();
+        handlers
+            .declared
+            .push(Declared::orchestration(&orchestration));
         let builder = std::mem::take(&mut handlers.orchestrations);
         let (name, version) = (orchestration.name(), orchestration.version());
         let handler = Arc::new(TypedOrchestration(orchestration));
@@ -245,6 +250,7 @@ pub struct Handlers {
     activities: Vec<Waiting>,
     plain_activities: ActivityRegistryBuilder,
     orchestrations: OrchestrationRegistryBuilder,
+    declared: Vec<Declared>,
     mistakes: Vec<String>,
 }
 
@@ -284,6 +290,15 @@ impl Handlers {
     pub fn orchestrations(mut self, orchestrations: OrchestrationRegistry) -> Self {
         self.orchestrations = self.orchestrations.merge(orchestrations);
         self
+    }
+
+    /// What is registered by definition, in order of kind, name and version. What was registered in the published way has no
+    /// definition and is not listed.
+    #[must_use]
+    pub fn declared(&self) -> Vec<Declared> {
+        let mut declared = self.declared.clone();
+        declared.sort();
+        declared
     }
 
     /// The registries.

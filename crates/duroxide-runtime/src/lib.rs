@@ -4,6 +4,7 @@
 mod activity;
 mod app;
 pub mod client;
+mod declared;
 mod engine;
 mod executor;
 mod handlers;
@@ -25,6 +26,7 @@ pub use app::{App, AppBuilder, AppError};
 pub use client::{
     Ask, AskError, Client, ClientError, Handle, IfExists, ResultError, SendError, Sending, Start,
 };
+pub use declared::Declared;
 pub use duroxide_core::limits;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
 pub use engine::BlockedInstance;

@@ -24,6 +24,10 @@ pub enum AwaitedEnd {
     NotFound,
 }
 
+/// The result of an orchestration, as another one sees it.
+type ResultOf<O> =
+    Result<<O as Orchestration>::Output, OrchestrationError<<O as Orchestration>::Error>>;
+
 impl OrchestrationContext {
     /// Puts a message on a queue of another instance, which takes it with [`receive`](Self::receive). The message is sent when
     /// the turn commits: once, whatever crashes. A message for an instance whose start is stored or decided waits for it.
@@ -84,12 +88,7 @@ impl OrchestrationContext {
         &self,
         _orchestration: T,
         instance: impl Into<String>,
-    ) -> DurableFuture<
-        Result<
-            <T::Orchestration as Orchestration>::Output,
-            OrchestrationError<<T::Orchestration as Orchestration>::Error>,
-        >,
-    > {
+    ) -> DurableFuture<ResultOf<T::Orchestration>> {
         let instance = instance.into();
         let since = self.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);

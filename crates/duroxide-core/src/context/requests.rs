@@ -167,12 +167,20 @@ impl OrchestrationContext {
     /// # Panics
     ///
     /// When the reply does not serialise, which fails the orchestration.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a request is answered once, so the answer takes it"
+    )]
     #[track_caller]
     pub fn reply<Req, Reply: Payload>(&self, request: Request<Req, Reply>, reply: &Reply) {
         self.keep_reply(&request.ask, Ok(encoded(reply)));
     }
 
     /// Refuses a request; the client gets the reason.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a request is answered once, so the answer takes it"
+    )]
     #[track_caller]
     pub fn refuse<Req, Reply>(&self, request: Request<Req, Reply>, reason: impl Into<String>) {
         self.keep_reply(&request.ask, Err(reason.into()));

@@ -87,4 +87,10 @@ pub trait Orchestration: Clone + Send + Sync + 'static {
     fn version(&self) -> Option<&'static str> {
         None
     }
+
+    /// A number that follows from the code of its function, comments and layout left out; the attribute computes it. `None`
+    /// for code that the attribute has not seen. `duroxide::testing::assert_manifest` notices by it that code has changed.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
 }

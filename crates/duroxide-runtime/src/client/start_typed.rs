@@ -123,6 +123,14 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
+    /// A key that is the same in every repetition of this start: without an id of its own the instance gets one that follows
+    /// from the orchestration's name and the key, so a repeated start finds the instance of the first.
+    pub fn dedup_key(mut self, key: impl fmt::Display) -> Self {
+        let id = format!("{}:{key}", self.orchestration.name());
+        self.id.get_or_insert(id);
+        self
+    }
+
     /// Exactly this version, whatever the definition says.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod calls;
+mod changing;
 mod children;
 mod definitions;
 mod heartbeats;

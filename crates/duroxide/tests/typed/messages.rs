@@ -87,11 +87,11 @@ async fn collecting(harness: &Harness, id: &str, count: u32) {
     start.await.unwrap();
 }
 
-fn is_ended<T>(sent: Result<T, SendError>) -> bool {
+fn is_ended<T>(sent: &Result<T, SendError>) -> bool {
     matches!(sent, Err(SendError::Undelivered(Undelivered::Ended { .. })))
 }
 
-fn is_not_found<T>(sent: Result<T, SendError>) -> bool {
+fn is_not_found<T>(sent: &Result<T, SendError>) -> bool {
     matches!(
         sent,
         Err(SendError::Undelivered(Undelivered::NotFound { .. }))
@@ -138,13 +138,13 @@ async fn the_sender_hears_of_an_instance_that_takes_nothing() {
     let mut harness = harness().await;
     let client = harness.client();
     let send = |id: &str| client.send(id, "in", "x");
-    assert!(is_not_found(send("nobody").await));
+    assert!(is_not_found(&send("nobody").await));
     collecting(&harness, "c", 1).await;
     send("c").await.unwrap();
     harness.wait("c").await;
-    assert!(is_ended(send("c").await));
+    assert!(is_ended(&send("c").await));
     client.delete_instance("c", false).await.unwrap();
-    assert!(is_not_found(send("c").await), "deleted");
+    assert!(is_not_found(&send("c").await), "deleted");
     let refused = client.send("c", "duroxide:keys", "[]").early().await;
     assert_eq!(refused.unwrap_err().code(), "D0152");
     assert_eq!(send("c").dedup_key("").await.unwrap_err().code(), "D0152");

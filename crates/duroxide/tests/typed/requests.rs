@@ -28,7 +28,7 @@ async fn account(ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
             return Ok(ctx.execution_id());
         }
     }
-    ctx.continue_with(account, &cents).await
+    ctx.continue_with(account, cents).await
 }
 
 /// Answers a request that an earlier execution took.
@@ -47,7 +47,7 @@ async fn handing_on(
     }
     let request = requests.next().await;
     ctx.sleep(SECOND).await;
-    ctx.continue_with(handing_on, &Some(request)).await
+    ctx.continue_with(handing_on, Some(request)).await
 }
 
 /// Takes requests and never answers; ends with the second.

@@ -1,0 +1,231 @@
+//! A live store against new code, before the code is deployed. In: a store and the code. Out: which running instances the code
+//! can go on with, which not and why, and who still needs which version. Never: a write.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use duroxide_core::provider::{
+    InstanceQuery, InstanceStatus, InstanceSummary, KvEntry, Provider, fold_key_values,
+};
+use duroxide_core::replay::Divergence;
+use duroxide_core::{Event, EventKind, OrchestrationHandler};
+use duroxide_runtime::registry::OrchestrationRegistry;
+use duroxide_runtime::{Client, ClientError};
+use semver::Version;
+
+use crate::replay::{ReplayError, replay_events};
+
+/// A handler by name and version.
+pub type HandlerVersion = (String, String);
+
+/// What new code means for the instances of a store.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct StoreReport {
+    /// Running instances that were replayed, and fit.
+    pub fitting: usize,
+    /// Instances whose history the code does not fit, with the report.
+    pub diverging: Vec<(String, Divergence)>,
+    /// Instances whose handler, or its version, the code does not have.
+    pub without_code: Vec<(String, HandlerVersion)>,
+    /// Instances that could not be read, and why.
+    pub unreadable: Vec<(String, String)>,
+    /// How many running instances need each version of each handler. What is not here can be removed from the code.
+    pub needed: BTreeMap<HandlerVersion, usize>,
+}
+
+impl StoreReport {
+    /// Whether every running instance can go on with the code.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.diverging.is_empty() && self.without_code.is_empty() && self.unreadable.is_empty()
+    }
+
+    /// The versions of a handler that running instances need, oldest first.
+    #[must_use]
+    pub fn versions_needed(&self, name: &str) -> Vec<&str> {
+        let of_name = self.needed.keys().filter(|(own, _)| own == name);
+        let mut versions: Vec<&str> = of_name.map(|(_, version)| version.as_str()).collect();
+        versions.sort_by_key(|version| Version::parse(version).ok());
+        versions
+    }
+}
+
+impl fmt::Display for StoreReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bad = self.diverging.len() + self.without_code.len() + self.unreadable.len();
+        writeln!(
+            f,
+            "{} running instances fit the code, {bad} do not",
+            self.fitting
+        )?;
+        for ((name, version), count) in &self.needed {
+            writeln!(f, "{count} need {name} {version}")?;
+        }
+        for (instance, (name, version)) in &self.without_code {
+            writeln!(f, "{instance}: the code has no {name} {version}")?;
+        }
+        for (instance, report) in &self.diverging {
+            writeln!(f, "{instance}: {report}")?;
+        }
+        for (instance, why) in &self.unreadable {
+            writeln!(f, "{instance}: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Replays every running instance of a store against code that is to be deployed. Nothing is written, and programs may work on
+/// the store meanwhile.
+///
+/// Key-values that an instance had before its current execution are read from its earlier executions. Where those were
+/// pruned, the values of today stand in for keys that the current execution has not touched.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use duroxide::prelude::*;
+/// use duroxide::providers::memory::MemoryProvider;
+/// use duroxide::testing::verify_store;
+/// use std::sync::Arc;
+///
+/// #[duroxide::orchestration(version = "1.1.0")]
+/// async fn order(_ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
+///     Ok(cents)
+/// }
+///
+/// let store = Arc::new(MemoryProvider::new()); // or the one in production
+/// let (_activities, orchestrations) = Handlers::new().register(order).build()?;
+/// let report = verify_store(store, &orchestrations).await?;
+/// assert!(report.is_safe(), "{report}");
+/// assert!(report.versions_needed("order").is_empty()); // version 1.0.0 can go
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// When the store cannot be asked for its instances. What is wrong with one instance is in the report.
+pub async fn verify_store(
+    store: Arc<dyn Provider>,
+    code: &OrchestrationRegistry,
+) -> Result<StoreReport, ClientError> {
+    let client = Client::new(Arc::clone(&store));
+    let mut report = StoreReport::default();
+    let mut query = InstanceQuery::new()
+        .with_status(InstanceStatus::Running)
+        .with_status(InstanceStatus::ContinuedAsNew);
+    loop {
+        let page = client.query_instances(&query).await?;
+        for listed in page.items {
+            verify(store.as_ref(), code, listed, &mut report).await;
+        }
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(report),
+        }
+    }
+}
+
+async fn verify(
+    store: &dyn Provider,
+    code: &OrchestrationRegistry,
+    listed: InstanceSummary,
+    report: &mut StoreReport,
+) {
+    let id = listed.instance_id;
+    let history = match store.read(&id).await {
+        Ok(history) => history,
+        Err(error) => return report.unreadable.push((id, error.to_string())),
+    };
+    // Deleted or ended since it was listed: nothing replays it any more.
+    let Some((name, version)) = history.first().and_then(Event::started_handler) else {
+        return;
+    };
+    if history.iter().any(|event| has_ended(&event.kind)) {
+        return;
+    }
+    let needed = (name.clone(), version.clone());
+    *report.needed.entry(needed.clone()).or_default() += 1;
+    let handler = Version::parse(&version)
+        .ok()
+        .and_then(|version| code.resolve_handler_exact(&name, &version));
+    let Some(handler) = handler else {
+        return report.without_code.push((id, needed));
+    };
+    match fits(store, &id, &history, &handler).await {
+        Ok(()) => report.fitting += 1,
+        Err(Misfit::Diverged(divergence)) => report.diverging.push((id, divergence)),
+        Err(Misfit::Unreadable(why)) => report.unreadable.push((id, why)),
+    }
+}
+
+fn has_ended(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+    )
+}
+
+enum Misfit {
+    Diverged(Divergence),
+    Unreadable(String),
+}
+
+async fn fits(
+    store: &dyn Provider,
+    id: &str,
+    history: &[Event],
+    handler: &Arc<dyn OrchestrationHandler>,
+) -> Result<(), Misfit> {
+    let values = values_before(store, id, history).await;
+    let values = values.map_err(|error| Misfit::Unreadable(error.to_string()))?;
+    replay_events(history, handler, &values).map_err(|error| match error {
+        ReplayError::Diverged(report) => Misfit::Diverged(report),
+        other => Misfit::Unreadable(other.to_string()),
+    })
+}
+
+/// The key-values with which the current execution began.
+async fn values_before(
+    store: &dyn Provider,
+    id: &str,
+    history: &[Event],
+) -> Result<HashMap<String, KvEntry>, duroxide_core::provider::ProviderError> {
+    let current = history.first().map_or(1, |event| event.execution_id);
+    if current == 1 {
+        return Ok(HashMap::new());
+    }
+    let mut values = HashMap::new();
+    let touched = touched(history);
+    for (key, value) in store.get_kv_all_values(id).await? {
+        if !touched.contains(&key) {
+            let last_updated_at_ms = 0;
+            values.insert(
+                key,
+                KvEntry {
+                    value,
+                    last_updated_at_ms,
+                },
+            );
+        }
+    }
+    for execution in 1..current {
+        let earlier = store.read_with_execution(id, execution).await?;
+        fold_key_values(&mut values, &earlier);
+    }
+    Ok(values)
+}
+
+fn touched(history: &[Event]) -> HashSet<String> {
+    let keys = history.iter().filter_map(|event| match &event.kind {
+        EventKind::KeyValueSet { key, .. } | EventKind::KeyValueCleared { key } => {
+            Some(key.clone())
+        }
+        _ => None,
+    });
+    keys.collect()
+}
