@@ -145,14 +145,18 @@ fn insert(
         }
         memory.message_enqueued(&message.instance)
     });
-    let (lane, of_instance) = match (lane, &remembered) {
-        (Some(lane), _) => (Some(lane), None),
+    let place = match (lane, &remembered) {
+        (Some(lane), _) => Place::Lane(lane),
         // The only message stands for its instance.
-        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => {
-            (Some(it.lane.as_str()), None)
+        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => Place::Lane(&it.lane),
+        // One that is visible earlier stands for it.
+        (None, Some(it))
+            if message.begins.is_none() && it.head_at.is_some_and(|at| at <= visible_at) =>
+        {
+            Place::BehindHead
         }
-        (None, Some(it)) => (None, Some(it.lane.as_str())),
-        (None, None) => (None, None),
+        (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
+        (None, None) => Place::ToBeFound(None),
     };
     let row = (
         &message.instance,
@@ -163,22 +167,39 @@ fn insert(
         sender.map(Incarnation::to_stored),
         message.answers.map(|(execution_id, _)| execution_id),
         message.answers.map(|(_, operation_id)| operation_id),
-        lane.or(message.begins.as_deref()),
+        match place {
+            Place::Lane(lane) => Some(lane),
+            Place::BehindHead | Place::ToBeFound(_) => message.begins.as_deref(),
+        },
         message.starts_child_of.as_deref(),
         message.carries.then_some(1),
         asked_at,
     );
-    match lane {
-        Some(_) => tx.execute(
+    match place {
+        Place::Lane(_) | Place::BehindHead => tx.execute(
             "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
                  execution_id, operation_id, lane, awaited_by, carries, asked_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             row,
         )?,
-        None => insert_into_lane(tx, row, of_instance)?,
+        Place::ToBeFound(of_instance) => insert_into_lane(tx, row, of_instance)?,
     };
+    if let (Place::Lane(_), Some(memory)) = (place, tx.memory()) {
+        memory.head_is(&message.instance, Some(visible_at));
+    }
     tx.effects.turn_claimable_at(visible_at);
     Ok(())
+}
+
+/// Where a new message goes.
+#[derive(Debug, Clone, Copy)]
+enum Place<'l> {
+    /// Into this lane.
+    Lane(&'l str),
+    /// Into none: a message that is visible earlier stands for its instance.
+    BehindHead,
+    /// The tables decide; the lane of the instance, if that is known.
+    ToBeFound(Option<&'l str>),
 }
 
 /// The columns of a new message; the ninth is the lane that the message names.
