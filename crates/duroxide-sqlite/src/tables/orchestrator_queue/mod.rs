@@ -14,6 +14,7 @@ use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
+use crate::tables::budget::{rows, spend};
 use crate::tables::instances::life;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
@@ -507,28 +508,35 @@ pub(crate) fn last_id(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     )
 }
 
-/// Deletes messages of an instance up to a number, that one last, at most `max`. Returns how many went, and whether those
-/// were all.
+/// Deletes messages of an instance up to a number, that one last, as many as are left to the transaction. Returns how many
+/// went, and whether those were all.
 pub(crate) fn delete_up_to(
     tx: &Tx<'_>,
     instance: &str,
     last: i64,
-    max: usize,
+    left: &mut usize,
 ) -> Result<(usize, bool)> {
-    let limit = i64::try_from(max).unwrap_or(i64::MAX);
-    let deleted = tx.execute(
-        "DELETE FROM orchestrator_queue WHERE id IN
-             (SELECT id FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3)",
-        (instance, last, limit),
+    let mut ids: Vec<i64> = Vec::new();
+    let budget = rows(*left);
+    tx.walk(
+        "SELECT id, octet_length(work_item) FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3",
+        (instance, last, budget),
+        |row| {
+            ids.push(row.get(0)?);
+            spend(left, row.get(1)?);
+            Ok(*left > 0)
+        },
     )?;
-    if deleted >= max {
-        return Ok((deleted, false));
+    delete(tx, &ids)?;
+    if *left == 0 {
+        return Ok((ids.len(), false));
     }
     let and_last = tx.execute(
         "DELETE FROM orchestrator_queue WHERE id = ?2 AND instance_id = ?1",
         (instance, last),
     )?;
-    Ok((deleted + and_last, true))
+    *left -= and_last.min(*left);
+    Ok((ids.len() + and_last, true))
 }
 
 /// How many messages are not claimed, and how many timers are not due yet.
