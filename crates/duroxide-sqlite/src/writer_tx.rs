@@ -58,3 +58,45 @@ impl DerefMut for WriterTx<'_> {
         &mut self.tx
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A writer without its thread.
+
+    use super::*;
+    use crate::connection::LastShutdown;
+    use crate::connection::statements::Statements;
+
+    /// What a writer knows beyond the tables: nothing yet.
+    pub(crate) struct Writer {
+        watches: Watches,
+        in_flight: InFlight,
+        recent: RecentInstances,
+        damaged: DamagedRows,
+        caution: CrashCaution,
+    }
+
+    impl Writer {
+        pub(crate) fn new() -> Self {
+            Self {
+                watches: Watches::default(),
+                in_flight: InFlight::default(),
+                recent: RecentInstances::default(),
+                damaged: DamagedRows::default(),
+                caution: CrashCaution::new(LastShutdown::Clean, 0),
+            }
+        }
+
+        /// Its transaction at this time.
+        pub(crate) fn tx<'t>(&'t self, statements: &'t Statements<'_>, now: i64) -> WriterTx<'t> {
+            let state = WriterState {
+                watches: &self.watches,
+                in_flight: &self.in_flight,
+                recent: &self.recent,
+                caution: &self.caution,
+                damaged: &self.damaged,
+            };
+            WriterTx::new(statements, Reading { now, ahead: 0 }, state)
+        }
+    }
+}

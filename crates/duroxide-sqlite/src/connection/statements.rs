@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use rusqlite::{Connection, Statement};
+use rusqlite::{Connection, PrepFlags, Statement};
 
 /// Runs one prepared statement. A trait, so that a transaction need not name the lifetime of the connection behind
 /// its statements.
@@ -67,7 +67,10 @@ impl<'c> Statements<'c> {
         if let Some(known) = self.prepared.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        let fresh = Rc::new(RefCell::new(self.conn.prepare(sql)?));
+        // Told that it is kept, SQLite leaves its lookaside memory to cursors and values: a few dozen kept statements would
+        // use it up, and every cursor of every statement would be a call of the allocator.
+        let flags = PrepFlags::SQLITE_PREPARE_PERSISTENT;
+        let fresh = Rc::new(RefCell::new(self.conn.prepare_with_flags(sql, flags)?));
         self.prepared.borrow_mut().insert(key, Rc::clone(&fresh));
         Ok(fresh)
     }

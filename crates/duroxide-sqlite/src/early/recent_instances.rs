@@ -32,6 +32,8 @@ pub(crate) struct RecentInstance {
     pub(crate) is_running: bool,
     /// Whether no message is queued for it, due or not.
     pub(crate) is_idle: bool,
+    /// When a queued message that stands for it becomes visible, if one is known.
+    pub(crate) head_at: Option<i64>,
 }
 
 /// What the writer thread remembers of its own commits.
@@ -177,7 +179,14 @@ impl QueueMemory for RecentInstances {
         Some(Enqueued {
             is_only_one: std::mem::replace(&mut entry.is_idle, false),
             lane: entry.handler.lane.clone(),
+            head_at: entry.head_at,
         })
+    }
+
+    fn head_is(&self, instance: &str, visible_at: Option<i64>) {
+        if let Some(entry) = self.running.borrow_mut().get_mut(instance) {
+            entry.head_at = visible_at;
+        }
     }
 
     fn cancel_enqueued(&self, at: i64) {
@@ -235,6 +244,7 @@ mod tests {
             last_event_id: None,
             is_running: true,
             is_idle: true,
+            head_at: None,
         }
     }
 
@@ -245,6 +255,7 @@ mod tests {
         let enqueued = |is_only_one| Enqueued {
             lane: "lane".to_owned(),
             is_only_one,
+            head_at: None,
         };
         assert_eq!(recent.message_enqueued("a"), Some(enqueued(true)));
         assert_eq!(recent.message_enqueued("a"), Some(enqueued(false)));

@@ -2,7 +2,7 @@
 //! is under way fail, so that a deleted instance cannot come back.
 //!
 //! One transaction deletes all that makes the instances visible, and what else fits: messages, executions and events have one
-//! budget. The rest goes afterwards, a bounded number of rows at a time, so that turns are not held up behind it; if the
+//! budget, in which a large payload counts for more than one row. The rest goes afterwards, a bounded number of rows at a time, so that turns are not held up behind it; if the
 //! process dies meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance
 //! of the id. Messages that came after the deletion are for that one and stay.
 
@@ -113,17 +113,16 @@ pub(crate) struct Swept {
     pub(crate) counts: DeleteInstanceResult,
 }
 
-/// Deletes some of what is left of an instance that was deleted before. Fewer rows than allowed are the last ones.
+/// Deletes some of what is left of an instance that was deleted before. Less than is allowed is the last of it.
 pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<Swept> {
     let mut left = rows_max;
     let mut counts = DeleteInstanceResult::default();
     if let Some(last) = deletions::queued_to(tx, instance)? {
-        let (messages, is_all) = orchestrator_queue::delete_up_to(tx, instance, last, left)?;
+        let (messages, is_all) = orchestrator_queue::delete_up_to(tx, instance, last, &mut left)?;
         if is_all {
             deletions::messages_are_gone(tx, instance)?;
         }
         counts.queue_messages_deleted = as_u64(messages);
-        left = left.saturating_sub(messages);
     }
     add(&mut counts, &records(tx, instance, &mut left)?);
     if left > 0 {
@@ -140,10 +139,8 @@ pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<
 
 /// Deletes executions and events of an instance, as many as are left to the transaction.
 fn records(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<DeleteInstanceResult> {
-    let executions = executions::delete_instance(tx, instance, *left)?;
-    *left = left.saturating_sub(executions);
-    let events = history::delete_instance(tx, instance, *left)?;
-    *left = left.saturating_sub(events);
+    let executions = executions::delete_instance(tx, instance, left)?;
+    let events = history::delete_instance(tx, instance, left)?;
     Ok(DeleteInstanceResult {
         executions_deleted: as_u64(executions),
         events_deleted: as_u64(events),
@@ -169,10 +166,9 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
         let mut queued_to = orchestrator_queue::last_id(tx, id)?;
         let mut messages = 0;
         if let Some(last) = queued_to {
-            let (deleted, is_all) = orchestrator_queue::delete_up_to(tx, id, last, *left)?;
+            let (deleted, is_all) = orchestrator_queue::delete_up_to(tx, id, last, left)?;
             queued_to = queued_to.filter(|_| !is_all);
             messages = deleted;
-            *left = left.saturating_sub(messages);
         }
         add(&mut total, &records(tx, id, left)?);
         if *left == 0 {
@@ -221,46 +217,9 @@ fn as_u64(count: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::LastShutdown;
     use crate::connection::database::open_memory;
     use crate::connection::statements::Statements;
-    use crate::damage::DamagedRows;
-    use crate::early::{CrashCaution, InFlight, RecentInstances};
-    use crate::tx::Reading;
-    use crate::watch::Watches;
-    use crate::writer_tx::WriterState;
-
-    /// What a writer knows beyond the tables: nothing yet.
-    struct Writer {
-        watches: Watches,
-        in_flight: InFlight,
-        recent: RecentInstances,
-        damaged: DamagedRows,
-        caution: CrashCaution,
-    }
-
-    impl Writer {
-        fn new() -> Self {
-            Self {
-                watches: Watches::default(),
-                in_flight: InFlight::default(),
-                recent: RecentInstances::default(),
-                damaged: DamagedRows::default(),
-                caution: CrashCaution::new(LastShutdown::Clean, 0),
-            }
-        }
-
-        fn tx<'t>(&'t self, statements: &'t Statements<'_>) -> WriterTx<'t> {
-            let state = WriterState {
-                watches: &self.watches,
-                in_flight: &self.in_flight,
-                recent: &self.recent,
-                caution: &self.caution,
-                damaged: &self.damaged,
-            };
-            WriterTx::new(statements, Reading { now: 1, ahead: 0 }, state)
-        }
-    }
+    use crate::writer_tx::testing::Writer;
 
     fn count(conn: &rusqlite::Connection, table: &str) -> i64 {
         let sql = format!("SELECT COUNT(*) FROM {table}");
@@ -286,7 +245,7 @@ mod tests {
         let bound = STEP_ROWS as u64 * 11 / 10;
         let changed = |step: &mut dyn FnMut(&mut WriterTx<'_>)| {
             let before = conn.total_changes();
-            step(&mut writer.tx(&statements));
+            step(&mut writer.tx(&statements, 1));
             let changes = conn.total_changes() - before;
             assert!(changes <= bound, "{changes} rows");
         };
@@ -315,6 +274,46 @@ mod tests {
     }
 
     #[test]
+    fn an_instance_with_huge_rows_is_deleted_in_steps_of_bounded_bytes() {
+        let conn = open_memory().unwrap();
+        conn.execute_batch(
+            "CREATE TEMP TABLE n AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 40)
+                 SELECT x FROM n;
+             INSERT INTO instances (instance_id, orchestration_name, current_execution_id, created_at, updated_at)
+                 VALUES ('i', 'o', 10, 0, 0);
+             INSERT INTO executions (instance_id, execution_id, status, output, started_at)
+                 SELECT 'i', x, 'Completed', printf('%.*c', 500000, 'o'), 0 FROM n WHERE x <= 10;
+             INSERT INTO history SELECT 'i', x, 1, 'e', printf('%.*c', 500000, 'h'), 0 FROM n;
+             INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at)
+                 SELECT 'i', 'QueueMessage', printf('%.*c', 500000, 'q'), 0, 0 FROM n;",
+        )
+        .unwrap();
+        let statements = Statements::new(&conn);
+        let writer = Writer::new();
+        let bytes = || -> i64 {
+            let sql = "SELECT (SELECT TOTAL(octet_length(work_item)) FROM orchestrator_queue)
+                 + (SELECT TOTAL(octet_length(event_data)) FROM history)
+                 + (SELECT TOTAL(octet_length(output)) FROM executions)";
+            let total: f64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+            total as i64
+        };
+        let bound = (STEP_ROWS as i64 + 300) * 4_096;
+        let mut before = bytes();
+        let mut shrinks_little = || {
+            let now = bytes();
+            assert!(before - now <= bound, "{} bytes", before - now);
+            before = now;
+        };
+        atomic(&mut writer.tx(&statements, 1), &["i".to_owned()], true).unwrap();
+        shrinks_little();
+        while let Some(left) = deletions::next(&Tx::new(&statements, 1), None).unwrap() {
+            sweep(&mut writer.tx(&statements, 1), &left, STEP_ROWS).unwrap();
+            shrinks_little();
+        }
+        assert_eq!(bytes(), 0);
+    }
+
+    #[test]
     fn one_step_of_a_bulk_deletion_deletes_a_bounded_number_of_rows() {
         let conn = open_memory().unwrap();
         conn.execute_batch(
@@ -334,7 +333,7 @@ mod tests {
         let mut events = 0;
         while !roots.is_empty() {
             let before = conn.total_changes();
-            let mut tx = writer.tx(&statements);
+            let mut tx = writer.tx(&statements, 1);
             let done = bulk_step(&mut tx, roots, usize::MAX).unwrap();
             let changes = conn.total_changes() - before;
             assert!(changes <= STEP_ROWS as u64 * 11 / 10, "{changes} rows");

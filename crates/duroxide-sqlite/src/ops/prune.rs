@@ -44,9 +44,8 @@ fn step_within(
         *left,
     )?;
     for execution_id in old {
-        let deleted = history::delete_some(tx, instance, execution_id, *left)?;
+        let deleted = history::delete_some(tx, instance, execution_id, left)?;
         result.events_deleted += as_u64(deleted);
-        *left -= deleted;
         if *left == 0 {
             return Ok(Step {
                 result,

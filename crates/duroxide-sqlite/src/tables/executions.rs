@@ -5,6 +5,7 @@ use rusqlite::Row;
 use semver::{BuildMetadata, Prerelease, Version};
 
 use crate::error::Result;
+use crate::tables::budget::{rows, spend};
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a commit changes of an execution.
@@ -181,12 +182,25 @@ pub(crate) fn delete(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<u
     )
 }
 
-/// Deletes executions of an instance, the newest first, at most `max`; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, max: usize) -> Result<usize> {
+/// Deletes executions of an instance, the newest first, as many as are left to the transaction; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<usize> {
+    let mut oldest: Option<i64> = None;
+    let budget = rows(*left);
+    tx.walk(
+        "SELECT execution_id, COALESCE(octet_length(output), 0) FROM executions WHERE instance_id = ?1
+         ORDER BY execution_id DESC LIMIT ?2",
+        (instance, budget),
+        |row| {
+            oldest = Some(row.get(0)?);
+            spend(left, row.get(1)?);
+            Ok(*left > 0)
+        },
+    )?;
+    let Some(oldest) = oldest else {
+        return Ok(0);
+    };
     tx.execute(
-        "DELETE FROM executions WHERE (instance_id, execution_id) IN
-             (SELECT instance_id, execution_id FROM executions WHERE instance_id = ?1
-              ORDER BY execution_id DESC LIMIT ?2)",
-        (instance, i64::try_from(max).unwrap_or(i64::MAX)),
+        "DELETE FROM executions WHERE instance_id = ?1 AND execution_id >= ?2",
+        (instance, oldest),
     )
 }

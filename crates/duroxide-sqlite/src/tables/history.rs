@@ -4,6 +4,7 @@ use duroxide_core::provider::rules::Refusal;
 use rusqlite::ErrorCode;
 
 use crate::error::Result;
+use crate::tables::budget::{rows, spend};
 use crate::tx::{Tx, Unsigned, count as count_of, payload, unsigned};
 
 /// An event ready to be written.
@@ -121,25 +122,53 @@ pub(crate) fn count_all(tx: &Tx<'_>) -> Result<u64> {
     tx.one("SELECT COUNT(*) FROM history", [], |row| unsigned(row, 0))
 }
 
-/// Deletes the first events of one execution, at most `max`; returns how many.
+/// Deletes the first events of an execution, as many as are left to the transaction; returns how many.
 pub(crate) fn delete_some(
     tx: &Tx<'_>,
     instance: &str,
     execution_id: u64,
-    max: usize,
+    left: &mut usize,
 ) -> Result<usize> {
+    let mut last: Option<i64> = None;
+    let budget = rows(*left);
+    tx.walk(
+        "SELECT event_id, octet_length(event_data) FROM history WHERE instance_id = ?1 AND execution_id = ?2
+         ORDER BY event_id LIMIT ?3",
+        (instance, Unsigned(execution_id), budget),
+        |row| {
+            last = Some(row.get(0)?);
+            spend(left, row.get(1)?);
+            Ok(*left > 0)
+        },
+    )?;
+    let Some(last) = last else {
+        return Ok(0);
+    };
     tx.execute(
-        "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_id IN
-             (SELECT event_id FROM history WHERE instance_id = ?1 AND execution_id = ?2 ORDER BY event_id LIMIT ?3)",
-        (instance, Unsigned(execution_id), i64::try_from(max).unwrap_or(i64::MAX)),
+        "DELETE FROM history WHERE instance_id = ?1 AND execution_id = ?2 AND event_id <= ?3",
+        (instance, Unsigned(execution_id), last),
     )
 }
 
-/// Deletes events of an instance, at most `max`; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, max: usize) -> Result<usize> {
+/// Deletes events of an instance, as many as are left to the transaction; returns how many.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<usize> {
+    let mut last: Option<(i64, i64)> = None;
+    let budget = rows(*left);
+    tx.walk(
+        "SELECT execution_id, event_id, octet_length(event_data) FROM history WHERE instance_id = ?1
+         ORDER BY execution_id, event_id LIMIT ?2",
+        (instance, budget),
+        |row| {
+            last = Some((row.get(0)?, row.get(1)?));
+            spend(left, row.get(2)?);
+            Ok(*left > 0)
+        },
+    )?;
+    let Some((execution_id, event_id)) = last else {
+        return Ok(0);
+    };
     tx.execute(
-        "DELETE FROM history WHERE (instance_id, execution_id, event_id) IN
-             (SELECT instance_id, execution_id, event_id FROM history WHERE instance_id = ?1 LIMIT ?2)",
-        (instance, i64::try_from(max).unwrap_or(i64::MAX)),
+        "DELETE FROM history WHERE instance_id = ?1 AND (execution_id, event_id) <= (?2, ?3)",
+        (instance, execution_id, event_id),
     )
 }

@@ -1,5 +1,6 @@
 //! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
 
+mod budget;
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
 pub(crate) mod executions;

@@ -9,6 +9,10 @@ pub(crate) trait QueueMemory {
     /// The table is about to enqueue a message for this instance. Returns what the writer remembers of the instance.
     fn message_enqueued(&self, instance: &str) -> Option<Enqueued>;
 
+    /// From this time on a message is visible that has a lane and so stands for the instance; `None`: the table took
+    /// messages of the instance away, and does not know.
+    fn head_is(&self, instance: &str, visible_at: Option<i64>);
+
     /// The table is about to enqueue a request to cancel, at this time.
     fn cancel_enqueued(&self, at: i64);
 
@@ -44,6 +48,8 @@ pub(crate) struct Enqueued {
     pub(crate) lane: String,
     /// Whether no other message is queued for the instance, due or not.
     pub(crate) is_only_one: bool,
+    /// When a queued message that stands for the instance becomes visible, if that is remembered.
+    pub(crate) head_at: Option<i64>,
 }
 
 /// Whether parts of deleted instances are left.

@@ -4,7 +4,8 @@
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
-    ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
+    ExecutionMetadata, ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier,
+    WorkItem,
 };
 
 use crate::codec;
@@ -13,13 +14,19 @@ use crate::tables::executions::ExecutionChange;
 use crate::tables::history::NewEvent;
 use crate::tables::instances::Named;
 use crate::tables::kv::KvChange;
-use crate::tables::orchestrator_queue::NewMessage;
+use crate::tables::orchestrator_queue::{Bounds, NewMessage};
 use crate::tables::worker_queue::NewWork;
-use crate::token;
+use crate::token::{self, TurnToken};
 
 /// Everything one turn writes.
 pub(crate) struct Commit {
     pub(super) token: String,
+    /// Where the instance begins in the token.
+    instance_at: usize,
+    /// Where the messages of the claim are.
+    pub(super) bounds: Bounds,
+    /// The life that this turn gives an instance that does not exist yet.
+    pub(super) next_life: Incarnation,
     pub(super) execution_id: u64,
     pub(super) events: Vec<NewEvent>,
     pub(super) to_workers: Vec<NewWork>,
@@ -46,7 +53,11 @@ impl Commit {
         metadata: ExecutionMetadata,
         cancelled: Vec<ScheduledActivityIdentifier>,
     ) -> Result<Self> {
-        let instance = token::turn(token)?.instance;
+        let TurnToken {
+            instance,
+            bounds,
+            next_life,
+        } = token::turn(token)?;
         let to_orchestrators = orchestrator_items
             .iter()
             .map(codec::decided_message)
@@ -55,6 +66,9 @@ impl Commit {
             lane: lane::after_turn(&metadata, orchestrator_items),
             ended: rules::ended_by(history_delta, metadata.status.as_deref()),
             token: token.to_owned(),
+            instance_at: token.len() - instance.len(),
+            bounds,
+            next_life,
             execution_id,
             events: codec::events(instance, history_delta)?,
             to_workers: worker_items
@@ -80,6 +94,11 @@ impl Commit {
             kv: history_delta.iter().filter_map(kv_change).collect(),
             cancelled,
         })
+    }
+
+    /// The instance whose turn it is.
+    pub(super) fn instance(&self) -> &str {
+        &self.token[self.instance_at..]
     }
 
     /// Whether it has the very first event: nothing was stored for the instance before it.

@@ -15,21 +15,16 @@ use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
 use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::instances::Birth;
-use crate::tables::orchestrator_queue::{Bounds, NewMessage};
+use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
     dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
     worker_queue,
 };
-use crate::token::{self, TurnToken};
-use crate::tx::Tx;
+use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
-    let TurnToken {
-        instance,
-        bounds,
-        next_life,
-    } = token::turn(&commit.token)?;
+    let (instance, next_life) = (commit.instance(), commit.next_life);
     // Writing to it would fail this transaction, and every one that shares it.
     if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {
         return Err(Refusal::Undecodable {
@@ -39,7 +34,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         .into());
     }
     let parents = parents(tx, instance, commit)?;
-    let queue = end_lease(tx, instance, commit, bounds)?;
+    let queue = end_lease(tx, instance, commit)?;
     let birth = Birth {
         incarnation: next_life,
         parent_incarnation: parents.first().copied(),
@@ -50,7 +45,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         history::append(tx, instance, commit.execution_id, event)?;
     }
     write_state(tx, instance, commit, queue)?;
-    schedule(tx, instance, commit, next_life)?;
+    schedule(tx, instance, commit)?;
     // After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
     for activity in &commit.cancelled {
         worker_queue::cancel(
@@ -80,18 +75,13 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
 }
 
 /// Enqueues the activities that the turn scheduled, each stamped with the life of the instance.
-fn schedule(
-    tx: &mut WriterTx<'_>,
-    instance: &str,
-    commit: &Commit,
-    next_life: Incarnation,
-) -> Result<()> {
+fn schedule(tx: &mut WriterTx<'_>, instance: &str, commit: &Commit) -> Result<()> {
     if commit.to_workers.is_empty() {
         return Ok(());
     }
     let own = match tx.writer().recent.life(instance) {
         Some(life) => life,
-        None if commit.begins_instance() && commit.named.is_some() => Some(next_life),
+        None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_life),
         None => instances::incarnation(tx, instance)?,
     };
     for work in &commit.to_workers {
@@ -166,13 +156,10 @@ enum QueueAfter {
 
 /// The lease is checked and ended by the first write, inside the transaction that stores the turn: a holder that was
 /// overtaken changes nothing. A lease that began in this transaction is in no table, and cannot have been taken over.
-fn end_lease(
-    tx: &WriterTx<'_>,
-    instance: &str,
-    commit: &Commit,
-    bounds: Bounds,
-) -> Result<QueueAfter> {
+fn end_lease(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<QueueAfter> {
     let in_flight = tx.writer().in_flight;
+    // It goes with the messages of the claim.
+    tx.writer().recent.head_is(instance, None);
     if let Some(lease) = in_flight.end_lease(instance, &commit.token, tx.now) {
         orchestrator_queue::delete(tx, &lease.messages)?;
         return Ok(queue_after(tx, instance));
@@ -180,7 +167,7 @@ fn end_lease(
     if !instance_locks::release_valid(tx, instance, &commit.token)? {
         return Err(why_not_held(tx, instance, &commit.token)?);
     }
-    orchestrator_queue::delete_claimed(tx, instance, &commit.token, bounds)?;
+    orchestrator_queue::delete_claimed(tx, instance, &commit.token, commit.bounds)?;
     Ok(queue_after(tx, instance))
 }
 

@@ -9,7 +9,6 @@ use crate::early::RecentInstance;
 use crate::error::Result;
 use crate::tables::instances::Handler;
 use crate::tables::{history, instances};
-use crate::token;
 use crate::tx::InstanceChange;
 use crate::writer_tx::WriterTx;
 
@@ -56,7 +55,7 @@ pub(super) fn remember(
             execution_id: commit.execution_id,
             pinned: commit.execution.pinned.clone(),
             lane: lane.unwrap_or(lane::ANY_NODE).to_owned(),
-            incarnation: Some(token::turn(&commit.token)?.next_life),
+            incarnation: Some(commit.next_life),
         }),
         _ => instances::handler(tx, instance)?,
     };
@@ -70,6 +69,7 @@ pub(super) fn remember(
                 history::last_event_id(tx, instance, handler.execution_id)?
             },
             is_idle,
+            head_at: None,
             is_running: is_current
                 && commit.execution.status.as_deref() == Some(ExecutionStatus::Running.as_str()),
             handler,

@@ -5,6 +5,8 @@
 
 mod choose;
 mod decode;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decode::decode;
 

@@ -252,12 +252,19 @@ pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
             ))
         },
     )?;
+    let head_is = |at| {
+        if let Some(memory) = tx.memory() {
+            memory.head_is(instance, at);
+        }
+    };
     let Some((id, visible_at, lane, is_right)) = first else {
+        head_is(None);
         return Ok(false);
     };
     if !is_right {
         move_to(tx, id, &lane)?;
     }
+    head_is(Some(visible_at));
     Ok(visible_at <= tx.now)
 }
 

@@ -16,6 +16,7 @@ use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
+use crate::tables::budget::{rows, spend};
 use crate::tables::instances::life;
 use crate::tables::pauses;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
@@ -148,14 +149,18 @@ fn insert(
         }
         memory.message_enqueued(&message.instance)
     });
-    let (lane, of_instance) = match (lane, &remembered) {
-        (Some(lane), _) => (Some(lane), None),
+    let place = match (lane, &remembered) {
+        (Some(lane), _) => Place::Lane(lane),
         // The only message stands for its instance.
-        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => {
-            (Some(it.lane.as_str()), None)
+        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => Place::Lane(&it.lane),
+        // One that is visible earlier stands for it.
+        (None, Some(it))
+            if message.begins.is_none() && it.head_at.is_some_and(|at| at <= visible_at) =>
+        {
+            Place::BehindHead
         }
-        (None, Some(it)) => (None, Some(it.lane.as_str())),
-        (None, None) => (None, None),
+        (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
+        (None, None) => Place::ToBeFound(None),
     };
     let row = (
         &message.instance,
@@ -166,20 +171,26 @@ fn insert(
         sender.map(Incarnation::to_stored),
         message.answers.map(|(execution_id, _)| execution_id),
         message.answers.map(|(_, operation_id)| operation_id),
-        lane.or(message.begins.as_deref()),
+        match place {
+            Place::Lane(lane) => Some(lane),
+            Place::BehindHead | Place::ToBeFound(_) => message.begins.as_deref(),
+        },
         message.starts_child_of.as_deref(),
         message.carries.then_some(1),
         asked_at,
     );
-    match lane {
-        Some(_) => tx.execute(
+    match place {
+        Place::Lane(_) | Place::BehindHead => tx.execute(
             "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
                  execution_id, operation_id, lane, awaited_by, carries, asked_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             row,
         )?,
-        None => insert_into_lane(tx, row, of_instance)?,
+        Place::ToBeFound(of_instance) => insert_into_lane(tx, row, of_instance)?,
     };
+    if let (Place::Lane(_), Some(memory)) = (place, tx.memory()) {
+        memory.head_is(&message.instance, Some(visible_at));
+    }
     // A paused instance is terminated all the same: its messages come back to where claims look.
     if matches!(message.asks, Some(Asks::ToTerminate))
         && pauses::since(tx, &message.instance)?.is_some()
@@ -188,6 +199,17 @@ fn insert(
     }
     tx.effects.turn_claimable_at(visible_at);
     Ok(())
+}
+
+/// Where a new message goes.
+#[derive(Debug, Clone, Copy)]
+enum Place<'l> {
+    /// Into this lane.
+    Lane(&'l str),
+    /// Into none: a message that is visible earlier stands for its instance.
+    BehindHead,
+    /// The tables decide; the lane of the instance, if that is known.
+    ToBeFound(Option<&'l str>),
 }
 
 /// The columns of a new message; the ninth is the lane that the message names.
@@ -495,28 +517,35 @@ pub(crate) fn last_id(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     )
 }
 
-/// Deletes messages of an instance up to a number, that one last, at most `max`. Returns how many went, and whether those
-/// were all.
+/// Deletes messages of an instance up to a number, that one last, as many as are left to the transaction. Returns how many
+/// went, and whether those were all.
 pub(crate) fn delete_up_to(
     tx: &Tx<'_>,
     instance: &str,
     last: i64,
-    max: usize,
+    left: &mut usize,
 ) -> Result<(usize, bool)> {
-    let limit = i64::try_from(max).unwrap_or(i64::MAX);
-    let deleted = tx.execute(
-        "DELETE FROM orchestrator_queue WHERE id IN
-             (SELECT id FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3)",
-        (instance, last, limit),
+    let mut ids: Vec<i64> = Vec::new();
+    let budget = rows(*left);
+    tx.walk(
+        "SELECT id, octet_length(work_item) FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3",
+        (instance, last, budget),
+        |row| {
+            ids.push(row.get(0)?);
+            spend(left, row.get(1)?);
+            Ok(*left > 0)
+        },
     )?;
-    if deleted >= max {
-        return Ok((deleted, false));
+    delete(tx, &ids)?;
+    if *left == 0 {
+        return Ok((ids.len(), false));
     }
     let and_last = tx.execute(
         "DELETE FROM orchestrator_queue WHERE id = ?2 AND instance_id = ?1",
         (instance, last),
     )?;
-    Ok((deleted + and_last, true))
+    *left -= and_last.min(*left);
+    Ok((ids.len() + and_last, true))
 }
 
 /// How many messages are not claimed, and how many timers are not due yet.

@@ -1,0 +1,17 @@
+//! How much one transaction may still delete. In: the payload of a row that goes. Out: what is left. Tables spend it, operations
+//! hand it on from table to table.
+
+/// About how many bytes of a payload lie on one page of the file, each of which is freed by itself.
+const PAGE: i64 = 4_096;
+
+/// Takes what it costs to delete a row with such a payload: one, and one more for each page that the payload fills. One row
+/// always fits while anything is left, whatever its size.
+pub(crate) fn spend(left: &mut usize, payload_bytes: i64) {
+    let pages = usize::try_from(payload_bytes / PAGE).unwrap_or(0);
+    *left = left.saturating_sub(1 + pages);
+}
+
+/// At most so many rows are worth looking at.
+pub(super) fn rows(left: usize) -> i64 {
+    i64::try_from(left).unwrap_or(i64::MAX)
+}
