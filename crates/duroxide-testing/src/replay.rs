@@ -59,11 +59,13 @@ enum Export {
 
 #[derive(Deserialize)]
 struct Recorded {
+    /// A line of `duroxide export` calls them its history.
+    #[serde(alias = "history")]
     events: Vec<Event>,
 }
 
-/// Replays a recorded history, as JSON: a list of events, or an object with `executions`, each with `events`. The handler
-/// must be the one of the recorded version.
+/// Replays a recorded history, as JSON: a list of events, or an object with `executions`, each with `events` or, as in a
+/// line of `duroxide export`, with a `history`. The handler must be the one of the recorded version.
 ///
 /// # Errors
 ///

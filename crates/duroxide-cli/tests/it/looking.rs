@@ -1,6 +1,11 @@
 //! Commands that change nothing.
 
-use crate::support::{Kind, Store};
+use std::sync::Arc;
+
+use duroxide::testing::replay;
+use duroxide_core::FnOrchestration;
+
+use crate::support::{Kind, Store, sleeper};
 
 const KINDS: [Kind; 2] = [Kind::Sqlite, Kind::Redb];
 
@@ -155,6 +160,15 @@ async fn instances_are_exported_line_by_line() {
         nap["executions"][0]["history"][0]["type"],
         "OrchestrationStarted"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exported_instance_replays_against_its_code() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let line = store.tells(&["export", "nap"]);
+    let replayed = replay(&line, Arc::new(FnOrchestration(sleeper))).unwrap();
+    assert_eq!(replayed.executions, 1);
+    assert!(replayed.events > 1, "{replayed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

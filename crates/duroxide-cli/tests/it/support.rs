@@ -194,15 +194,7 @@ pub(crate) async fn start(store: Arc<dyn Provider>) -> Arc<Runtime> {
                 ctx.schedule_sub_orchestration("approval", "{}").await
             },
         )
-        .register(
-            "sleeper",
-            |ctx: OrchestrationContext, _: String| async move {
-                ctx.set_kv_value("colour", "blue");
-                ctx.set_custom_status("sleeps");
-                ctx.schedule_timer(Duration::from_secs(86_400)).await;
-                Ok(String::new())
-            },
-        )
+        .register("sleeper", sleeper)
         .build();
     Runtime::start_with_store(store, activities, orchestrations).await
 }
@@ -211,4 +203,12 @@ async fn says_something(client: &Client, id: &str) {
     let (minute, pause) = (Duration::from_secs(60), Duration::from_millis(10));
     let status = client.wait_for_status_change(id, 0, pause, minute).await;
     status.unwrap();
+}
+
+/// Waits for a day.
+pub(crate) async fn sleeper(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.set_kv_value("colour", "blue");
+    ctx.set_custom_status("sleeps");
+    ctx.schedule_timer(Duration::from_secs(86_400)).await;
+    Ok(String::new())
 }
