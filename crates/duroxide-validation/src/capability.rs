@@ -76,6 +76,7 @@ impl Capability {
         Self::Handlers,
         Self::Bounds,
         Self::ReadyWork,
+        Self::Requeue,
         Self::Watch,
     ];
 
