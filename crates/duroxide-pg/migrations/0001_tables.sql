@@ -163,5 +163,9 @@ CREATE TABLE dead_letters (
     instance_id  text COLLATE "C",
     payload      text   NOT NULL,
     reason       text   NOT NULL,
-    set_aside_at bigint NOT NULL
+    set_aside_at bigint NOT NULL,
+    -- The life of the instance that the message was for, if that is known, and whether the instance was told that the message could
+    -- not be used: whether it may go back into its queue.
+    incarnation  bigint,
+    answered     boolean NOT NULL DEFAULT false
 );

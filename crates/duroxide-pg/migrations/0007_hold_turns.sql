@@ -55,8 +55,10 @@ BEGIN
             DELETE FROM orchestrator_queue AS q
             WHERE q.instance_id = p_instance AND q.visible_at <= v_inbox.visible_by AND q.id = ANY (v_ids)
             RETURNING q.id, q.work_item)
-        INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
-        SELECT 'orchestrator', p_instance, g.work_item, p_reason, v_now FROM gone AS g ORDER BY g.id;
+        INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation)
+        SELECT 'orchestrator', p_instance, g.work_item, p_reason, v_now,
+            (SELECT i.incarnation FROM instances AS i WHERE i.instance_id = p_instance)
+        FROM gone AS g ORDER BY g.id;
     END IF;
     RETURN cardinality(v_inbox.message_ids);
 END $$;
@@ -83,9 +85,10 @@ BEGIN
         WHERE q.instance_id = p_instance AND q.visible_at <= v_inbox.visible_by AND q.id = ANY (p_id)
         RETURNING q.id, q.work_item, q.execution_id, q.operation_id, q.visible_at),
     kept AS (
-        INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
-        SELECT 'orchestrator', p_instance, g.work_item, b.reason, v_now
-        FROM gone AS g JOIN unnest(p_id, p_reason) AS b (id, reason) ON b.id = g.id ORDER BY g.id)
+        INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
+        SELECT 'orchestrator', p_instance, g.work_item, b.reason, v_now,
+            (SELECT i.incarnation FROM instances AS i WHERE i.instance_id = p_instance), b.item IS NOT NULL
+        FROM gone AS g JOIN unnest(p_id, p_reason, p_stand_in) AS b (id, reason, item) ON b.id = g.id ORDER BY g.id)
     INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, execution_id, operation_id)
     SELECT coalesce(b.target, p_instance), v_now, b.kind, b.item, v_now, g.execution_id, g.operation_id
     FROM gone AS g JOIN unnest(p_id, p_stand_in_kind, p_stand_in, p_target) AS b (id, kind, item, target) ON b.id = g.id

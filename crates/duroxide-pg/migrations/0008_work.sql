@@ -198,8 +198,8 @@ BEGIN
         RETURN CASE WHEN EXISTS (SELECT 1 FROM worker_queue AS w WHERE w.id = p_id AND w.lock_token = p_token)
             THEN 'expired' ELSE 'unknown' END;
     END IF;
-    INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
-    VALUES ('worker', v_work.instance_id, v_work.work_item, p_reason, v_now);
+    INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
+    VALUES ('worker', v_work.instance_id, v_work.work_item, p_reason, v_now, v_work.incarnation, true);
     INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, execution_id, operation_id)
     VALUES (v_work.instance_id, v_enqueued, 'ActivityFailed', p_failure, v_enqueued, v_work.execution_id, v_work.activity_id);
     RETURN NULL;

@@ -163,3 +163,35 @@ BEGIN
     END LOOP;
     RETURN NEXT;
 END $$;
+
+-- Puts the message of a dead letter back into its queue and forgets the letter, if its instance is still the one that the caller judged
+-- by. A deletion and the first turn of another life need the inbox, which is ours until the end. 'changed': judge again, 'gone': there
+-- is no such letter.
+CREATE FUNCTION requeue_letter(p_expected bigint, p_id bigint, p_instance text, p_life bigint, p_kind text, p_item text, p_begins text,
+    p_execution bigint, p_operation bigint, p_name text, p_session text, p_tag text, p_lane text) RETURNS text
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_problem text;
+BEGIN
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 0)
+    ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
+    IF (SELECT i.incarnation FROM instances AS i WHERE i.instance_id = p_instance) IS DISTINCT FROM p_life THEN
+        v_problem := 'changed';
+    ELSE
+        DELETE FROM dead_letters AS d WHERE d.id = p_id;
+        IF NOT FOUND THEN
+            v_problem := 'gone';
+        ELSIF p_kind = 'ActivityExecute' THEN
+            PERFORM enqueue_work(p_expected, ARRAY[p_instance], ARRAY[p_execution], ARRAY[p_operation], ARRAY[p_name], ARRAY[p_item],
+                ARRAY[p_session], ARRAY[p_tag], ARRAY[p_lane]);
+        ELSE
+            PERFORM open_inboxes(p_expected, '{}', ARRAY[p_instance], ARRAY[NULL::bigint], ARRAY[0::bigint], ARRAY[p_begins],
+                ARRAY[p_kind = 'CancelInstance']);
+            PERFORM enqueue_messages(p_expected, ARRAY[p_instance], ARRAY[p_kind], ARRAY[p_item], ARRAY[NULL::bigint],
+                ARRAY[0::bigint], ARRAY[p_begins], ARRAY[p_execution], ARRAY[p_operation], ARRAY[NULL::bigint]);
+        END IF;
+    END IF;
+    DELETE FROM inboxes AS b WHERE b.instance_id = p_instance AND b.lock_token IS NULL
+        AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = p_instance);
+    RETURN v_problem;
+END $$;

@@ -10,7 +10,7 @@ use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, Pausing,
     PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, SystemMetrics,
+    ReadyWork, Requeue, SystemMetrics,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -408,6 +408,10 @@ impl ProviderAdmin for PostgresProvider {
         let sql = "DELETE FROM {s}.dead_letters WHERE id = $1 RETURNING 1";
         let rows = named(OPERATION)(self.ask(sql, &[(&id, Type::INT8)]).await)?;
         Ok(!rows.is_empty())
+    }
+
+    async fn requeue_dead_letter(&self, id: u64) -> Answer<Option<Requeue>> {
+        named("requeue_dead_letter")(self.requeue(id).await).map(Some)
     }
 
     async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {

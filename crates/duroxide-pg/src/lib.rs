@@ -33,6 +33,7 @@ mod poll;
 mod provider;
 mod query;
 mod read;
+mod requeue;
 mod schema;
 mod store;
 mod text;

@@ -82,6 +82,7 @@ impl Capability {
         Self::ReadyWork,
         Self::PendingWork,
         Self::Requeue,
+        Self::Pausing,
         Self::Heartbeats,
         Self::Watch,
     ];

@@ -4,6 +4,7 @@
 mod conformance;
 mod crowds;
 mod histories;
+mod letters;
 mod meetings;
 mod pooler;
 mod roles;

@@ -25,7 +25,7 @@ pub(crate) fn start(instance: &str) -> WorkItem {
     }
 }
 
-fn raised(instance: &str) -> WorkItem {
+pub(crate) fn raised(instance: &str) -> WorkItem {
     WorkItem::ExternalRaised {
         instance: instance.to_owned(),
         name: "go".to_owned(),
@@ -33,7 +33,7 @@ fn raised(instance: &str) -> WorkItem {
     }
 }
 
-fn started(instance: &str) -> Vec<Event> {
+pub(crate) fn started(instance: &str) -> Vec<Event> {
     let kind = EventKind::OrchestrationStarted {
         name: "Orch".to_owned(),
         version: "1.0.0".to_owned(),
@@ -47,7 +47,7 @@ fn started(instance: &str) -> Vec<Event> {
     vec![Event::with_event_id(1, instance, 1, None, kind)]
 }
 
-fn named() -> ExecutionMetadata {
+pub(crate) fn named() -> ExecutionMetadata {
     ExecutionMetadata {
         orchestration_name: Some("Orch".to_owned()),
         orchestration_version: Some("1.0.0".to_owned()),

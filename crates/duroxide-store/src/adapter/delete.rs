@@ -61,6 +61,8 @@ struct Found {
     current: Option<ExecutionRow>,
     /// Those of earlier lives included.
     children: Vec<Entry>,
+    /// Listed as asked for, and not begun. A turn that asks for another one meanwhile changes the list.
+    asked: Vec<String>,
     /// Asked for, and not begun.
     unborn: Vec<Unborn>,
 }
@@ -78,6 +80,7 @@ impl Found {
                     scope: names::executions(id),
                 },
                 Query::all_entries(names::children(id)),
+                Query::all_entries(names::asked(id)),
             ]
         });
         let mut answers = store.query(queries.collect()).await?.into_iter();
@@ -93,6 +96,7 @@ impl Found {
                 instance,
                 executions: next()?.into_count()?,
                 children: next()?.into_entries()?,
+                asked: keys_of(next()?.into_entries()?),
                 unborn: Vec::new(),
             };
             let life = found.instance.as_ref().and_then(InstanceRow::life);
@@ -133,15 +137,16 @@ impl Found {
         self.row.is_some() || self.executions > 0
     }
 
-    /// What must still hold. By force only the set of children must: a busy instance never stands still.
+    /// What must still hold. By force only the sets of children must, those that have begun and those that have not: a busy
+    /// instance never stands still.
     fn guards(&self, force: bool) -> Vec<Guard> {
         let children = Guard::Keys {
             scope: names::children(&self.id),
-            keys: self
-                .children
-                .iter()
-                .map(|child| child.key.clone())
-                .collect(),
+            keys: keys_of(self.children.clone()),
+        };
+        let asked = Guard::Keys {
+            scope: names::asked(&self.id),
+            keys: self.asked.clone(),
         };
         let row = match &self.row {
             Some(_) if force => Guard::Present {
@@ -150,8 +155,12 @@ impl Found {
             },
             row => names::unchanged(&self.id, row.as_ref()),
         };
-        vec![row, children]
+        vec![row, children, asked]
     }
+}
+
+fn keys_of(entries: Vec<Entry>) -> Vec<String> {
+    entries.into_iter().map(|entry| entry.key).collect()
 }
 
 fn missing_answer() -> Error {
@@ -198,6 +207,7 @@ impl Plan {
         self.push(Counted::Executions, Operation::DeleteScope { scope });
         for scope in [
             names::children(&id),
+            names::asked(&id),
             names::kv_base(&id),
             names::kv_delta(&id),
             names::heartbeats(&id),

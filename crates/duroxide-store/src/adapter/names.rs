@@ -59,6 +59,11 @@ pub(super) fn children(instance: &str) -> String {
     format!("children/{instance}")
 }
 
+/// Scope that lists the children that an instance has asked for and that have not begun.
+pub(super) fn asked(instance: &str) -> String {
+    format!("asked/{instance}")
+}
+
 /// Content of a child's entry: which life of the parent started it.
 pub(super) fn child_value(parent: Option<Incarnation>) -> Vec<u8> {
     parent.map_or_else(Vec::new, |life| life.to_stored().to_string().into_bytes())

@@ -31,6 +31,8 @@ struct Faulty {
     stir: AtomicBool,
     /// What arrives just before the next commit.
     arrives: Mutex<Option<WorkItem>>,
+    /// The turn that is committed just before the next commit, by its token, and the child that it asks for.
+    asks: Mutex<Option<(String, WorkItem)>>,
 }
 
 impl Faulty {
@@ -48,6 +50,7 @@ impl Faulty {
             queries: AtomicUsize::new(0),
             stir: AtomicBool::new(false),
             arrives: Mutex::default(),
+            asks: Mutex::default(),
         };
         StoreProvider::over("faulty", Arc::new(store))
     }
@@ -88,6 +91,29 @@ impl AtomicOps for Faulty {
         if let Some(item) = arrives {
             let beside = StoreProvider::over("beside", self.inner.clone());
             send(&beside, item).await;
+        }
+        let asks = self.asks.lock().unwrap().take();
+        if let Some((token, child)) = asks {
+            let beside = StoreProvider::over("beside", self.inner.clone());
+            let scheduled = EventKind::SubOrchestrationScheduled {
+                name: "Hello".into(),
+                instance: child.target_instance().to_owned(),
+                input: String::new(),
+            };
+            let event = Event::with_event_id(2, "parent", 1, None, scheduled);
+            let metadata = ExecutionMetadata::default();
+            beside
+                .ack_orchestration_item(
+                    &token,
+                    1,
+                    vec![event],
+                    vec![],
+                    vec![child],
+                    metadata,
+                    vec![],
+                )
+                .await
+                .unwrap();
         }
         self.inner.commit(batch).await
     }
@@ -319,6 +345,46 @@ async fn a_busy_instance_can_be_deleted_by_force() {
     let ids: Vec<_> = (0..20).map(|n| format!("i-{n}")).collect();
     let deleted = provider.delete_instances_atomic(&ids, true).await.unwrap();
     assert_eq!(deleted.instances_deleted, 20);
+}
+
+#[tokio::test]
+async fn a_child_asked_for_while_its_parent_is_deleted_by_force_goes_with_it() {
+    let provider = Faulty::provider(None);
+    create(&provider, "parent", named("Running", "")).await;
+    send(&provider, signal("parent")).await;
+    let claim = TurnClaim::new(1, LOCK, Duration::ZERO);
+    let turn = provider.claim_turns(claim.clone()).await.unwrap().remove(0);
+    let mut child = start("child");
+    if let WorkItem::StartOrchestration {
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    } = &mut child
+    {
+        *parent_instance = Some("parent".into());
+        *parent_id = Some(2);
+        *parent_execution_id = Some(1);
+    }
+    *provider.store().asks.lock().unwrap() = Some((turn.lock_token, child));
+    let ids = ["parent".to_owned()];
+    let deleted = provider.delete_instances_atomic(&ids, true).await.unwrap();
+    assert_eq!(deleted.instances_deleted, 1);
+    assert!(
+        provider.store().asks.lock().unwrap().is_none(),
+        "it was asked for"
+    );
+    let left = provider.claim_turns(claim).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    let queued = provider.get_queue_depths().await.unwrap();
+    assert_eq!(queued.orchestrator_queue, 0);
+    let asked = provider
+        .store()
+        .inner
+        .entries("asked/parent")
+        .await
+        .unwrap();
+    assert!(asked.is_empty(), "{asked:?}");
 }
 
 #[tokio::test]

@@ -234,6 +234,10 @@ impl InstanceWriter<'_> {
                 key: self.instance.to_owned(),
                 value: names::child_value(self.lives.parent),
             });
+            self.operations.push(Operation::Delete {
+                scope: names::asked(parent),
+                key: self.instance.to_owned(),
+            });
         }
         InstanceRow {
             created_at: self.now_ms,
@@ -346,6 +350,14 @@ fn send(
             WorkItem::TimerFired { fire_at_ms, .. } => Visible::At(*fire_at_ms),
             _ => Visible::Now,
         };
+        // A deletion that is being planned notices it.
+        if item.starts_child_of() == Some(instance) {
+            operations.push(Operation::Put {
+                scope: names::asked(instance),
+                key: item.target_instance().to_owned(),
+                value: names::child_value(lives.own),
+            });
+        }
         operations.push(Operation::Enqueue {
             queue: TURNS,
             message: NewMessage {
