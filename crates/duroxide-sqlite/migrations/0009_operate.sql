@@ -4,3 +4,6 @@ CREATE TABLE pauses (
     instance_id TEXT    NOT NULL PRIMARY KEY,
     paused_at   INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- Pages in the order of the last turn. It grows at its end, where commits write.
+CREATE INDEX idx_instances_updated ON instances (updated_at, instance_id);

@@ -32,7 +32,7 @@ pub(crate) fn page(
         (None, SortOrder::OldestFirst) => (i64::MIN, ""),
     };
     let size = query.page_size();
-    let source = source(tx, &criteria)?;
+    let source = source(tx, &criteria, query.sort.by)?;
     // One more than asked for tells whether there is another page.
     let mut items = instance_pages::page(tx, source, &criteria, order, beyond, size + 1)?;
     let has_more = items.len() > size as usize;
@@ -62,8 +62,14 @@ pub(crate) fn counts(
         CountBy::Name => Group::Name,
         CountBy::Version => Group::Version,
     };
-    let source = source(tx, &criteria)?;
-    let counted = instance_pages::counts(tx, source, &criteria, group)?;
+    let counted = match (by, asks_for_all(query)) {
+        (CountBy::Nothing, true) => vec![(String::new(), instance_pages::all(tx)?)],
+        (CountBy::Status, true) => instance_pages::by_status(tx)?,
+        _ => {
+            let source = source(tx, &criteria, SortKey::Created)?;
+            instance_pages::counts(tx, source, &criteria, group)?
+        }
+    };
     let count = |(key, count)| InstanceCount { key, count };
     let mut counts: Vec<_> = counted.into_iter().map(count).collect();
     if by == CountBy::Nothing && counts.is_empty() {
@@ -73,7 +79,7 @@ pub(crate) fn counts(
 }
 
 /// The narrowest rows to begin with.
-fn source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
+fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
     if criteria.root.is_some() {
         return Ok(Source::Root);
     }
@@ -95,10 +101,25 @@ fn source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
     if is_open && instance_pages::few_open(tx, criteria.status_bits, FEW)? {
         return Ok(Source::Open);
     }
-    Ok(match criteria.name {
-        Some(_) => Source::Name,
-        None => Source::Created,
+    let is_named = criteria.name.is_some();
+    Ok(match by {
+        SortKey::Created if is_named => Source::Name,
+        SortKey::Created => Source::Created,
+        // A rare handler would be looked for through the whole index.
+        SortKey::Updated if is_named && instance_pages::few_of_name(tx, criteria, FEW)? => {
+            Source::Name
+        }
+        SortKey::Updated => Source::Updated,
     })
+}
+
+/// Whether a query leaves nothing out; order and page do not matter.
+fn asks_for_all(query: &InstanceQuery) -> bool {
+    let mut everything = InstanceQuery::new();
+    everything.sort = query.sort;
+    everything.limit = query.limit;
+    everything.after.clone_from(&query.after);
+    *query == everything
 }
 
 fn criteria(query: &InstanceQuery) -> Criteria {

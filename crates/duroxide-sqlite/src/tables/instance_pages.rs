@@ -12,6 +12,8 @@ use crate::tx::{Tx, count, shown_ms, unsigned};
 pub(crate) enum Source {
     /// All instances, in the order of their creation.
     Created,
+    /// All instances, in the order of their last turn.
+    Updated,
     /// Those of one handler, in the order of their creation.
     Name,
     /// Those whose id begins as asked, if the range of the prefix has an end; sorted afterwards, so there should be few.
@@ -154,6 +156,7 @@ macro_rules! by_source {
     ($source:expr, $make:ident $(, $order:expr)?) => {
         match $source {
             Source::Created => $make!($($order,)? "instances AS i INDEXED BY idx_instances_created"),
+            Source::Updated => $make!($($order,)? "instances AS i INDEXED BY idx_instances_updated"),
             Source::Name => $make!(
                 $($order,)?
                 "(SELECT * FROM instances INDEXED BY idx_instances_name WHERE orchestration_name = ?2) AS i"
@@ -225,6 +228,31 @@ pub(crate) fn counts(
     })
 }
 
+/// All instances by status. Those that have not completed are few and have an index; the rest is counted without being read.
+pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    let mut counts: Vec<(String, u64)> = tx.all(
+        "SELECT CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Failed') THEN e.status ELSE 'Unknown' END AS key,
+             COUNT(*)
+         FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i
+             ON i.instance_id = e.instance_id AND i.current_execution_id = e.execution_id
+         WHERE e.status <> 'Completed' GROUP BY 1",
+        [],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )?;
+    let open: u64 = counts.iter().map(|(_, count)| count).sum();
+    let completed = all(tx)?.saturating_sub(open);
+    if completed > 0 {
+        counts.push(("Completed".to_owned(), completed));
+    }
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    Ok(counts)
+}
+
+/// How many instances there are. SQLite counts the entries of the pages of its smallest index.
+pub(crate) fn all(tx: &Tx<'_>) -> Result<u64> {
+    tx.one("SELECT COUNT(*) FROM instances", [], |row| unsigned(row, 0))
+}
+
 /// Whether at most `few` executions have one of the asked statuses, none of which is `Completed`.
 pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> {
     let found = tx.one(
@@ -233,6 +261,17 @@ pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> 
                  (SELECT 'Running' WHERE ?1 & 1 UNION ALL SELECT 'ContinuedAsNew' WHERE ?1 & 2
                   UNION ALL SELECT 'Failed' WHERE ?1 & 8) LIMIT ?2 + 1)",
         (status_bits, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
+/// Whether at most `few` instances have the handler that is asked for.
+pub(crate) fn few_of_name(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_name
+             WHERE orchestration_name = ?1 LIMIT ?2 + 1)",
+        (&criteria.name, few),
         |row| count(row, 0),
     )?;
     Ok(found <= few as usize)

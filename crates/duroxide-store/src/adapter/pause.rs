@@ -8,11 +8,11 @@ use duroxide_core::provider::Pausing;
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES, TURNS, WORK};
 use super::rows::{self, ExecutionRow, InstanceRow};
-use super::turn::{self, Away};
+use super::turn;
 use super::{ms, read};
 use crate::atomic::{Batch, Guard, Operation, Query};
-use crate::lease::{After, LeaseToken};
-use crate::message::{Claimed, LAST_MS, Message, NewMessage, Role, Visible};
+use crate::lease::After;
+use crate::message::{Claimed, Message, NewMessage, Visible};
 use crate::{EventStore, StoreError};
 
 /// After this time a claim looks at a waiting activity again. The end of the pause brings it back at once.
@@ -183,35 +183,6 @@ fn again(message: Message) -> NewMessage {
     }
 }
 
-/// The row that a claim read along, if the instance is paused.
-fn paused_row(claimed: &Claimed) -> Option<&Vec<u8>> {
-    let bytes = claimed.attached.as_ref()?;
-    let row = InstanceRow::read(bytes).ok()?;
-    row.paused_at.is_some().then_some(bytes)
-}
-
-fn release(lease: &LeaseToken, after: After) -> Operation {
-    Operation::Release {
-        lease: lease.clone(),
-        after,
-        forgive: true,
-    }
-}
-
-/// How a claimed group goes back because its instance is paused; `None` if it may run: to be terminated, for instance.
-pub(super) fn hold_back_turn(claimed: &Claimed) -> Option<Away> {
-    let row = paused_row(claimed)?;
-    let mut messages = claimed.messages.iter();
-    if messages.any(|message| message.role == Role::UrgentAlarm) {
-        return None;
-    }
-    Some(Away {
-        lease: claimed.token.clone(),
-        guard: Some(names::unchanged(&claimed.group, Some(row))),
-        operations: vec![release(&claimed.token, After::QuietMs(LAST_MS))],
-    })
-}
-
 /// Gives activities of paused instances back; returns the others.
 pub(super) async fn hold_back_work<S: EventStore>(
     store: &S,
@@ -220,12 +191,16 @@ pub(super) async fn hold_back_work<S: EventStore>(
     let mut kept = Vec::with_capacity(claimed.len());
     for one in claimed {
         let guard: Option<Guard> =
-            paused_row(&one).map(|row| names::unchanged(&one.group, Some(row)));
+            rows::paused(one.attached.as_ref()).map(|row| names::unchanged(&one.group, Some(row)));
         let Some(guard) = guard else {
             kept.push(one);
             continue;
         };
-        let later = release(&one.token, After::DelayMs(ms(LOOK_AGAIN)));
+        let later = Operation::Release {
+            lease: one.token.clone(),
+            after: After::DelayMs(ms(LOOK_AGAIN)),
+            forgive: true,
+        };
         match store.commit(Batch::of([later]).guarded_by(guard)).await {
             Ok(_) | Err(StoreError::LeaseLost(_)) => {}
             // It was resumed, or a turn moved it: the next claim looks again.

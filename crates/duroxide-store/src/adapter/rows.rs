@@ -69,6 +69,13 @@ impl InstanceRow {
     }
 }
 
+/// The row of an instance as a claim read it along, if the instance is paused.
+pub(super) fn paused(attached: Option<&Vec<u8>>) -> Option<&Vec<u8>> {
+    let bytes = attached?;
+    let row = InstanceRow::read(bytes).ok()?;
+    row.paused_at.is_some().then_some(bytes)
+}
+
 /// One execution.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -5,21 +5,21 @@
 
 use std::time::Duration;
 
-use crate::adapter::dead_letters;
 use crate::adapter::error::{Result, unless_lost};
-use crate::adapter::names::TURNS;
+use crate::adapter::names::{self, TURNS};
+use crate::adapter::{dead_letters, rows};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::lease::{After, LeaseToken};
-use crate::message::{Claimed, later_ms};
+use crate::message::{Claimed, LAST_MS, Role, later_ms};
 use crate::{EventStore, StoreError};
 
 /// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences them.
 #[derive(Debug)]
-pub(in crate::adapter) struct Away {
-    pub(in crate::adapter) lease: LeaseToken,
+pub(super) struct Away {
+    pub(super) lease: LeaseToken,
     /// What must hold; if it does not, the lease is given back and the messages come again.
-    pub(in crate::adapter) guard: Option<Guard>,
-    pub(in crate::adapter) operations: Vec<Operation>,
+    pub(super) guard: Option<Guard>,
+    pub(super) operations: Vec<Operation>,
 }
 
 impl Away {
@@ -73,6 +73,26 @@ pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>)
             let _ = store.commit(Batch::of([release(lease)])).await;
         }
     }
+}
+
+/// How a claimed group goes back because its instance is paused; `None` if it is not, or is to be terminated. The group rests until
+/// another message comes or the pause ends; the guard sees to it that the pause has not ended already.
+pub(super) fn hold_back(claimed: &Claimed) -> Option<Away> {
+    let row = rows::paused(claimed.attached.as_ref())?;
+    let mut messages = claimed.messages.iter();
+    if messages.any(|message| message.role == Role::UrgentAlarm) {
+        return None;
+    }
+    let release = Operation::Release {
+        lease: claimed.token.clone(),
+        after: After::QuietMs(LAST_MS),
+        forgive: true,
+    };
+    Some(Away {
+        lease: claimed.token.clone(),
+        guard: Some(names::unchanged(&claimed.group, Some(row))),
+        operations: vec![release],
+    })
 }
 
 /// Lets the messages of an unknown instance rest until a start comes, and keeps those that waited too long.

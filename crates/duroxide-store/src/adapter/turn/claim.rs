@@ -14,7 +14,7 @@ use super::{load, resolve};
 use crate::EventStore;
 use crate::adapter::error::Result;
 use crate::adapter::names::{INSTANCES, TURNS};
-use crate::adapter::{StoreProvider, kinds, ms, pause};
+use crate::adapter::{StoreProvider, kinds, ms};
 use crate::message::{Claim, Claimed};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
@@ -68,7 +68,7 @@ async fn prepare<S: EventStore>(
     let mut opened = Vec::with_capacity(claimed.len());
     let mut nameless = Vec::new();
     for one in claimed {
-        if let Some(held_back) = pause::hold_back_turn(&one) {
+        if let Some(held_back) = away::hold_back(&one) {
             away.push(held_back);
             continue;
         }

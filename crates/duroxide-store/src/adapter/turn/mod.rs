@@ -11,5 +11,4 @@ mod plan;
 mod resolve;
 pub(super) mod set_aside;
 
-pub(super) use away::Away;
 pub(super) use plan::{append, labels};
