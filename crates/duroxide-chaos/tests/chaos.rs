@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
-#[test]
-fn twenty_kills_lose_nothing_and_repeat_no_completion() {
+/// Runs the chaos with these options; it must find nothing. Returns its report.
+fn report_of(options: &[&str]) -> serde_json::Value {
     let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
-        .args(["run", "--kills", "20", "--seed", "7"])
+        .arg("run")
+        .args(options)
         .output()
         .expect("run the chaos");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -15,7 +16,12 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
         String::from_utf8_lossy(&output.stderr)
     );
     let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
-    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    serde_json::from_str(json).expect("JSON")
+}
+
+#[test]
+fn twenty_kills_lose_nothing_and_repeat_no_completion() {
+    let report = report_of(&["--kills", "20", "--seed", "7"]);
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(5), "{report}");
     assert!(
@@ -25,20 +31,27 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
 }
 
 #[test]
+fn ten_kills_lose_nothing_where_only_the_writer_checkpoints() {
+    let report = report_of(&["--kills", "10", "--seed", "7", "--alone"]);
+    assert!(report["orchestrations"].as_u64() > Some(10), "{report}");
+    assert!(report["recoveries"].as_u64() > Some(2), "{report}");
+}
+
+#[test]
 fn four_workers_on_postgres_lose_nothing_by_kills_crashes_and_cuts() {
-    let output = Command::new(env!("CARGO_BIN_EXE_duroxide-chaos"))
-        .args(["run", "--store", "postgres", "--kills", "10"])
-        .args(["--crashes", "2", "--cuts", "10", "--seed", "7"])
-        .output()
-        .expect("run the chaos");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let json = &text[text.find('{').expect("a report")..=text.rfind('}').expect("a report")];
-    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let options = [
+        "--store",
+        "postgres",
+        "--kills",
+        "10",
+        "--crashes",
+        "2",
+        "--cuts",
+        "10",
+        "--seed",
+        "7",
+    ];
+    let report = report_of(&options);
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(4), "{report}");
 }
