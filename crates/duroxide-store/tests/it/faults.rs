@@ -336,6 +336,22 @@ async fn a_gauge_of_running_instances_reads_no_outputs() {
 }
 
 #[tokio::test]
+async fn many_new_instances_and_strangers_are_opened_by_a_few_queries() {
+    let provider = Faulty::provider(None);
+    for n in 0..50 {
+        send(&provider, start(&format!("i-{n}"))).await;
+        send(&provider, signal(&format!("nobody-{n}"))).await;
+    }
+    let queries = &provider.store().queries;
+    queries.store(0, Ordering::SeqCst);
+    let claim = TurnClaim::new(100, LOCK, Duration::ZERO);
+    let turns = provider.claim_turns(claim).await.unwrap();
+    assert_eq!(turns.len(), 50);
+    let asked = queries.load(Ordering::SeqCst);
+    assert!(asked <= 5, "{asked} queries for fifty instances");
+}
+
+#[tokio::test]
 async fn a_busy_instance_can_be_deleted_by_force() {
     let provider = Faulty::provider(None);
     for n in 0..20 {
