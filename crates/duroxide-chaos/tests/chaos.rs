@@ -31,6 +31,13 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
 }
 
 #[test]
+fn ten_kills_lose_nothing_where_only_the_writer_checkpoints() {
+    let report = report_of("--kills 10 --seed 7 --alone");
+    assert!(report["orchestrations"].as_u64() > Some(10), "{report}");
+    assert!(report["recoveries"].as_u64() > Some(2), "{report}");
+}
+
+#[test]
 fn four_workers_on_postgres_lose_nothing_by_kills_crashes_and_cuts() {
     let report = report_of("--store postgres --kills 10 --crashes 2 --cuts 10 --seed 7");
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");

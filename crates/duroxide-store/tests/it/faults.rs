@@ -1,192 +1,20 @@
 //! The adapter over a store that fails, or holds what does not decode: only what is hit suffers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use duroxide_core::provider::{
     ExecutionMetadata, InstanceFilter, Provider, ProviderAdmin, PruneOptions, TagFilter, TurnClaim,
     WorkClaim,
 };
 use duroxide_core::{Event, EventKind, WorkItem};
-use duroxide_store::memory::MemoryStore;
 
+use crate::faulty::{Faulty, LOCK, commit, create, fetch, named, send, signal};
 use crate::support::start;
 use duroxide_store::{
-    Answer, AtomicOps, Batch, Claim, Claimed, ManualClock, MessageQueue, MetadataStore, NewMessage,
-    Operation, Query, Queue, StoreError, StoreProvider, TopicWatch,
+    AtomicOps, Batch, ManualClock, MessageQueue, MetadataStore, NewMessage, Operation, Queue,
+    StoreProvider,
 };
-
-const LOCK: Duration = Duration::from_secs(30);
-
-/// A memory store that fails on demand and counts what it is asked for.
-struct Faulty {
-    inner: MemoryStore,
-    /// Entity whose events cannot be read.
-    corrupt: Option<&'static str>,
-    failing_commits: AtomicUsize,
-    answered_bytes: AtomicU64,
-    queries: AtomicUsize,
-    stir: AtomicBool,
-    /// What arrives just before the next commit.
-    arrives: Mutex<Option<WorkItem>>,
-    /// The turn that is committed just before the next commit, by its token, and the child that it asks for.
-    asks: Mutex<Option<(String, WorkItem)>>,
-}
-
-impl Faulty {
-    fn provider(corrupt: Option<&'static str>) -> StoreProvider<Self> {
-        Self::provider_at(corrupt, &ManualClock::at(1_000))
-    }
-
-    fn provider_at(corrupt: Option<&'static str>, clock: &ManualClock) -> StoreProvider<Self> {
-        let inner = MemoryStore::with_clock(clock);
-        let store = Self {
-            inner,
-            corrupt,
-            failing_commits: AtomicUsize::new(0),
-            answered_bytes: AtomicU64::new(0),
-            queries: AtomicUsize::new(0),
-            stir: AtomicBool::new(false),
-            arrives: Mutex::default(),
-            asks: Mutex::default(),
-        };
-        StoreProvider::over("faulty", Arc::new(store))
-    }
-}
-
-fn bytes_of(answer: &Answer) -> u64 {
-    let bytes = match answer {
-        Answer::Entries(entries) => entries.iter().map(|entry| entry.value.len()).sum(),
-        Answer::Entry(Some(value)) => value.len(),
-        Answer::Messages(messages) => messages.iter().map(|m| m.payload.len()).sum(),
-        Answer::Events(events) => events.iter().map(|event| event.data.len()).sum(),
-        _ => 8,
-    };
-    bytes as u64
-}
-
-#[async_trait]
-impl AtomicOps for Faulty {
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    async fn commit(&self, batch: Batch) -> Result<Vec<u64>, StoreError> {
-        let counted = |left: usize| left.checked_sub(1);
-        let (order, failing) = (Ordering::SeqCst, &self.failing_commits);
-        if failing.fetch_update(order, order, counted).is_ok() {
-            return Err(StoreError::Retryable("away".to_owned()));
-        }
-        if self.stir.load(Ordering::SeqCst) {
-            // Somebody commits a turn of every member just before.
-            for entry in self.inner.entries("instances").await? {
-                let row = String::from_utf8(entry.value).unwrap();
-                let touched = format!("{row} ").into_bytes();
-                self.inner.put("instances", &entry.key, touched).await?;
-            }
-        }
-        let arrives = self.arrives.lock().unwrap().take();
-        if let Some(item) = arrives {
-            let beside = StoreProvider::over("beside", self.inner.clone());
-            send(&beside, item).await;
-        }
-        let asks = self.asks.lock().unwrap().take();
-        if let Some((token, child)) = asks {
-            let beside = StoreProvider::over("beside", self.inner.clone());
-            let scheduled = EventKind::SubOrchestrationScheduled {
-                name: "Hello".into(),
-                instance: child.target_instance().to_owned(),
-                input: String::new(),
-            };
-            let event = Event::with_event_id(2, "parent", 1, None, scheduled);
-            let metadata = ExecutionMetadata::default();
-            beside
-                .ack_orchestration_item(
-                    &token,
-                    1,
-                    vec![event],
-                    vec![],
-                    vec![child],
-                    metadata,
-                    vec![],
-                )
-                .await
-                .unwrap();
-        }
-        self.inner.commit(batch).await
-    }
-
-    async fn query(&self, queries: Vec<Query>) -> Result<Vec<Answer>, StoreError> {
-        self.queries.fetch_add(1, Ordering::SeqCst);
-        let hit = |query: &Query| matches!(query, Query::Events { entity, .. } if Some(entity.as_str()) == self.corrupt);
-        if queries.iter().any(hit) {
-            return Err(StoreError::Corrupt("a damaged page".to_owned()));
-        }
-        let answers = self.inner.query(queries).await?;
-        let bytes = answers.iter().map(bytes_of).sum();
-        self.answered_bytes.fetch_add(bytes, Ordering::SeqCst);
-        Ok(answers)
-    }
-
-    fn watch(&self, topic: &str) -> Option<TopicWatch> {
-        self.inner.watch(topic)
-    }
-}
-
-#[async_trait]
-impl MessageQueue for Faulty {
-    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.inner.claim(claim).await
-    }
-}
-
-fn signal(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.into(),
-        name: "go".into(),
-        data: "{}".into(),
-    }
-}
-
-fn named(status: &str, output: &str) -> ExecutionMetadata {
-    ExecutionMetadata {
-        orchestration_name: Some("Hello".into()),
-        orchestration_version: Some("1.0.0".into()),
-        status: Some(status.into()),
-        output: Some(output.into()),
-        ..ExecutionMetadata::default()
-    }
-}
-
-async fn send(provider: &impl Provider, item: WorkItem) {
-    provider.enqueue_for_orchestrator(item, None).await.unwrap();
-}
-
-async fn fetch(provider: &impl Provider) -> Option<(String, String, Option<String>)> {
-    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
-    let (item, token, _) = fetched.await.unwrap()?;
-    Some((item.instance, token, item.history_error))
-}
-
-async fn commit(provider: &impl Provider, token: &str, id: u64, metadata: ExecutionMetadata) {
-    let kind = EventKind::ExternalEvent {
-        name: "go".into(),
-        data: String::new(),
-    };
-    let event = Event::with_event_id(id, "i", 1, None, kind);
-    let committed =
-        provider.ack_orchestration_item(token, 1, vec![event], vec![], vec![], metadata, vec![]);
-    committed.await.unwrap();
-}
-
-async fn create(provider: &impl Provider, instance: &str, metadata: ExecutionMetadata) {
-    send(provider, start(instance)).await;
-    let (found, token, _) = fetch(provider).await.unwrap();
-    assert_eq!(found, instance);
-    commit(provider, &token, 1, metadata).await;
-}
 
 #[tokio::test]
 async fn an_unreadable_history_stalls_no_other_instance() {
@@ -333,6 +161,22 @@ async fn a_gauge_of_running_instances_reads_no_outputs() {
         bytes.load(Ordering::SeqCst) < 51 * 1_000,
         "rows, not outputs"
     );
+}
+
+#[tokio::test]
+async fn many_new_instances_and_strangers_are_opened_by_a_few_queries() {
+    let provider = Faulty::provider(None);
+    for n in 0..50 {
+        send(&provider, start(&format!("i-{n}"))).await;
+        send(&provider, signal(&format!("nobody-{n}"))).await;
+    }
+    let queries = &provider.store().queries;
+    queries.store(0, Ordering::SeqCst);
+    let claim = TurnClaim::new(100, LOCK, Duration::ZERO);
+    let turns = provider.claim_turns(claim).await.unwrap();
+    assert_eq!(turns.len(), 50);
+    let asked = queries.load(Ordering::SeqCst);
+    assert!(asked <= 5, "{asked} queries for fifty instances");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod crash;
 mod differential;
 mod example;
 mod faults;
+mod faulty;
 #[cfg(feature = "redb")]
 mod older_files;
 mod store_conformance;

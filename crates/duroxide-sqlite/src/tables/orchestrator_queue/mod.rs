@@ -4,71 +4,22 @@
 //! messages of one of them; both skip what is not due, so that parked timers cost nothing.
 
 mod awaiting;
+mod enqueue;
 mod heads;
 mod paused;
 
 pub(crate) use awaiting::*;
+pub(crate) use enqueue::*;
 pub(crate) use heads::*;
 pub(crate) use paused::*;
 
-use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::budget::{rows, spend};
 use crate::tables::instances::life;
-use crate::tables::pauses;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
-
-/// A message ready to be written.
-#[derive(Debug, Clone)]
-pub(crate) struct NewMessage {
-    pub(crate) instance: String,
-    pub(crate) kind: &'static str,
-    pub(crate) json: String,
-    pub(crate) due: Due,
-    /// Of a message that begins an execution: the code it names.
-    pub(crate) begins: Option<String>,
-    /// Of a result or a timer: execution and scheduling event of the operation that waits for it.
-    pub(crate) answers: Option<(i64, i64)>,
-    /// Of the start of a child: its parent, which waits for it with the operation in `answers`.
-    pub(crate) starts_child_of: Option<String>,
-    /// Of a continue-as-new: whether it carries unread queue messages.
-    pub(crate) carries: bool,
-    /// Of a request to cancel: what it asks for.
-    pub(crate) asks: Option<Asks>,
-}
-
-impl NewMessage {
-    /// Whether it begins an instance.
-    pub(crate) fn is_start(&self) -> bool {
-        self.kind == "StartOrchestration"
-    }
-
-    /// Whether it reports to a parent how its child ended.
-    pub(crate) fn is_notice(&self) -> bool {
-        matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
-    }
-}
-
-/// What a request to cancel asks for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Asks {
-    /// Its code is to come to an end. Nodes without it may end the instance once the request is old.
-    ToCancel,
-    /// An end at once, by any node.
-    ToTerminate,
-}
-
-/// When a message becomes visible.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Due {
-    /// After this much time from the moment it is written.
-    After(Option<std::time::Duration>),
-    /// At this time.
-    At(i64),
-}
 
 /// A claimed message.
 #[derive(Debug)]
@@ -107,154 +58,6 @@ pub(crate) struct Bounds {
     pub(crate) visible_by: i64,
     /// The message that begins the next execution and the oldest request to cancel, if they came later than the others.
     pub(crate) late: [Option<i64>; 2],
-}
-
-pub(crate) fn push(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
-    push_from(tx, message, None)
-}
-
-/// As [`push`], for the start of an instance that does not exist: its lane is the one it names.
-pub(crate) fn push_first(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
-    insert(tx, message, None, message.begins.as_deref())
-}
-
-/// As [`push`], stamped with the life of the instance that sent it.
-pub(crate) fn push_from(
-    tx: &mut Tx<'_>,
-    message: &NewMessage,
-    sender: Option<Incarnation>,
-) -> Result<()> {
-    insert(tx, message, sender, None)
-}
-
-/// `lane` is the lane of the message, if that is certain.
-fn insert(
-    tx: &mut Tx<'_>,
-    message: &NewMessage,
-    sender: Option<Incarnation>,
-    lane: Option<&str>,
-) -> Result<()> {
-    let visible_at = match message.due {
-        Due::After(delay) => tx.after(delay),
-        // Computed with the clock that callers read.
-        Due::At(at) => at.saturating_add(tx.ahead),
-    };
-    let asked_at = message.asks.map(|asks| match asks {
-        Asks::ToCancel => tx.now,
-        Asks::ToTerminate => 0,
-    });
-    let remembered = tx.memory().and_then(|memory| {
-        if asked_at.is_some() {
-            memory.cancel_enqueued(asked_at.unwrap_or(tx.now));
-        }
-        memory.message_enqueued(&message.instance)
-    });
-    let place = match (lane, &remembered) {
-        (Some(lane), _) => Place::Lane(lane),
-        // The only message stands for its instance.
-        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => Place::Lane(&it.lane),
-        // One that is visible earlier stands for it.
-        (None, Some(it))
-            if message.begins.is_none() && it.head_at.is_some_and(|at| at <= visible_at) =>
-        {
-            Place::BehindHead
-        }
-        (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
-        (None, None) => Place::ToBeFound(None),
-    };
-    let row = (
-        &message.instance,
-        message.kind,
-        &message.json,
-        visible_at,
-        tx.now,
-        sender.map(Incarnation::to_stored),
-        message.answers.map(|(execution_id, _)| execution_id),
-        message.answers.map(|(_, operation_id)| operation_id),
-        match place {
-            Place::Lane(lane) => Some(lane),
-            Place::BehindHead | Place::ToBeFound(_) => message.begins.as_deref(),
-        },
-        message.starts_child_of.as_deref(),
-        message.carries.then_some(1),
-        asked_at,
-    );
-    match place {
-        Place::Lane(_) | Place::BehindHead => tx.execute(
-            "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-                 execution_id, operation_id, lane, awaited_by, carries, asked_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            row,
-        )?,
-        Place::ToBeFound(of_instance) => insert_into_lane(tx, row, of_instance)?,
-    };
-    if let (Place::Lane(_), Some(memory)) = (place, tx.memory()) {
-        memory.head_is(&message.instance, Some(visible_at));
-    }
-    // A paused instance is terminated all the same: its messages come back to where claims look.
-    if matches!(message.asks, Some(Asks::ToTerminate))
-        && pauses::since(tx, &message.instance)?.is_some()
-    {
-        bring_back(tx, &message.instance)?;
-    }
-    tx.effects.turn_claimable_at(visible_at);
-    Ok(())
-}
-
-/// Where a new message goes.
-#[derive(Debug, Clone, Copy)]
-enum Place<'l> {
-    /// Into this lane.
-    Lane(&'l str),
-    /// Into none: a message that is visible earlier stands for its instance.
-    BehindHead,
-    /// The tables decide; the lane of the instance, if that is known.
-    ToBeFound(Option<&'l str>),
-}
-
-/// The columns of a new message; the ninth is the lane that the message names.
-type NewRow<'m> = (
-    &'m String,
-    &'static str,
-    &'m String,
-    i64,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<&'m str>,
-    Option<&'m str>,
-    Option<i64>,
-    Option<i64>,
-);
-
-/// Finds the lane of the message: it needs one if it begins something, or if no message before it has one.
-fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<usize> {
-    tx.execute(
-        "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-             execution_id, operation_id, awaited_by, carries, asked_at, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11, ?12,
-             CASE WHEN ?9 IS NOT NULL THEN COALESCE(
-                      NULLIF(COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
-                  WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
-                        WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
-        (
-            row.0,
-            row.1,
-            row.2,
-            row.3,
-            row.4,
-            row.5,
-            row.6,
-            row.7,
-            row.8,
-            row.9,
-            row.10,
-            row.11,
-            of_instance,
-        ),
-    )
 }
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
