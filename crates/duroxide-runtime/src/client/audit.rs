@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Client;
 
 /// What was done, and to which instance.
+#[derive(Clone, Copy)]
 pub(super) struct Deed<'a> {
     verb: &'static str,
     instance: &'a str,

@@ -65,6 +65,7 @@ pub(crate) fn counts(
     let counted = match (by, asks_for_all(query)) {
         (CountBy::Nothing, true) => vec![(String::new(), instance_pages::all(tx)?)],
         (CountBy::Status, true) => instance_pages::by_status(tx)?,
+        (CountBy::Name, true) => instance_pages::by_name(tx)?,
         _ => {
             let source = source(tx, &criteria, SortKey::Created)?;
             instance_pages::counts(tx, source, &criteria, group)?

@@ -248,6 +248,16 @@ pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
     Ok(counts)
 }
 
+/// All instances by handler, from the index alone.
+pub(crate) fn by_name(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    tx.all(
+        "SELECT orchestration_name AS key, COUNT(*) AS n FROM instances INDEXED BY idx_instances_name
+         GROUP BY 1 ORDER BY n DESC, key",
+        [],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )
+}
+
 /// How many instances there are. SQLite counts the entries of the pages of its smallest index.
 pub(crate) fn all(tx: &Tx<'_>) -> Result<u64> {
     tx.one("SELECT COUNT(*) FROM instances", [], |row| unsigned(row, 0))
