@@ -23,7 +23,7 @@ async fn calls(ctx: OrchestrationContext, (way, count): (String, u64)) -> Result
     let mut sum = 0;
     for n in 0..count {
         sum += match way.as_str() {
-            "call" => ctx.call(DOUBLE, &n).await?,
+            "call" => ctx.call(DOUBLE, n).await?,
             "published" => ctx.schedule_activity_typed("double", &n).await?,
             "run" => {
                 ctx.run("double", move || async move { Ok::<u64, String>(2 * n) })

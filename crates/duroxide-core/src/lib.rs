@@ -53,10 +53,10 @@ pub use ids::{
     check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
 #[doc(hidden)]
-pub use message::KEYS_QUEUE;
+pub use message::{KEYS_QUEUE, unfit_key};
 pub use message::{
-    MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message, message_parts,
-    plain_message,
+    MESSAGE_KEY_BYTES_MAX, MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message,
+    message_parts, plain_message,
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};

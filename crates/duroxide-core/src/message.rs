@@ -18,6 +18,22 @@ pub const KEYS_QUEUE: &str = "duroxide:keys";
 /// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken again.
 pub const MESSAGE_KEYS_MAX: usize = 256;
 
+/// How long the key of a message, or the id of a request, may be, in bytes.
+pub const MESSAGE_KEY_BYTES_MAX: usize = 512;
+
+/// Why this cannot be the key of a message or the id of a request.
+#[doc(hidden)]
+#[must_use]
+pub fn unfit_key(key: &str) -> Option<String> {
+    match key.len() {
+        0 => Some("the deduplication key is empty".to_owned()),
+        length if length > MESSAGE_KEY_BYTES_MAX => Some(format!(
+            "the deduplication key has {length} bytes, at most {MESSAGE_KEY_BYTES_MAX} are allowed"
+        )),
+        _ => None,
+    }
+}
+
 /// The data of a queue message with this key.
 ///
 /// ```

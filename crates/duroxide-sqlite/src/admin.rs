@@ -14,6 +14,7 @@ use crate::error::{AtOperation as _, SqliteError};
 use crate::ops::{delete, inspect, pause, pending, prune, query, ready, requeue, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
+use crate::store::ReadView;
 use crate::tables::{dead_letters, deletions, executions, instances, pauses};
 use crate::tx::{Tx, shown_ms};
 use crate::writer_tx::WriterTx;
@@ -195,7 +196,9 @@ impl ProviderAdmin for SqliteProvider {
     async fn pending_work(&self, instance: &str) -> Answer<Option<PendingWork>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| pending::run(tx, &id);
-        self.reading("pending_work", step).await.map(Some)
+        // A turn that was handed out early may ask for a start in the open transaction.
+        let pending = self.store.read(ReadView::OpenTransaction, step).await;
+        pending.at("pending_work").map(Some)
     }
 
     async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {

@@ -423,7 +423,14 @@ impl Provider for SqliteProvider {
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::outcome::run(tx, &id);
-        self.reading("read_outcome", step).await
+        let committed = self.reading("read_outcome", step.clone()).await?;
+        if committed.is_some() {
+            return Ok(committed);
+        }
+        // A turn that was handed out early may ask about an instance that began in the open transaction. The writer
+        // answers when that is committed.
+        let begun = self.store.read(ReadView::OpenTransaction, step).await;
+        begun.at("read_outcome")
     }
 
     async fn execution_handler(

@@ -2,6 +2,7 @@
 //! every store has them.
 
 use std::marker::PhantomData;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::OrchestrationContext;
 use super::activities::encoded;
 use crate::codec;
 use crate::definition::Payload;
+use crate::limits::MAX_KV_VALUE_BYTES;
 
 /// What keys begin with that are the engine's own.
 pub(super) const RESERVED_KEY_PREFIX: &str = "duroxide:";
@@ -17,8 +19,15 @@ pub(super) const RESERVED_KEY_PREFIX: &str = "duroxide:";
 const REPLY_PREFIX: &str = "duroxide:reply:";
 const VIEW_KEY: &str = "duroxide:view";
 
-/// How many replies an instance keeps for clients that have not fetched them, the latest ones.
+/// How many replies an instance keeps for clients that ask again, the latest ones. A younger reply than a minute is kept
+/// beside them, so that a client that waits has it.
 pub const REPLIES_MAX: usize = 32;
+
+/// How long a reply is kept in any case, by the recorded time.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// How many replies there are at most, however young.
+const YOUNG_REPLIES_MAX: usize = 1_000;
 
 /// The queue that requests of this name travel on.
 #[doc(hidden)]
@@ -27,11 +36,11 @@ pub fn request_queue(name: &str) -> String {
     format!("duroxide:ask:{name}")
 }
 
-/// The key that a reply is kept under.
+/// The key that the reply to a request of this name is kept under.
 #[doc(hidden)]
 #[must_use]
-pub fn reply_key(ask: &str) -> String {
-    format!("{REPLY_PREFIX}{ask}")
+pub fn reply_key(name: &str, ask: &str) -> String {
+    format!("{REPLY_PREFIX}{}:{name}:{ask}", name.len())
 }
 
 /// The key that a view is kept under.
@@ -64,6 +73,8 @@ pub struct AskLetter {
 pub struct KeptReply {
     /// Its number, counted over the life of the instance.
     pub number: u64,
+    /// When it was given, by the recorded time.
+    pub at_ms: u64,
     /// The reply, or why the request was refused.
     pub reply: Result<String, String>,
 }
@@ -81,6 +92,7 @@ pub struct Requests<Req, Reply> {
 #[derive(Debug, Serialize, Deserialize)]
 #[must_use = "a client waits for the reply"]
 pub struct Request<Req, Reply> {
+    name: String,
     ask: String,
     value: Req,
     #[serde(skip)]
@@ -113,6 +125,7 @@ impl<Req: Payload, Reply: Payload> Requests<Req, Reply> {
             match codec::decode(&letter.request) {
                 Ok(value) => {
                     return Request {
+                        name: self.name.clone(),
                         ask: letter.ask,
                         value,
                         types: PhantomData,
@@ -120,7 +133,7 @@ impl<Req: Payload, Reply: Payload> Requests<Req, Reply> {
                 }
                 Err(error) => {
                     let why = format!("the request does not decode: {error}");
-                    self.ctx.keep_reply(&letter.ask, Err(why));
+                    self.ctx.keep_reply(&self.name, &letter.ask, Err(why));
                 }
             }
         }
@@ -162,7 +175,8 @@ impl OrchestrationContext {
     }
 
     /// Answers a request. The reply is recorded with the turn; the client has it when the turn is committed. The last
-    /// [`REPLIES_MAX`] replies are kept, each of at most 64 KiB.
+    /// [`REPLIES_MAX`] replies are kept, and all of the last minute. A reply of more than 64 KiB becomes a refusal that says
+    /// so.
     ///
     /// # Panics
     ///
@@ -173,7 +187,7 @@ impl OrchestrationContext {
     )]
     #[track_caller]
     pub fn reply<Req, Reply: Payload>(&self, request: Request<Req, Reply>, reply: &Reply) {
-        self.keep_reply(&request.ask, Ok(encoded(reply)));
+        self.keep_reply(&request.name, &request.ask, Ok(encoded(reply)));
     }
 
     /// Refuses a request; the client gets the reason.
@@ -183,7 +197,7 @@ impl OrchestrationContext {
     )]
     #[track_caller]
     pub fn refuse<Req, Reply>(&self, request: Request<Req, Reply>, reason: impl Into<String>) {
-        self.keep_reply(&request.ask, Err(reason.into()));
+        self.keep_reply(&request.name, &request.ask, Err(reason.into()));
     }
 
     /// Publishes what clients may see of this instance, in place of what was published before. They read it with
@@ -219,23 +233,45 @@ impl OrchestrationContext {
         view.map(|text| codec::decode(&text)).transpose()
     }
 
-    /// Keeps a reply, and forgets the oldest if there are too many. The first reply to a request is the one that counts.
+    /// Keeps a reply, and forgets old ones if there are too many. The first reply to a request is the one that counts.
     #[track_caller]
-    fn keep_reply(&self, ask: &str, reply: Result<String, String>) {
-        let mut kept = self.kept_replies();
-        if kept.iter().any(|(_, key)| *key == reply_key(ask)) {
+    fn keep_reply(&self, name: &str, ask: &str, reply: Result<String, String>) {
+        let (key, mut kept) = (reply_key(name, ask), self.kept_replies());
+        if kept.iter().any(|one| one.key == key) {
             return;
         }
-        let number = kept.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
-        kept.sort();
+        let at_ms = self.now().duration_since(UNIX_EPOCH);
+        let at_ms = at_ms.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        });
+        kept.sort_by_key(|one| one.number);
+        let number = kept.last().map_or(1, |one| one.number + 1);
         let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
-        for (_, key) in kept.into_iter().take(too_many) {
-            self.clear_kv_value(key);
+        let far_too_many = (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX);
+        let is_old = |one: &Kept| at_ms.saturating_sub(one.at_ms) > KEPT_FOR.as_millis() as u64;
+        for (place, one) in kept.into_iter().take(too_many).enumerate() {
+            if place < far_too_many || is_old(&one) {
+                self.clear_kv_value(one.key);
+            }
         }
-        self.set_kv_value(reply_key(ask), encoded(&KeptReply { number, reply }));
+        let text = |reply| {
+            let kept = KeptReply {
+                number,
+                at_ms,
+                reply,
+            };
+            encoded(&kept)
+        };
+        let mut value = text(reply);
+        if value.len() > MAX_KV_VALUE_BYTES {
+            value = text(Err(format!(
+                "the reply is larger than {MAX_KV_VALUE_BYTES} bytes"
+            )));
+        }
+        self.set_kv_value(key, value);
     }
 
-    fn kept_replies(&self) -> Vec<(u64, String)> {
+    fn kept_replies(&self) -> Vec<Kept> {
         let cell = self.shared.cell();
         let replies = cell
             .kv
@@ -243,8 +279,20 @@ impl OrchestrationContext {
             .filter(|(key, _)| key.starts_with(REPLY_PREFIX));
         let numbered = replies.map(|(key, entry)| {
             let reply = serde_json::from_str::<KeptReply>(&entry.value);
-            (reply.map_or(0, |reply| reply.number), key.clone())
+            let (number, at_ms) = reply.map_or((0, 0), |reply| (reply.number, reply.at_ms));
+            Kept {
+                number,
+                at_ms,
+                key: key.clone(),
+            }
         });
         numbered.collect()
     }
+}
+
+/// A reply among those that are kept.
+struct Kept {
+    number: u64,
+    at_ms: u64,
+    key: String,
 }

@@ -122,7 +122,9 @@ impl fmt::Debug for TurnClaim {
 ///    as a [lost lease](super::ProviderError::lease_lost).
 /// 3. **The turn reads what its claim saw.** While the claim is not committed,
 ///    [`get_kv_value`](super::Provider::get_kv_value) and [`activity_claimed`](super::Provider::activity_claimed)
-///    answer from the state that includes the open transaction.
+///    answer from the state that includes the open transaction, and so does
+///    [`pending_work`](super::ProviderAdmin::pending_work);
+///    [`read_outcome`](super::Provider::read_outcome) knows of instances that began in it.
 /// 4. **A crash is counted.** A turn that ends the process before the commit leaves no attempt behind. So a store hands
 ///    out before the commit only messages that it has never handed out before, and none for a while after an unclean
 ///    shutdown: whatever ended the process is then handed out after its attempt is stored.

@@ -6,6 +6,7 @@ use super::decision::{ChildCancel, Outcome, Turn};
 use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
 use crate::action::Action;
+use crate::context::is_reserved_key;
 use crate::durable::Call;
 use crate::durable::{OnClose, Operation, OperationKind};
 use crate::event::{ErrorDetails, Event, EventKind};
@@ -209,7 +210,9 @@ impl Execution {
             return false;
         }
         let last = self.last_kept_event_id(self.last_event_id);
-        let keys = self.shared.cell().kv.len();
+        // Replies and views are the engine's own: a client must not fail an instance with them.
+        let own = |key: &&String| !is_reserved_key(key);
+        let keys = self.shared.cell().kv.keys().filter(own).count();
         let violation = limits.violation(&self.turn.events, keys, last, outcome);
         let Some(text) = violation else {
             return false;

@@ -9,15 +9,20 @@ use std::time::Duration;
 
 use duroxide_core::{
     AskLetter, KeptReply, Payload, Undelivered, codec, keyed_message, reply_key, request_queue,
-    view_key,
+    unfit_key, view_key,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::{Client, ClientError, SendError};
+use crate::OrchestrationStatus;
 
 /// Longest pause between two looks at a store that cannot wake.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a client waits before it sends a request again.
+const SENT_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Why a client has no reply.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -140,6 +145,8 @@ pub struct Ask<Reply> {
 enum Found {
     Reply(String),
     Ended,
+    /// The instance was deleted.
+    Gone(Undelivered),
 }
 
 impl<Reply: Payload> Ask<Reply> {
@@ -159,11 +166,13 @@ impl<Reply: Payload> Ask<Reply> {
     async fn run(self) -> Result<Reply, AskError> {
         let ask = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let (client, instance) = (&self.client, &self.instance);
-        if ask.is_empty() {
-            return Err(ClientError::invalid("the id of a request is empty").into());
+        if let Some(why) = unfit_key(&ask) {
+            return Err(ClientError::invalid(format!("id of a request: {why}")).into());
         }
+        let key = reply_key(&self.name, &ask);
+        let look = || client.find_reply(instance, &key);
         // A reply from before outlives the end of the instance.
-        if let Some(Found::Reply(text)) = client.find_reply(instance, &ask).await? {
+        if let Some(Found::Reply(text)) = look().await? {
             return reply_of(&text);
         }
         let letter = AskLetter {
@@ -172,30 +181,48 @@ impl<Reply: Payload> Ask<Reply> {
         };
         let letter = client.encoded(&letter, "request")?;
         let (queue, data) = (request_queue(&self.name), keyed_message(&ask, &letter));
-        match client.deliver(instance.clone(), queue, data, false).await {
-            Ok(()) => {}
-            Err(SendError::Undelivered(Undelivered::Ended { .. })) => return Err(AskError::Ended),
-            Err(SendError::Undelivered(other)) => return Err(AskError::Undelivered(other)),
-            Err(SendError::Client(error)) => return Err(error.into()),
-        }
-        let look = || client.find_reply(instance, &ask);
-        let found = client.wait_until(instance, self.limit, LONGEST_PAUSE, look);
-        match found.await? {
-            Found::Reply(text) => reply_of(&text),
-            Found::Ended => Err(AskError::Ended),
+        let began = Instant::now();
+        // Sent again from time to time: the key makes that harmless, and an instance that was deleted and started again
+        // meanwhile has not seen the request.
+        loop {
+            let sent = client.deliver(instance.clone(), queue.clone(), data.clone(), false);
+            match sent.await {
+                Ok(()) => {}
+                Err(SendError::Undelivered(undelivered)) => {
+                    // The reply may have come with the end, after the last look.
+                    return match (look().await?, undelivered) {
+                        (Some(Found::Reply(text)), _) => reply_of(&text),
+                        (_, Undelivered::Ended { .. }) => Err(AskError::Ended),
+                        (_, other) => Err(AskError::Undelivered(other)),
+                    };
+                }
+                Err(SendError::Client(error)) => return Err(error.into()),
+            }
+            let left = self.limit.saturating_sub(began.elapsed());
+            let wait = left.min(SENT_AGAIN_AFTER);
+            match client.wait_until(instance, wait, LONGEST_PAUSE, look).await {
+                Ok(Found::Reply(text)) => return reply_of(&text),
+                Ok(Found::Ended) => return Err(AskError::Ended),
+                Ok(Found::Gone(undelivered)) => return Err(AskError::Undelivered(undelivered)),
+                Err(ClientError::Timeout) if wait < left => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }
 
 impl Client {
-    /// The reply to a request, or that none can come any more.
-    async fn find_reply(&self, instance: &str, ask: &str) -> Result<Option<Found>, ClientError> {
+    /// The reply under this key, or that none can come any more.
+    async fn find_reply(&self, instance: &str, key: &str) -> Result<Option<Found>, ClientError> {
         // In this order: what is committed with the end is seen.
-        let has_ended = self.get_orchestration_status(instance).await?.is_terminal();
-        let reply = self.get_kv_value(instance, &reply_key(ask)).await?;
-        Ok(match reply {
-            Some(text) => Some(Found::Reply(text)),
-            None => has_ended.then_some(Found::Ended),
+        let status = self.get_orchestration_status(instance).await?;
+        let reply = self.get_kv_value(instance, key).await?;
+        Ok(match (reply, status) {
+            (Some(text), _) => Some(Found::Reply(text)),
+            (None, OrchestrationStatus::NotFound) => {
+                self.undelivered(instance).await?.map(Found::Gone)
+            }
+            (None, status) => status.is_terminal().then_some(Found::Ended),
         })
     }
 }

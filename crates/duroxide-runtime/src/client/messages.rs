@@ -5,7 +5,9 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 
 use duroxide_core::provider::{OutcomeStatus, ProviderError};
-use duroxide_core::{RESERVED_QUEUE_PREFIX, Undelivered, WorkItem, keyed_message, plain_message};
+use duroxide_core::{
+    RESERVED_QUEUE_PREFIX, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
+};
 use serde::Serialize;
 
 use super::{Client, ClientError};
@@ -116,7 +118,8 @@ pub struct Sending {
 impl Sending {
     /// A key that is the same in every repetition of this send. The instance takes a message with a key that it has seen on
     /// the same queue as sent before and ignores it, also across crashes and continue-as-new. It remembers the last
-    /// [`MESSAGE_KEYS_MAX`](duroxide_core::MESSAGE_KEYS_MAX) keys.
+    /// [`MESSAGE_KEYS_MAX`](duroxide_core::MESSAGE_KEYS_MAX) keys, each of at most
+    /// [`MESSAGE_KEY_BYTES_MAX`](duroxide_core::MESSAGE_KEY_BYTES_MAX) bytes.
     pub fn dedup_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -140,11 +143,10 @@ impl Sending {
             return Err(Undelivered::Refused { why }.into());
         }
         let data = match &self.key {
-            Some(key) if key.is_empty() => {
-                let why = "the deduplication key is empty".to_owned();
-                return Err(Undelivered::Refused { why }.into());
-            }
-            Some(key) => keyed_message(key, &message),
+            Some(key) => match unfit_key(key) {
+                Some(why) => return Err(Undelivered::Refused { why }.into()),
+                None => keyed_message(key, &message),
+            },
             None => plain_message(message),
         };
         self.client

@@ -118,10 +118,7 @@ impl Client {
         input: String,
         delay: Option<Duration>,
     ) -> Result<(), ClientError> {
-        check_id(&instance)?;
-        self.check_payload("orchestration name", &orchestration)?;
-        self.check_payload("version", version.as_deref().unwrap_or_default())?;
-        self.check_payload("orchestration input", &input)?;
+        self.check_start(&instance, &orchestration, version.as_deref(), &input)?;
         let start = WorkItem::StartOrchestration {
             instance,
             orchestration,
@@ -133,6 +130,20 @@ impl Client {
             execution_id: INITIAL_EXECUTION_ID,
         };
         Ok(self.store.enqueue_for_orchestrator(start, delay).await?)
+    }
+
+    /// Whether a start like this can be stored.
+    pub(super) fn check_start(
+        &self,
+        instance: &str,
+        orchestration: &str,
+        version: Option<&str>,
+        input: &str,
+    ) -> Result<(), ClientError> {
+        check_id(instance)?;
+        self.check_payload("orchestration name", orchestration)?;
+        self.check_payload("version", version.unwrap_or_default())?;
+        self.check_payload("orchestration input", input)
     }
 }
 

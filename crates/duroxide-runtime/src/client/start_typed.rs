@@ -8,7 +8,7 @@ use std::time::Duration;
 use duroxide_core::provider::OutcomeStatus;
 use duroxide_core::{
     Arguments, Orchestration, RESERVED_QUEUE_PREFIX, ToOrchestration, Undelivered, WorkItem,
-    keyed_message, plain_message,
+    keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
@@ -172,7 +172,11 @@ impl<O: Orchestration> Start<O> {
         message: &T,
     ) -> Self {
         let text = self.client.encoded(message, "message");
-        self.with_message(queue.into(), text.map(|text| keyed_message(key, &text)))
+        let data = match unfit_key(key) {
+            Some(why) => Err(ClientError::invalid(why)),
+            None => text.map(|text| keyed_message(key, &text)),
+        };
+        self.with_message(queue.into(), data)
     }
 
     fn with_message(mut self, queue: String, data: Result<String, ClientError>) -> Self {
@@ -193,6 +197,9 @@ impl<O: Orchestration> Start<O> {
         let id = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let name = self.orchestration.name().to_owned();
         let messages: Vec<_> = self.messages.into_iter().collect::<Result<_, _>>()?;
+        // Before the messages: what cannot start sends nothing.
+        self.client
+            .check_start(&id, &name, self.version.as_deref(), &input)?;
         self.client.make_way(&id, self.if_exists).await?;
         if !messages.is_empty()
             && let Some(ended @ Undelivered::Ended { .. }) = self.client.undelivered(&id).await?

@@ -8,7 +8,7 @@ use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, HostRequest, InPlaceFuture, Progress, Turn,
 };
-use duroxide_core::{Event, EventKind, OrchestrationHandler, WorkItem};
+use duroxide_core::{Event, EventKind, OrchestrationHandler, RESERVED_QUEUE_PREFIX, WorkItem};
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
@@ -181,7 +181,12 @@ fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
         let known = match (execution.take_in_place(call.activity_id), &call.request) {
             (Some(work), _) => Known::Work(work),
             // The start goes with the same commit as the message.
-            (None, HostRequest::Send { instance, .. }) if execution.starts(instance) => {
+            (
+                None,
+                HostRequest::Send {
+                    instance, queue, ..
+                },
+            ) if execution.starts(instance) && !queue.starts_with(RESERVED_QUEUE_PREFIX) => {
                 Known::Answer("null".to_owned())
             }
             (None, _) => Known::Nothing,

@@ -275,3 +275,42 @@ async fn no_text_passes_for_a_key() {
     }
     assert_eq!(result(&mut harness, "c").await, ["duroxide:key:1:kx"; 3]);
 }
+
+/// Waits for what its child sends.
+#[cfg(feature = "sqlite")]
+#[duroxide::orchestration]
+async fn listening(ctx: OrchestrationContext) -> Result<String, String> {
+    let child = ctx.child(telling, ctx.instance_id());
+    let said = ctx
+        .receive::<String>("in")
+        .await
+        .map_err(|e| e.to_string())?;
+    child.await.map_err(|e| e.to_string())?;
+    Ok(said)
+}
+
+#[cfg(feature = "sqlite")]
+#[duroxide::orchestration]
+async fn telling(ctx: OrchestrationContext, to: String) -> Result<(), Undelivered> {
+    ctx.send(&to, "in", "first").await
+}
+
+/// Start, first turn, the child's start and its first turn share one transaction of the store.
+#[cfg(feature = "sqlite")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_reaches_its_parent_in_its_first_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("a.db").display());
+    let app = Duroxide::open(&url)
+        .register(listening)
+        .register(telling)
+        .start()
+        .await
+        .unwrap();
+    for round in 0..50 {
+        let id = format!("parent-{round}");
+        let parent = app.client().start(listening, ()).id(id).await.unwrap();
+        assert_eq!(parent.result().await.unwrap(), "first");
+    }
+    app.shutdown().await;
+}

@@ -59,8 +59,28 @@ async fn silent(ctx: OrchestrationContext) -> Result<(), String> {
     Ok(())
 }
 
+/// Answers so many requests of either name with how many there were, among 150 keys of its own.
+#[duroxide::orchestration]
+async fn busy(ctx: OrchestrationContext, count: u64) -> Result<(), String> {
+    for key in 0..150 {
+        ctx.set_kv_value(format!("key {key}"), "own");
+    }
+    let mut ups = ctx.requests::<(), u64>("up");
+    let mut downs = ctx.requests::<(), String>("down");
+    for n in 1..=count {
+        let request = ups.next().await;
+        ctx.reply(request, &n);
+    }
+    let request = downs.next().await;
+    ctx.reply(request, &"x".repeat(100_000));
+    let request = downs.next().await;
+    ctx.reply(request, &"down".to_owned());
+    Ok(())
+}
+
 async fn harness() -> Harness {
     let code = Handlers::new()
+        .register(busy)
         .register(account)
         .register(handing_on)
         .register(silent);
@@ -192,6 +212,8 @@ async fn the_latest_replies_are_kept() {
     let client = harness.client();
     client.start(account, 1000).id("a").await.unwrap();
     for n in 0..=REPLIES_MAX as u64 {
+        // Young replies are kept beside the latest ones: their clients may not have them yet.
+        tokio::time::sleep(2 * SECOND).await;
         withdraw(&client, 1, &format!("ask {n}")).await.unwrap();
     }
     let last = format!("ask {REPLIES_MAX}");
@@ -205,4 +227,78 @@ async fn the_latest_replies_are_kept() {
         matches!(late, AskError::Client(ClientError::Timeout)),
         "not taken twice: {late}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_of_a_burst_has_its_reply() {
+    let harness = harness().await;
+    let client = harness.client();
+    // All of them come before the first turn.
+    let handle = client.start(busy, 100).id("b").delay(SECOND).await.unwrap();
+    let asks = (0..100).map(|n| {
+        let ask = client.ask::<_, u64>("b", "up", &()).id(n.to_string());
+        tokio::spawn(ask.into_future())
+    });
+    let mut replies = Vec::new();
+    for ask in asks.collect::<Vec<_>>() {
+        replies.push(ask.await.unwrap().unwrap());
+    }
+    replies.sort_unstable();
+    assert_eq!(replies, (1..=100).collect::<Vec<_>>());
+    // An id belongs to the name that it is used with; a reply that is too large is refused, and fails nobody.
+    let large = client.ask::<_, String>("b", "down", &()).id("0").await;
+    assert!(large.is_err_and(|e| refused("larger than")(&e)));
+    let down: String = client.ask("b", "down", &()).id("1").await.unwrap();
+    assert_eq!(down, "down");
+    handle.result().await.unwrap();
+    harness.assert_deterministic("b").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_to_a_deleted_instance_is_an_error_or_is_answered_by_the_next_life() {
+    let harness = harness().await;
+    let client = harness.client();
+    client.start(silent, ()).id("a").await.unwrap();
+    let ask = |id: &str| {
+        tokio::spawn(
+            client
+                .ask::<_, u64>("a", "withdraw", &1_u64)
+                .id(id)
+                .into_future(),
+        )
+    };
+    let first = ask("1");
+    tokio::time::sleep(SECOND).await;
+    client.delete_instance("a", true).await.unwrap();
+    let gone = first.await.unwrap().unwrap_err();
+    assert!(
+        matches!(gone, AskError::Undelivered(Undelivered::NotFound { .. })),
+        "{gone}"
+    );
+    client.start(silent, ()).id("a").await.unwrap();
+    let second = ask("2");
+    tokio::time::sleep(SECOND).await;
+    client.delete_instance("a", true).await.unwrap();
+    client.start(account, 10).id("a").await.unwrap();
+    match second.await.unwrap() {
+        Ok(left) => assert_eq!(left, 9),
+        // The client looked between the two lives.
+        Err(error) => assert!(
+            matches!(error, AskError::Undelivered(Undelivered::NotFound { .. })),
+            "{error}"
+        ),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_empty_or_long_is_refused() {
+    let harness = harness().await;
+    let client = harness.client();
+    for id in ["", &"x".repeat(513)] {
+        let refused = client.ask::<_, u64>("a", "withdraw", &1_u64).id(id).await;
+        assert!(matches!(
+            refused,
+            Err(AskError::Client(ClientError::InvalidInput { .. }))
+        ));
+    }
 }
