@@ -331,7 +331,7 @@ fn node(rng: &mut Rng, at: usize, blocks: bool) -> NodePlan {
     NodePlan {
         code: (0..3).map(|_| code(rng)).collect(),
         skew_ms: match rng.chance(250) {
-            true => rng.pick(&[-3_600_000, -30_000, 2_000, 3_600_000]),
+            true => *rng.pick(&[-3_600_000, -30_000, 2_000, 3_600_000]),
             false => 0,
         },
         slots: *rng.pick(&[1, 2, 4, 64]),
@@ -384,6 +384,16 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
     }
 }
 
+/// Operations that alone may go wrong.
+const FRAGILE: &[&str] = &[
+    "claim_turns",
+    "claim_work",
+    "ack_orchestration_item",
+    "ack_work_item",
+    "renew_work_item_lock",
+    "renew_orchestration_item_lock",
+];
+
 fn rates(rng: &mut Rng) -> Rates {
     let is_laggy = rng.chance(200);
     let mut rate = |often: u32, most: u64| match rng.chance(often) {
@@ -405,14 +415,7 @@ fn rates(rng: &mut Rng) -> Rates {
         double: rate(300, 200),
         garbage: rate(200, 200),
         only: match rng.chance(200) {
-            true => rng.pick(&[
-                &["claim_turns"][..],
-                &["claim_work"],
-                &["ack_orchestration_item"],
-                &["ack_work_item"],
-                &["renew_work_item_lock"],
-                &["renew_orchestration_item_lock"],
-            ]),
+            true => std::slice::from_ref(rng.pick(FRAGILE)),
             false => &[],
         },
     }
