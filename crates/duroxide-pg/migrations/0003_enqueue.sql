@@ -3,6 +3,13 @@
 -- Lock order of everything in this schema, which is why nothing here waits in a circle: inboxes by instance id, then rows of the
 -- worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
 
+-- When the first of the messages that one transaction sends to an instance becomes visible.
+CREATE FUNCTION first_due(p_to text, p_now bigint, p_instance text[], p_due bigint[], p_delay bigint[]) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT min(coalesce(due_ms(n.due), p_now + n.delay)) FROM unnest(p_instance, p_due, p_delay) AS n (instance_id, due, delay)
+    WHERE n.instance_id = p_to
+$$;
+
 -- The first step of every transaction that writes: locks the inboxes of turns that are committed, renewed or given back, and opens
 -- those of instances that are sent something. All that exist are locked first, in one pass; no transaction
 -- that holds one of those waits for inboxes that are made after that.
@@ -27,14 +34,24 @@ BEGIN
     LEFT JOIN instances AS i ON i.instance_id = m.instance_id
     ORDER BY m.instance_id COLLATE "C"
     ON CONFLICT (instance_id) DO UPDATE SET
-        ready_at = least(b.ready_at, excluded.ready_at),
+        -- What is sent to a paused instance is ready at no time (0011); the pause may have ended while the insert waited.
+        ready_at = least(b.ready_at, CASE WHEN excluded.lane = 'paused'
+            THEN first_due(b.instance_id, v_now, p_instance, p_due, p_delay) ELSE excluded.ready_at END),
         cancel_at = least(b.cancel_at, excluded.cancel_at),
         lane = CASE WHEN b.lane IN ('', 'between') THEN excluded.lane ELSE b.lane END;
-    -- A turn may have been committed, or the instance deleted, while the insert waited for its inbox. From here on the inbox is ours,
-    -- and so is the lane.
-    UPDATE inboxes AS b SET lane = i.lane FROM instances AS i
-    WHERE b.instance_id = ANY (p_instance) AND i.instance_id = b.instance_id AND i.lane <> 'between' AND b.lane <> i.lane;
-    UPDATE inboxes AS b SET lane = coalesce(m.begins, '')
+    -- A turn may have been committed, or the instance resumed or deleted, while the insert waited for its inbox. From here on the inbox
+    -- is ours, and so is the lane.
+    UPDATE inboxes AS b SET
+        lane = CASE WHEN i.lane <> 'between' THEN i.lane ELSE coalesce(
+            (SELECT q.begins FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id AND q.begins IS NOT NULL
+             ORDER BY q.kind, q.visible_at, q.id LIMIT 1), i.lane) END,
+        ready_at = CASE WHEN b.lane = 'paused' THEN least(first_due(b.instance_id, v_now, p_instance, p_due, p_delay),
+            (SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id)) ELSE b.ready_at END
+    FROM instances AS i
+    WHERE b.instance_id = ANY (p_instance) AND i.instance_id = b.instance_id AND b.lane <> i.lane
+      AND (i.lane <> 'between' OR b.lane = 'paused');
+    UPDATE inboxes AS b SET lane = coalesce(m.begins, ''),
+        ready_at = CASE WHEN b.lane = 'paused' THEN first_due(b.instance_id, v_now, p_instance, p_due, p_delay) ELSE b.ready_at END
     FROM (SELECT n.instance_id, min(n.begins) AS begins FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
           GROUP BY n.instance_id) AS m
     WHERE b.instance_id = m.instance_id AND b.lane <> coalesce(m.begins, '')

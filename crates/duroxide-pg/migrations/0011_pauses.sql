@@ -66,18 +66,25 @@ CREATE FUNCTION resume_instance(p_instance text) RETURNS integer LANGUAGE plpgsq
 DECLARE
     v_row instances;
 BEGIN
-    PERFORM 1 FROM inboxes AS b WHERE b.instance_id = p_instance FOR UPDATE;
+    -- As in `pause_instance`: a sender that saw the pause and opens the inbox at this moment has committed before the pause ends, or
+    -- waits and finds that it ended.
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 9223372036854775807)
+    ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
     SELECT * INTO v_row FROM instances AS i WHERE i.instance_id = p_instance FOR UPDATE;
+    IF v_row.paused_at IS NOT NULL THEN
+        UPDATE instances AS i SET paused_at = NULL, paused_lane = NULL, lane = v_row.paused_lane WHERE i.instance_id = p_instance;
+        UPDATE inboxes AS b SET
+            lane = CASE WHEN v_row.paused_lane = 'between' THEN coalesce(
+                (SELECT q.begins FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.begins IS NOT NULL
+                 ORDER BY q.kind, q.visible_at, q.id LIMIT 1), 'between') ELSE v_row.paused_lane END,
+            ready_at = coalesce((SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = p_instance), 0)
+        WHERE b.instance_id = p_instance;
+    END IF;
+    DELETE FROM inboxes AS b WHERE b.instance_id = p_instance AND b.lock_token IS NULL
+        AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
     IF v_row.instance_id IS NULL OR v_row.paused_at IS NULL THEN
         RETURN CASE WHEN v_row.instance_id IS NULL THEN 2 WHEN v_row.lane = '' THEN 3 ELSE 1 END;
     END IF;
-    UPDATE instances AS i SET paused_at = NULL, paused_lane = NULL, lane = v_row.paused_lane WHERE i.instance_id = p_instance;
-    UPDATE inboxes AS b SET
-        lane = CASE WHEN v_row.paused_lane = 'between' THEN coalesce(
-            (SELECT q.begins FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.begins IS NOT NULL
-             ORDER BY q.kind, q.visible_at, q.id LIMIT 1), 'between') ELSE v_row.paused_lane END,
-        ready_at = coalesce((SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = p_instance), 0)
-    WHERE b.instance_id = p_instance;
     PERFORM free_paused_work(p_instance);
     RETURN 0;
 END $$;

@@ -6,6 +6,7 @@ mod crowds;
 mod histories;
 mod letters;
 mod meetings;
+mod pauses;
 mod pooler;
 mod roles;
 mod schema;

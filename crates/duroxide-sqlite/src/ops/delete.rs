@@ -191,16 +191,25 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
 
 /// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of
 /// one that is under way cannot commit any more. Returns how many starts went.
-fn unborn_children(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+fn unborn_children(tx: &mut Tx<'_>, instance: &str) -> Result<usize> {
     let Some(life) = instances::incarnation(tx, instance)? else {
         return Ok(0);
     };
-    for child in orchestrator_queue::unborn_children(tx, life)? {
-        if instances::incarnation(tx, &child)?.is_none() {
-            instance_locks::revoke(tx, &child)?;
+    let children = orchestrator_queue::unborn_children(tx, life)?;
+    for child in &children {
+        if instances::incarnation(tx, child)?.is_none() {
+            instance_locks::revoke(tx, child)?;
         }
     }
-    orchestrator_queue::delete_sent_by(tx, life)
+    let deleted = orchestrator_queue::delete_sent_by(tx, life)?;
+    // A start may have stood for its instance: one that ran before under this id, or one that others sent messages to.
+    for child in &children {
+        if orchestrator_queue::settle_head(tx, child)? {
+            let now = tx.now;
+            tx.effects.turn_claimable_at(now);
+        }
+    }
+    Ok(deleted)
 }
 
 pub(crate) fn add(total: &mut DeleteInstanceResult, one: &DeleteInstanceResult) {

@@ -190,6 +190,42 @@ async fn how_a_child_ended_reaches_the_parent_that_started_it() {
 }
 
 #[tokio::test]
+async fn an_instance_whose_only_message_goes_with_the_parent_that_sent_it_is_still_claimed() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "c").await;
+    parent_with_child(&store, "p", "c").await;
+    admin(&store).delete_instance("p", true).await.unwrap();
+    send(&store, raised("c", "after")).await;
+    let (item, _, _) = fetch(&store).await.expect("the message of c");
+    assert_eq!(item.messages, vec![raised("c", "after")]);
+}
+
+#[tokio::test]
+async fn messages_behind_the_start_of_a_deleted_parent_stand_for_their_instance() {
+    let (store, _clock) = store_with_clock().await;
+    create(&store, "c").await;
+    parent_with_child(&store, "p", "c").await;
+    send(&store, raised("c", "behind")).await;
+    admin(&store).delete_instance("p", true).await.unwrap();
+    let (item, _, _) = fetch(&store).await.expect("the message of c");
+    assert_eq!(item.messages, vec![raised("c", "behind")]);
+}
+
+#[tokio::test]
+async fn messages_for_a_child_that_will_not_begin_become_dead_letters() {
+    let (store, clock) = store_with_clock().await;
+    parent_with_child(&store, "p", "c").await;
+    send(&store, raised("c", "behind")).await;
+    admin(&store).delete_instance("p", true).await.unwrap();
+    assert!(fetch(&store).await.is_none());
+    clock.advance(std::time::Duration::from_secs(3_600));
+    assert!(fetch(&store).await.is_none());
+    let letters = admin(&store).list_dead_letters(9).await.unwrap();
+    let of: Vec<_> = letters.iter().map(|it| it.instance_id.as_deref()).collect();
+    assert_eq!(of, [Some("c")]);
+}
+
+#[tokio::test]
 async fn how_a_child_ended_does_not_reach_a_later_life_of_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");

@@ -283,7 +283,8 @@ pub(crate) fn unborn_children(tx: &Tx<'_>, parent: Incarnation) -> Result<Vec<St
     )
 }
 
-/// Deletes the starts that a life of an instance sent to its children; returns how many.
+/// Deletes the starts that a life of an instance sent to its children; returns how many. The caller settles the heads
+/// of those children.
 pub(crate) fn delete_sent_by(tx: &Tx<'_>, parent: Incarnation) -> Result<usize> {
     tx.execute(
         "DELETE FROM orchestrator_queue WHERE sender_incarnation = ?1",
