@@ -45,10 +45,8 @@ impl Ask {
             cached: claim.cached.clone(),
             lock_ms: duration_ms(claim.lock_timeout),
             messages_max: i32::try_from(messages_max).unwrap_or(i32::MAX),
-            cancel_after_ms: claim
-                .handlers
-                .as_ref()
-                .map(|_| duration_ms(claim.cancel_without_code_after)),
+            // Also for a caller that has all code: an instance that is paused is terminated all the same.
+            cancel_after_ms: Some(duration_ms(claim.cancel_without_code_after)),
             grace_ms: duration_ms(grace),
         }
     }
