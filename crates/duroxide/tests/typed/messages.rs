@@ -310,7 +310,8 @@ async fn a_child_reaches_its_parent_in_its_first_turn() {
     for round in 0..50 {
         let id = format!("parent-{round}");
         let parent = app.client().start(listening, ()).id(id).await.unwrap();
-        assert_eq!(parent.result().await.unwrap(), "first");
+        let said = tokio::time::timeout(60 * SECOND, parent.result()).await;
+        assert_eq!(said.expect("the message arrives").unwrap(), "first");
     }
     app.shutdown().await;
 }
