@@ -2,9 +2,8 @@
 //! one statement that says only what the query asks for, so that the server can choose the index.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PageCursor,
-    PagePosition, PendingActivity, PendingMessage, PendingWork, SortKey, SortOrder, TimeRange,
-    WorkItem,
+    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
+    PendingActivity, PendingMessage, PendingWork, SortKey, SortOrder, TimeRange, WorkItem,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -178,20 +177,8 @@ impl PostgresProvider {
             key.replace("i.", "p.")
         );
         let rows = self.ask(&sql, &all.params()).await?;
-        let mut items = rows.iter().map(summary).collect::<Result<Vec<_>>>()?;
-        let has_more = items.len() > size as usize;
-        items.truncate(size as usize);
-        let next = items.last().filter(|_| has_more).map(|last| {
-            PageCursor::at(&PagePosition {
-                sort: query.sort,
-                at_ms: match query.sort.by {
-                    SortKey::Created => last.created_at_ms,
-                    SortKey::Updated => last.updated_at_ms,
-                },
-                instance_id: last.instance_id.clone(),
-            })
-        });
-        Ok(Page { items, next })
+        let items = rows.iter().map(summary).collect::<Result<Vec<_>>>()?;
+        Ok(query.cut(items))
     }
 
     pub(crate) async fn counts(

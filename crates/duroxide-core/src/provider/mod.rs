@@ -37,7 +37,7 @@ pub use outcome::{InstanceOutcome, OutcomeStatus};
 pub use pause::Pausing;
 pub use pending::{PendingActivity, PendingMessage, PendingWork};
 pub use query::{
-    CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary,
+    CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary, Listed,
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
     TimeRange,
 };

@@ -2,8 +2,8 @@
 //! chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PageCursor,
-    PagePosition, SortKey, SortOrder, TimeRange,
+    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
+    SortKey, SortOrder, TimeRange,
 };
 
 use crate::error::Result;
@@ -34,20 +34,8 @@ pub(crate) fn page(
     let size = query.page_size();
     let source = source(tx, &criteria, query.sort.by)?;
     // One more than asked for tells whether there is another page.
-    let mut items = instance_pages::page(tx, source, &criteria, order, beyond, size + 1)?;
-    let has_more = items.len() > size as usize;
-    items.truncate(size as usize);
-    let next = items.last().filter(|_| has_more).map(|last| {
-        PageCursor::at(&PagePosition {
-            sort: query.sort,
-            at_ms: match query.sort.by {
-                SortKey::Created => last.created_at_ms,
-                SortKey::Updated => last.updated_at_ms,
-            },
-            instance_id: last.instance_id.clone(),
-        })
-    });
-    Ok(Page { items, next })
+    let items = instance_pages::page(tx, source, &criteria, order, beyond, size + 1)?;
+    Ok(query.cut(items))
 }
 
 pub(crate) fn counts(

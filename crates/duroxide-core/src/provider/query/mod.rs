@@ -8,6 +8,7 @@ mod summary;
 use serde::{Deserialize, Serialize};
 
 pub use cursor::{PageCursor, PagePosition};
+pub use select::Listed;
 pub use summary::{InstanceCount, InstanceStatus, InstanceSummary, Page};
 
 /// The most instances that one page holds.

@@ -1,10 +1,11 @@
 //! The rules of a query over instances that are already in memory. Stores with an index of their own need only
-//! [`InstanceQuery::position`].
+//! [`InstanceQuery::position`] and [`InstanceQuery::cut`].
 
 use std::cmp::Ordering;
 
 use super::{
-    InstanceQuery, InstanceSort, InstanceStatus, Page, PageCursor, PagePosition, SortKey, SortOrder,
+    InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary, Page, PageCursor, PagePosition,
+    SortKey, SortOrder,
 };
 use crate::provider::{InstanceInfo, ProviderError};
 
@@ -63,17 +64,33 @@ impl InstanceQuery {
     ) -> Result<Page<InstanceInfo>, ProviderError> {
         if let Some(position) = self.position()? {
             let last = (position.at_ms, position.instance_id.as_str());
-            admitted.retain(|info| self.sort.compare(key(self.sort.by, info), last).is_gt());
+            admitted.retain(|info| self.sort.compare(info.key(self.sort.by), last).is_gt());
         }
         admitted.sort_unstable_by(|a, b| {
             let by = self.sort.by;
-            self.sort.compare(key(by, a), key(by, b))
+            self.sort.compare(a.key(by), b.key(by))
         });
+        Ok(self.cut(admitted))
+    }
+
+    /// The page at the head of sorted answers. Another page follows if there are more answers than one page holds; a store
+    /// need not read more than one beyond that.
+    ///
+    /// ```
+    /// use duroxide_core::provider::{InstanceQuery, InstanceSummary};
+    /// let query = InstanceQuery::new().with_page_size(1);
+    /// let found = ["b", "a"].map(|id| InstanceSummary::new(id, "order", "1.0.0"));
+    /// let page = query.cut(found.to_vec());
+    /// assert_eq!(page.items.len(), 1);
+    /// assert!(page.next.is_some());
+    /// ```
+    #[must_use]
+    pub fn cut<T: Listed>(&self, mut sorted: Vec<T>) -> Page<T> {
         let size = usize::try_from(self.page_size()).unwrap_or(usize::MAX);
-        let has_more = admitted.len() > size;
-        admitted.truncate(size);
-        let next = admitted.last().filter(|_| has_more).map(|last| {
-            let (at_ms, id) = key(self.sort.by, last);
+        let has_more = sorted.len() > size;
+        sorted.truncate(size);
+        let next = sorted.last().filter(|_| has_more).map(|last| {
+            let (at_ms, id) = last.key(self.sort.by);
             let instance_id = id.to_owned();
             PageCursor::at(&PagePosition {
                 sort: self.sort,
@@ -81,10 +98,36 @@ impl InstanceQuery {
                 instance_id,
             })
         });
-        Ok(Page {
-            items: admitted,
+        Page {
+            items: sorted,
             next,
-        })
+        }
+    }
+}
+
+/// An answer that has a place in the order of a query.
+pub trait Listed {
+    /// The time that it is sorted by, and the id of its instance.
+    fn key(&self, by: SortKey) -> (u64, &str);
+}
+
+impl Listed for InstanceInfo {
+    fn key(&self, by: SortKey) -> (u64, &str) {
+        let at = match by {
+            SortKey::Created => self.created_at,
+            SortKey::Updated => self.updated_at,
+        };
+        (at, &self.instance_id)
+    }
+}
+
+impl Listed for InstanceSummary {
+    fn key(&self, by: SortKey) -> (u64, &str) {
+        let at = match by {
+            SortKey::Created => self.created_at_ms,
+            SortKey::Updated => self.updated_at_ms,
+        };
+        (at, &self.instance_id)
     }
 }
 
@@ -97,12 +140,4 @@ impl InstanceSort {
             SortOrder::OldestFirst => a.cmp(&b),
         }
     }
-}
-
-fn key(by: SortKey, info: &InstanceInfo) -> (u64, &str) {
-    let at = match by {
-        SortKey::Created => info.created_at,
-        SortKey::Updated => info.updated_at,
-    };
-    (at, &info.instance_id)
 }
