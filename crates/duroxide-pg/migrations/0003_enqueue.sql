@@ -40,7 +40,15 @@ BEGIN
         cancel_at = least(b.cancel_at, excluded.cancel_at),
         lane = CASE WHEN b.lane IN ('', 'between') THEN excluded.lane ELSE b.lane END;
     -- A turn may have been committed, or the instance resumed or deleted, while the insert waited for its inbox. From here on the inbox
-    -- is ours, and so is the lane.
+    -- is ours, and so is the lane. That is rare, and looking for it is cheaper than putting it right.
+    IF NOT EXISTS (
+        SELECT 1 FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
+        JOIN inboxes AS b ON b.instance_id = n.instance_id
+        LEFT JOIN instances AS i ON i.instance_id = n.instance_id
+        WHERE CASE WHEN i.instance_id IS NULL THEN b.lane <> coalesce(n.begins, '')
+                   ELSE b.lane <> i.lane AND (i.lane <> 'between' OR b.lane = 'paused') END) THEN
+        RETURN;
+    END IF;
     UPDATE inboxes AS b SET
         lane = CASE WHEN i.lane <> 'between' THEN i.lane ELSE coalesce(
             (SELECT q.begins FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id AND q.begins IS NOT NULL

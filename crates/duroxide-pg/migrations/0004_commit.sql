@@ -59,8 +59,9 @@ BEGIN
     INSERT INTO instances AS i (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
         custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane)
     SELECT c.instance_id, c.name, c.version, c.execution_id, c.parent, c.custom_status, (c.custom > 0)::integer, v_now, v_now,
-        c.life, (SELECT s.life FROM unnest(v_child, v_parent_life) WITH ORDINALITY AS s (instance_id, life, n)
-                 WHERE s.instance_id = c.instance_id AND c.parent IS NOT NULL ORDER BY s.n LIMIT 1), coalesce(c.lane, '')
+        c.life, CASE WHEN c.parent IS NOT NULL THEN
+            (SELECT s.life FROM unnest(v_child, v_parent_life) WITH ORDINALITY AS s (instance_id, life, n)
+             WHERE s.instance_id = c.instance_id ORDER BY s.n LIMIT 1) END, coalesce(c.lane, '')
     FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_life, c_lane)
         AS c (instance_id, name, version, execution_id, parent, custom_status, custom, life, lane)
     WHERE c.name IS NOT NULL
@@ -101,12 +102,16 @@ BEGIN
         FROM unnest(c_instance, c_execution, c_pinned, c_loud) AS c (instance_id, execution_id, pinned, loud)
         WHERE NOT c.loud
         ON CONFLICT (instance_id, execution_id) DO NOTHING;
-        UPDATE executions AS e SET pinned = coalesce(c.pinned, e.pinned), status = coalesce(c.status, e.status),
-            output = CASE WHEN c.status IS NULL THEN e.output END,
-            completed_at = CASE WHEN c.status IS NULL THEN e.completed_at END
-        FROM unnest(c_instance, c_execution, c_status, c_pinned, c_loud) AS c (instance_id, execution_id, status, pinned, loud)
-        WHERE NOT c.loud AND e.instance_id = c.instance_id AND e.execution_id = c.execution_id
-          AND (c.pinned <> e.pinned OR (c.pinned IS NOT NULL AND e.pinned IS NULL) OR c.status <> e.status);
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        -- Those that were there already may have to be put right.
+        IF v_rows < cardinality(array_positions(c_loud, false)) THEN
+            UPDATE executions AS e SET pinned = coalesce(c.pinned, e.pinned), status = coalesce(c.status, e.status),
+                output = CASE WHEN c.status IS NULL THEN e.output END,
+                completed_at = CASE WHEN c.status IS NULL THEN e.completed_at END
+            FROM unnest(c_instance, c_execution, c_status, c_pinned, c_loud) AS c (instance_id, execution_id, status, pinned, loud)
+            WHERE NOT c.loud AND e.instance_id = c.instance_id AND e.execution_id = c.execution_id
+              AND (c.pinned <> e.pinned OR (c.pinned IS NOT NULL AND e.pinned IS NULL) OR c.status <> e.status);
+        END IF;
     END IF;
 
     FOR k IN SELECT c.* FROM unnest(k_instance, k_op, k_key, k_value, k_at) WITH ORDINALITY AS c (instance_id, op, key, value, at, n)

@@ -1,4 +1,5 @@
--- Instances are claimed: with their lease, all their visible messages and, if wanted, their history, in one statement.
+-- Instances are claimed: with their lease and all their visible messages, in one statement; `load_turns` reads the histories that
+-- their claimer does not hold.
 --
 -- A claim goes lane by lane, and knows two lists of lanes: those its node has code for and those it has none for. The answer
 -- names a lane on neither list, and the node decides. `p_barred` are lanes of engine versions that the node cannot even replay.
@@ -64,8 +65,13 @@ BEGIN
     RETURN v_rows;
 END $$;
 
--- Claims the oldest messages of an instance that has more than a claim may take. The message that begins the next execution and
--- the oldest request to cancel, one that terminates first, come with them in any case.
+-- Whether a message begins an execution that brings unread queue messages along. Those that are still queued stay behind it, or every
+-- execution would record and carry more of them. A row that does not decode brings none.
+CREATE FUNCTION carries(p_kind text, p_item text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT p_kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN p_item) > 0 $$;
+
+-- Claims the oldest messages of an instance that has more than a claim may take, or some that have to stay behind. The message that
+-- begins the next execution and the oldest request to cancel, one that terminates first, come with them in any case.
 CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint, p_carries boolean)
 RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -100,10 +106,9 @@ END $$;
 -- claim (2).
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
     p_barred text[],
-    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_load boolean, p_grace bigint, p_lazy boolean)
+    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_grace bigint, p_lazy boolean)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
-    version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean, events text[],
-    keys text[], vals text[], times bigint[])
+    version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
 #variable_conflict use_column
@@ -116,7 +121,6 @@ DECLARE
     v_expired text[];
     v_rest text[];
     v_crowded text[];
-    v_carrying text[];
     v_due bigint;
     v_claimed integer := 0;
     v_strays bigint := 0;
@@ -169,50 +173,37 @@ BEGIN
         END IF;
         EXIT WHEN coalesce(cardinality(v_found), 0) = 0;
 
-        -- Instances whose next execution brings unread queue messages along. Those that are still queued stay behind it, or every
-        -- execution would record and carry more of them. A row that does not decode brings none.
-        SELECT coalesce(array_agg(q.instance_id), '{}') INTO v_carrying FROM orchestrator_queue AS q
-        WHERE q.instance_id = ANY (v_found) AND q.kind = 'ContinueAsNew' AND q.visible_at <= v_now
-          AND position('"carry_forward_events":[[' IN q.work_item) > 0;
-        -- The usual case: the instance has a row or a start, and not more messages than a claim may take.
+        -- The usual case: the instance has a row or a start, not more messages than a claim may take, and none that has to stay behind.
         RETURN QUERY
         WITH picked AS MATERIALIZED (
             SELECT f.instance_id, m.ids, m.items, m.attempts, m.visible_by, i.orchestration_name, i.orchestration_version,
-                   i.current_execution_id, i.incarnation, i.instance_id IS NOT NULL AS has_row
+                   i.current_execution_id, i.incarnation, i.instance_id IS NOT NULL AS has_row,
+                   CASE WHEN i.instance_id IS NULL THEN
+                       (SELECT max(e.execution_id) FROM executions AS e WHERE e.instance_id = f.instance_id) END AS last_execution
             FROM unnest(v_found) AS f (instance_id)
             LEFT JOIN instances AS i ON i.instance_id = f.instance_id
             CROSS JOIN LATERAL (
                 SELECT array_agg(q.id) AS ids, array_agg(q.work_item) AS items, array_agg(q.attempt_count + 1) AS attempts,
                        max(q.visible_at) AS visible_by, bool_or(q.begins IS NOT NULL) AS begins, count(*) AS messages,
-                       sum(octet_length(q.work_item)) AS bytes
+                       sum(octet_length(q.work_item)) AS bytes, bool_or(q.kind = 'QueueMessage') AND bool_or(q.carries) AS is_behind
                 FROM (SELECT * FROM (
-                          SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins
+                          SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins, q.kind, carries(q.kind, q.work_item)
                           FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now
-                            AND NOT (q.kind = 'QueueMessage' AND q.instance_id = ANY (v_carrying))
                           LIMIT p_messages + 1) AS q ORDER BY q.id) AS q) AS m
             WHERE m.messages BETWEEN 1 AND p_messages AND (m.messages = 1 OR m.bytes <= p_bytes)
-              AND (i.instance_id IS NOT NULL OR m.begins)),
+              AND (i.instance_id IS NOT NULL OR m.begins) AND m.is_behind IS NOT TRUE),
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
             FROM picked AS p WHERE b.instance_id = p.instance_id
             RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts, p.orchestration_name, p.orchestration_version,
-                p.current_execution_id, p.incarnation, p.has_row)
+                p.current_execution_id, p.incarnation, p.has_row, p.last_execution)
         SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, l.orchestration_name, l.orchestration_version,
-            x.execution_id, l.incarnation,
-            (SELECT max(h.event_id) FROM history AS h WHERE h.instance_id = l.instance_id AND h.execution_id = x.execution_id),
-            x.has_execution, s.events, k.keys, k.vals, k.times
-        FROM leased AS l
-        CROSS JOIN LATERAL (
-            SELECT coalesce(l.current_execution_id, e.id, 1) AS execution_id, l.has_row OR e.id IS NOT NULL AS has_execution
-            FROM (SELECT CASE WHEN NOT l.has_row THEN
-                (SELECT max(e.execution_id) FROM executions AS e WHERE e.instance_id = l.instance_id) END AS id) AS e) AS x
-        LEFT JOIN LATERAL (
-            SELECT array_agg(h.event_data ORDER BY h.event_id) AS events FROM history AS h
-            WHERE p_load AND h.instance_id = l.instance_id AND h.execution_id = x.execution_id) AS s ON p_load
-        LEFT JOIN LATERAL (
-            SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
-            FROM kv_store AS kv WHERE p_load AND kv.instance_id = l.instance_id) AS k ON p_load AND x.has_execution;
+            l.execution_id, l.incarnation,
+            (SELECT max(h.event_id) FROM history AS h WHERE h.instance_id = l.instance_id AND h.execution_id = l.execution_id),
+            l.has_execution
+        FROM (SELECT l.*, coalesce(l.current_execution_id, l.last_execution, 1) AS execution_id,
+                     l.has_row OR l.last_execution IS NOT NULL AS has_execution FROM leased AS l) AS l;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
         EXIT WHEN v_claimed = cardinality(v_found);
 
@@ -229,7 +220,9 @@ BEGIN
               has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
         IF v_crowded IS NOT NULL THEN
             FOREACH one IN ARRAY v_crowded LOOP
-                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes, one = ANY (v_carrying));
+                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes, EXISTS (
+                    SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = one AND q.kind = 'ContinueAsNew'
+                      AND q.visible_at <= v_now AND carries(q.kind, q.work_item)));
             END LOOP;
             RETURN QUERY SELECT 0, b.instance_id, b.lock_token, b.message_ids,
                 (SELECT array_agg(q.work_item ORDER BY q.id) FROM orchestrator_queue AS q
@@ -239,16 +232,10 @@ BEGIN
                 i.orchestration_name, i.orchestration_version, coalesce(i.current_execution_id, e.id, 1), i.incarnation,
                 (SELECT max(h.event_id) FROM history AS h
                  WHERE h.instance_id = b.instance_id AND h.execution_id = coalesce(i.current_execution_id, e.id, 1)),
-                e.id IS NOT NULL,
-                (SELECT array_agg(h.event_data ORDER BY h.event_id) FROM history AS h WHERE p_load
-                 AND h.instance_id = b.instance_id AND h.execution_id = coalesce(i.current_execution_id, e.id, 1)),
-                k.keys, k.vals, k.times
+                e.id IS NOT NULL
             FROM inboxes AS b
             LEFT JOIN instances AS i ON i.instance_id = b.instance_id
             CROSS JOIN LATERAL (SELECT max(e.execution_id) AS id FROM executions AS e WHERE e.instance_id = b.instance_id) AS e
-            CROSS JOIN LATERAL (
-                SELECT array_agg(kv.key) AS keys, array_agg(kv.value) AS vals, array_agg(kv.last_updated_at_ms) AS times
-                FROM kv_store AS kv WHERE p_load AND kv.instance_id = b.instance_id) AS k
             WHERE b.instance_id = ANY (v_crowded);
             v_claimed := v_claimed + cardinality(v_crowded);
         END IF;
@@ -266,7 +253,7 @@ BEGIN
 
     IF v_new IS NOT NULL THEN
         RETURN QUERY SELECT 1, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
-            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[]
+            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean
             FROM unnest(v_new) AS l (lane);
     END IF;
     -- When something becomes claimable for this caller unless another transaction writes. What is locked at this moment may be so any moment.
@@ -288,7 +275,7 @@ BEGIN
               (SELECT count(*) FROM (SELECT 1 FROM unnest(v_unfit) AS l (lane) JOIN inboxes AS b ON b.lane = l.lane
                                      WHERE b.ready_at <= v_now AND b.locked_until <= v_now LIMIT 1) AS o)],
         NULL::text[], NULL::integer[], NULL::text, NULL::text,
-        v_now, NULL::bigint, v_due - v_now, NULL::boolean, NULL::text[], NULL::text[], NULL::text[], NULL::bigint[];
+        v_now, NULL::bigint, v_due - v_now, NULL::boolean;
 END $$;
 
 -- Histories of claimed turns that the caller did not hold after all.

@@ -24,7 +24,7 @@ use crate::time::Expected;
 use crate::tls::Tls;
 use crate::url::Target;
 
-/// How many exchanges with the server run at once: while one waits for the disk, the next one is worked on.
+/// How many exchanges with the server run at once: beside one that takes long, another one goes on.
 pub(crate) const EXCHANGES_MAX: usize = 2;
 /// How many connections of the pool are for those who hold a claim: loading, giving back, setting aside.
 const HOLDERS_MAX: usize = 2;

@@ -3,11 +3,14 @@
 //!
 //! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what is written
 //! ride along in the same transaction: the turn that a message makes ready comes back with the answer that the message was stored.
+//! One exchange follows the other, so that each carries all that came during the last one; a second one begins only beside one
+//! that takes long.
 
 mod arrivals;
 mod batch;
 mod claims;
 mod exchange;
+mod gather;
 mod lanes;
 
 use std::collections::VecDeque;
@@ -26,6 +29,7 @@ use self::batch::Batch;
 use self::claims::Claims;
 pub(crate) use self::claims::Waiting;
 use self::exchange::Done;
+use self::gather::Gathering;
 use self::lanes::Lanes;
 use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
@@ -38,6 +42,8 @@ use crate::ops::commit_turn::Commit;
 use crate::ops::enqueue::Ack;
 use crate::wake::Wake;
 
+/// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
+const LONG: Duration = Duration::from_millis(20);
 /// How often to look while no notification can arrive.
 const BLIND_POLL: Duration = Duration::from_millis(500);
 
@@ -118,6 +124,9 @@ pub(crate) struct Group {
     turn_lanes: Lanes<Needs>,
     work_lanes: Lanes<WorkNeeds>,
     running: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// When the last exchange began.
+    launched_at: Instant,
+    gathering: Gathering,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
     poll_interval: Duration,
@@ -143,6 +152,8 @@ impl Group {
             turn_lanes: Lanes::new(&[lane::ANY_NODE, lane::BETWEEN]),
             work_lanes: Lanes::new(&[]),
             running: FuturesUnordered::new(),
+            launched_at: Instant::now(),
+            gathering: Gathering::new(Instant::now()),
             receiving: None,
             poll_interval,
             poll_at: Instant::now() + BLIND_POLL,
@@ -173,7 +184,7 @@ impl Group {
                 self.take(request);
             }
             self.tick();
-            while self.running.len() < EXCHANGES_MAX && self.launch() {}
+            while self.launches_at().is_none() && self.launch() {}
         }
         self.db.close();
     }
@@ -182,7 +193,14 @@ impl Group {
         match request {
             // Leases first: what waits behind them is worth nothing without them.
             Request::Write(write) if write.op.is_renewal() => self.writes.push_front(write),
-            Request::Write(write) => self.writes.push_back(write),
+            Request::Write(write) => {
+                match &write.op {
+                    Op::Commit(_) => self.gathering.commit(Instant::now()),
+                    Op::Ack(_) => self.gathering.complete(Instant::now()),
+                    _ => {}
+                }
+                self.writes.push_back(write);
+            }
             Request::Turns(claim) => self.turns.wait(claim),
             Request::Work(claim) => self.work.wait(claim),
             Request::Look(look) => self.look(look),
@@ -199,8 +217,26 @@ impl Group {
         }
     }
 
-    fn wakes_at(&self) -> Instant {
-        let is_busy = self.running.len() >= EXCHANGES_MAX;
+    /// When the next exchange may begin, unless something happens before; `None` if it may begin now.
+    fn launches_at(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let far = || now + Duration::from_secs(3_600);
+        let after_others = match self.running.len() {
+            0 => None,
+            EXCHANGES_MAX.. => Some(far()),
+            _ => Some(self.launched_at + LONG).filter(|at| *at > now),
+        };
+        let is_urgent = self
+            .writes
+            .front()
+            .is_some_and(|write| write.op.is_renewal());
+        let after_gathering = self.gathering.waits_until(now).filter(|_| !is_urgent);
+        after_others.max(after_gathering)
+    }
+
+    fn wakes_at(&mut self) -> Instant {
+        let launches_at = self.launches_at();
+        let is_busy = launches_at.is_some();
         let claims = self
             .turns
             .wakes_at(is_busy)
@@ -210,7 +246,7 @@ impl Group {
             true => Instant::now() + Duration::from_secs(3_600),
             false => self.poll_at,
         };
-        claims.fold(net, Instant::min)
+        claims.chain(launches_at).fold(net, Instant::min)
     }
 
     /// Answers claims whose time is over, and looks around when it is time.
@@ -242,6 +278,7 @@ impl Group {
         if batch.is_empty() {
             return false;
         }
+        self.launched_at = now;
         let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
         self.running.push(Box::pin(exchange::run(db, wake, batch)));
         true
@@ -264,6 +301,8 @@ impl Group {
         // What was written in an exchange was seen by the claims in it, and by no others.
         self.look(done.brought);
         let mut left = done.brought;
+        let (turns, work) = (found(&done.turns), found(&done.work));
+        self.gathering.hand_out(turns, work, Instant::now());
         for (id, claimed) in done.turns {
             self.turn_lanes.learn(&claimed, lane::needs);
             if let Ok(claimed) = &claimed {
@@ -285,6 +324,14 @@ impl Group {
         left.turns |= done.left_behind.turns && self.turns.is_empty();
         self.notifier.tell(left, &done.ended);
     }
+}
+
+/// How much these claims found together.
+fn found<T>(claims: &[(u64, Result<claim_turns::Claimed<T>>)]) -> usize {
+    let found = claims
+        .iter()
+        .filter_map(|(_, claimed)| claimed.as_ref().ok());
+    found.map(|claimed| claimed.found.len()).sum()
 }
 
 /// Whether something was moved; never, if no move is under way.

@@ -83,7 +83,6 @@ impl Ask {
             .opt_int(self.cancel_after_ms)
             .small(self.messages_max)
             .int(i64::try_from(CLAIM_BYTES_MAX).unwrap_or(i64::MAX))
-            .flag(self.cached.is_none())
             .int(self.grace_ms)
             .flag(lazy)
     }
@@ -206,7 +205,6 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
 }
 
 fn read_turn(row: &Row) -> Result<RawTurn> {
-    let loaded = Loaded::read(row, 12)?;
     Ok(RawTurn {
         instance: row.try_get(1)?,
         random: row.try_get(2)?,
@@ -219,7 +217,7 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
         incarnation: row.try_get(9)?,
         last_event_id: row.try_get(10)?,
         has_execution: row.try_get(11)?,
-        loaded: Some(loaded),
+        loaded: None,
         held: None,
         is_cold: false,
     })
@@ -238,11 +236,8 @@ impl RawTurn {
 
     /// Asks the caller what it holds; whether the history has to be loaded all the same.
     pub(crate) fn must_load(&mut self, cached: Option<&dyn CachedHistories>) -> bool {
-        let Some(held) = cached else {
-            return false;
-        };
         let shown = text::shown(self.instance.clone());
-        self.held = self.confirmed(held, &shown);
+        self.held = cached.and_then(|held| self.confirmed(held, &shown));
         self.is_cold = self.held.is_none() && (self.has_execution || self.last_event_id.is_some());
         self.is_cold
     }
