@@ -54,7 +54,8 @@ impl Disturbances {
             match (words.first(), number(1), number(2)) {
                 (Some(&"stall"), Some(from), Some(to)) => all.stalls.push((from, to)),
                 (Some(&"died"), Some(life), Some(at)) => {
-                    all.deaths.insert(u32::try_from(life).unwrap_or(0), at);
+                    let life = u32::try_from(life).unwrap_or(0);
+                    all.deaths.entry(life).or_insert(at);
                 }
                 _ => panic!("not a disturbance: {line:?}"),
             }

@@ -153,7 +153,9 @@ impl Starter {
         match self.client.delete_instance(instance, false).await {
             // An earlier try was not answered.
             Err(ClientError::InstanceNotFound { .. }) if told.deleting => {}
-            done => drop(done?),
+            done => {
+                done?;
+            }
         }
         self.note("deleted", instance);
         Ok(())
@@ -176,7 +178,10 @@ impl Starter {
             }
             return;
         }
-        while op.is_deleted || self.deletes_all {
+        if !op.is_deleted && !self.deletes_all {
+            return;
+        }
+        loop {
             match self.delete(instance, told).await {
                 Ok(()) => return,
                 Err(error) if is_away(&error) => tokio::time::sleep(PAUSE).await,

@@ -67,18 +67,17 @@ async fn round(
     for status in ["Running", "ContinuedAsNew"] {
         open.extend(starter.client.list_instances_by_status(status).await?);
     }
-    let mine = |instance: &String| Op::of(instance).is_some_and(|op| is_dead(op.life));
     // The pulse of this life beats on meanwhile.
     let own = format!("pulse-{}-", std::process::id());
     let count = open.iter().filter(|open| !open.starts_with(&own)).count();
     for some in open.chunks(AT_ONCE) {
         let mut rescues = JoinSet::new();
-        for instance in some.iter().filter(|instance| mine(instance)).cloned() {
-            let (starter, op) = (starter.clone(), Op::of(&instance));
-            rescues.spawn(async move {
-                let op = op.expect("it is mine");
-                starter.rescue(&instance, op).await
-            });
+        for instance in some {
+            let Some(op) = Op::of(instance).filter(|op| is_dead(op.life)) else {
+                continue;
+            };
+            let (starter, instance) = (starter.clone(), instance.clone());
+            rescues.spawn(async move { starter.rescue(&instance, op).await });
         }
         while let Some(rescued) = rescues.join_next().await {
             rescued.expect("a rescue")?;
