@@ -34,15 +34,28 @@ pub(crate) fn other_end(history: &[Event], decided: &[EventKind]) -> Option<(Str
     let by_code = match recorded {
         EventKind::OrchestrationCompleted { .. }
         | EventKind::OrchestrationContinuedAsNew { .. } => true,
-        EventKind::OrchestrationFailed { details } => matches!(
-            details,
-            ErrorDetails::Application {
-                kind: AppErrorKind::OrchestrationFailed,
-                ..
-            }
-        ),
+        // A limit of the runtime fails an orchestration in the same words; code that breaks one goes on here.
+        EventKind::OrchestrationFailed { details } => {
+            let by_error = matches!(
+                details,
+                ErrorDetails::Application {
+                    kind: AppErrorKind::OrchestrationFailed,
+                    ..
+                }
+            );
+            by_error && decided.last().is_some_and(is_end)
+        }
         _ => false,
     };
     let same = decided.last() == Some(recorded) && decided.len() == 1;
     (by_code && !same).then(|| (format!("{recorded:?}"), format!("{decided:?}")))
+}
+
+fn is_end(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::OrchestrationCompleted { .. }
+            | EventKind::OrchestrationFailed { .. }
+            | EventKind::OrchestrationContinuedAsNew { .. }
+    )
 }
