@@ -3,13 +3,18 @@
 //! ledger. On PostgreSQL four workers share a server, which crashes, too, and whose connections are cut.
 
 mod check;
+mod disturbances;
+mod feed;
+mod heir;
 mod ledger;
 mod nemesis;
+mod ops;
 mod postgres;
 mod random;
 mod soak;
 mod store;
 mod worker;
+mod workload;
 
 use std::path::PathBuf;
 
@@ -29,6 +34,8 @@ struct Args {
 enum Store {
     /// A SQLite file and one worker.
     Sqlite,
+    /// A redb file and one worker.
+    Redb,
     /// A PostgreSQL server of this run and four workers.
     Postgres,
 }
@@ -77,6 +84,12 @@ enum What {
         /// As of `run`.
         #[arg(long)]
         alone: bool,
+        /// Pages of SQLite's log at which checkpoints begin.
+        #[arg(long)]
+        checkpoint_pages: Option<usize>,
+        /// A redb file instead of one of SQLite.
+        #[arg(long)]
+        redb: bool,
         /// A server instead of a file.
         #[arg(long)]
         postgres: Option<String>,
@@ -100,11 +113,18 @@ fn main() -> std::process::ExitCode {
             finish,
             soak,
             alone,
+            checkpoint_pages,
+            redb,
             postgres,
         } => {
+            let file = || match checkpoint_pages {
+                Some(pages) => Place::file_in(&folder, alone).with_checkpoints_at(pages),
+                None => Place::file_in(&folder, alone),
+            };
             let place = match postgres {
                 Some(url) => Place::Postgres(url),
-                None => Place::file_in(&folder, alone),
+                None if redb => Place::redb_in(&folder),
+                None => file(),
             };
             worker::run(&folder, &place, worker::Life::of(finish, soak));
             std::process::ExitCode::SUCCESS
@@ -120,7 +140,15 @@ fn main() -> std::process::ExitCode {
             folder,
             report,
         } => match store {
-            Store::Sqlite => nemesis::run(kills, seed, folder, report.as_deref(), alone),
+            Store::Sqlite | Store::Redb => {
+                let temporary = tempfile::tempdir().expect("a folder to work in");
+                let folder = folder.unwrap_or_else(|| temporary.path().to_owned());
+                let place = match store {
+                    Store::Redb => Place::redb_in(&folder),
+                    _ => Place::file_in(&folder, alone),
+                };
+                nemesis::run(kills, seed, &folder, &place, report.as_deref())
+            }
             Store::Postgres => {
                 let faults = check::Faults {
                     kills,

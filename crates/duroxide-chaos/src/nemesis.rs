@@ -1,12 +1,14 @@
-//! Kills the worker, again and again: half the time at a random moment, half the time at a named point of a commit. Sometimes
-//! it stands still for a while before, and sometimes a second process works on the same file.
+//! Kills the worker, again and again: half the time at a random moment, half the time at a named point, of a commit, a checkpoint,
+//! a turn that is handed out early, or the first opening of the file. Sometimes it stands still for a while before, and sometimes a second process works on the same file.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::check::{self, Report};
-use crate::ledger::{Ledger, lines};
+use crate::disturbances::Notes;
+use crate::ledger::{Ledger, lines, now_ms};
 use crate::random::Random;
 use crate::store::Place;
 use crate::worker::Life;
@@ -17,45 +19,93 @@ const CARELESS: &str = "DUROXIDE_SQLITE_SKIP_CRASH_CAUTION";
 /// How long a life may take to commit something, and a little.
 const RECOVERY_MAX: Duration = Duration::from_millis(10_001);
 
-/// Points inside a commit at which the store kills its own process, if told so by the environment.
-const POINTS: [&str; 3] = ["before_commit", "after_commit", "before_answer"];
+/// So many lives are first openings of a file.
+const FIRST_OPENINGS: u64 = 8;
+/// Pages of log at which checkpoints begin in lives that shall meet them.
+const CHECKPOINT_PAGES: usize = 50;
+/// How long a first opening may take.
+const OPENING_MAX: Duration = Duration::from_secs(5);
 
 /// Runs the kills, lets a last life finish the work, and checks.
 pub(crate) fn run(
     kills: u32,
     seed: Option<u64>,
-    folder: Option<PathBuf>,
+    folder: &Path,
+    place: &Place,
     report_path: Option<&Path>,
-    alone: bool,
 ) -> ExitCode {
     let seed = seed_or_time(seed);
-    let temporary = tempfile::tempdir().expect("a folder to work in");
-    let folder = folder.unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(folder).expect("a folder to work in");
     eprintln!("chaos: {kills} kills, seed {seed}, in {}", folder.display());
-    let place = Place::file_in(&folder, alone);
     let mut random = Random(seed);
-    let mut named = 0;
+    let mut named = BTreeMap::new();
+    let mut openings = Vec::new();
     let began = Instant::now();
     for kill in 1..=kills {
-        named += u32::from(one_life(&folder, &place, &mut random));
+        let point = match random.next().is_multiple_of(FIRST_OPENINGS) {
+            true => {
+                let folder = folder.join(format!("first-{kill}"));
+                let (point, violations) = first_life(&folder, place, &mut random);
+                openings.extend(violations);
+                point
+            }
+            false => one_life(folder, place, &mut random),
+        };
+        if let Some(point) = point {
+            *named.entry(point).or_default() += 1;
+        }
         progress(kill, kills, began);
     }
     eprintln!();
-    finish(&folder, &place);
-    let mut report = check::check(&folder, &place, seed, kills + 1);
+    finish(folder, place);
+    let mut report = check::check(folder, place, seed);
     report.kills(kills, named);
+    report.violations.extend(openings);
     publish(&report, report_path);
-    let alone = if alone { " --alone" } else { "" };
-    verdict(&report, &format!("--kills {kills} --seed {seed}{alone}"))
+    let store = place.arguments();
+    verdict(&report, &format!("--kills {kills} --seed {seed}{store}"))
+}
+
+/// A life that dies while it makes its file, and one after it that must come to its end all the same. Returns the point, if
+/// it died there, and what was wrong.
+fn first_life(
+    folder: &Path,
+    place: &Place,
+    random: &mut Random,
+) -> (Option<&'static str>, Vec<String>) {
+    std::fs::create_dir(folder).expect("a folder of its own");
+    let place = place.moved_to(folder);
+    let (_, points) = place.points();
+    let point = points[random.between(0, points.len() as u64) as usize];
+    let mut worker = spawn(folder, &place, Life::Feed, |command| {
+        command.env(place.kill_at(), format!("{point}:1"));
+    });
+    let until = Instant::now() + OPENING_MAX;
+    let mut died = false;
+    while !died && Instant::now() < until {
+        died = is_dead(folder, &mut worker);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // It may have been seen dead already; that is no second death.
+    bury(folder, &mut worker);
+    let mut second = spawn(folder, &place, Life::Feed, |_| {});
+    recovers(folder, &mut second);
+    std::thread::sleep(Duration::from_millis(random.between(1, 300)));
+    bury(folder, &mut second);
+    finish(folder, &place);
+    let mut violations = check::check(folder, &place, 0).violations;
+    if !died {
+        violations.push(format!("nobody passes {point}"));
+    }
+    let told = violations.iter().map(|v| format!("{point}: {v}"));
+    let told = told.collect();
+    std::fs::remove_dir_all(folder).expect("the folder was ours");
+    (died.then_some(point), told)
 }
 
 /// A seed, if none is given.
 pub(crate) fn seed_or_time(seed: Option<u64>) -> u64 {
-    seed.unwrap_or_else(|| {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |d| d.as_nanos() as u64)
-    })
+    seed.unwrap_or_else(now_ms)
 }
 
 /// Says what is wrong, and how to see it again.
@@ -72,19 +122,27 @@ pub(crate) fn verdict(report: &Report, again: &str) -> ExitCode {
     }
 }
 
-/// One life of the worker, ended by SIGKILL. True if it ended at a named point. In some lives a second process works on the
+/// One life of the worker, ended by SIGKILL. Returns the named point, if it ended at one. In some lives a second process works on the
 /// same file, and in some the worker stands still for longer than its leases.
-fn one_life(folder: &Path, place: &Place, random: &mut Random) -> bool {
+fn one_life(folder: &Path, place: &Place, random: &mut Random) -> Option<&'static str> {
     let at_a_point = random.next().is_multiple_of(2);
+    let (points, _) = place.points();
+    let (point, passed) = points[random.between(0, points.len() as u64) as usize];
+    let nth = random.between(1, passed + 1);
+    let place = &match random.next().is_multiple_of(2)
+        || point.contains("checkpoint")
+        || point.contains("reset")
+    {
+        true => place.with_checkpoints_at(CHECKPOINT_PAGES),
+        false => place.clone(),
+    };
     let is_careless = !random.next().is_multiple_of(3);
     let mut worker = spawn(folder, place, Life::Feed, |command| {
         if is_careless {
             command.env(CARELESS, "1");
         }
         if at_a_point {
-            let point = POINTS[random.between(0, POINTS.len() as u64) as usize];
-            let nth = random.between(1, 400);
-            command.env("DUROXIDE_SQLITE_KILL_AT", format!("{point}:{nth}"));
+            command.env(place.kill_at(), format!("{point}:{nth}"));
         }
     });
     let has_second = random.next().is_multiple_of(4) && place.is_shared();
@@ -93,14 +151,37 @@ fn one_life(folder: &Path, place: &Place, random: &mut Random) -> bool {
     if let Some(mut second) = second {
         // It has been alone since, and took over what the other held.
         std::thread::sleep(Duration::from_millis(random.between(1, 800)));
-        bury(&mut second);
+        bury(folder, &mut second);
     }
-    is_at_a_point
+    is_at_a_point.then_some(point)
 }
 
-pub(crate) fn bury(worker: &mut Child) {
+pub(crate) fn bury(folder: &Path, worker: &mut Child) {
     worker.kill().expect("kill the worker");
     worker.wait().expect("bury the worker");
+    is_dead(folder, worker);
+}
+
+/// Whether a worker has ended, which is written down. One that ended by itself has panicked.
+fn is_dead(folder: &Path, worker: &mut Child) -> bool {
+    let Some(status) = worker.try_wait().expect("ask for the worker") else {
+        return false;
+    };
+    Notes::in_folder(folder).death(worker.id(), now_ms());
+    if let Some(code) = status.code() {
+        let what = format!("life {} ended by itself, with {code}", worker.id());
+        Ledger::open(&folder.join("violations")).write(&what);
+    }
+    true
+}
+
+/// Lets a worker stand still for a while.
+pub(crate) fn stop_for(folder: &Path, worker: &Child, time: Duration) {
+    let from_ms = now_ms();
+    signal(worker, "-STOP");
+    std::thread::sleep(time);
+    signal(worker, "-CONT");
+    Notes::in_folder(folder).stall(from_ms, now_ms());
 }
 
 /// A life that is not killed at a point is let recover first, so that slow recoveries are seen.
@@ -117,7 +198,7 @@ fn recovers(folder: &Path, worker: &mut Child) {
     }
 }
 
-pub(crate) fn signal(worker: &Child, name: &str) {
+fn signal(worker: &Child, name: &str) {
     let status = Command::new("kill")
         .args([name, &worker.id().to_string()])
         .status()
@@ -132,20 +213,19 @@ fn end(folder: &Path, random: &mut Random, worker: &mut Child, at_a_point: bool)
         recovers(folder, worker);
     }
     if random.next().is_multiple_of(5) {
-        signal(worker, "-STOP");
         // Longer than its leases: it goes on as one that has lost them.
-        std::thread::sleep(Duration::from_millis(random.between(100, 1_500)));
-        signal(worker, "-CONT");
+        let time = Duration::from_millis(random.between(100, 1_500));
+        stop_for(folder, worker, time);
     }
     let patience = Duration::from_millis(random.between(100, 1_200));
     let until = Instant::now() + if at_a_point { patience * 4 } else { patience };
     while Instant::now() < until {
-        if worker.try_wait().expect("ask for the worker").is_some() {
+        if is_dead(folder, worker) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    bury(worker);
+    bury(folder, worker);
     false
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::nemesis::{bury, finish, signal, spawn};
+use crate::nemesis::{bury, finish, spawn, stop_for, verdict};
 use crate::random::Random;
 use crate::store::Place;
-use crate::{check, worker};
+use crate::{check, nemesis, worker};
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const STRIKE_EVERY: Duration = Duration::from_secs(30);
@@ -51,33 +51,26 @@ pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
             next_strike += STRIKE_EVERY;
         }
     }
-    bury(&mut victim);
-    bury(&mut survivor);
-    let done = crate::ledger::lines(&folder.join("soaked")).len();
+    bury(folder, &mut victim);
+    bury(folder, &mut survivor);
     finish(folder, &place);
-    violations.extend(check::rest(&place));
+    let mut report = check::check(folder, &place, seed);
     violations.extend(growth(&samples));
-    report(&samples, strikes, done);
-    if done == 0 {
+    show(&samples, strikes);
+    nemesis::publish(&report, None);
+    if !report.deleted_any() {
         violations.push("nothing was done".to_owned());
     }
-    for violation in &violations {
-        println!("VIOLATION: {violation}");
-    }
-    match violations.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    report.violations.extend(violations);
+    verdict(&report, &format!("soak --hours {hours} --seed {seed}"))
 }
 
 fn strike(random: &mut Random, victim: &mut Child, folder: &Path, place: &Place) {
     if random.next().is_multiple_of(3) {
-        signal(victim, "-STOP");
-        std::thread::sleep(Duration::from_secs(2));
-        signal(victim, "-CONT");
+        stop_for(folder, victim, Duration::from_secs(2));
         return;
     }
-    bury(victim);
+    bury(folder, victim);
     *victim = spawn(folder, place, worker::Life::Soak, |_| {});
 }
 
@@ -125,20 +118,17 @@ fn growth(samples: &[Sample]) -> Vec<String> {
     grown
 }
 
-fn report(samples: &[Sample], strikes: u64, done: usize) {
-    let show = |at: usize| match samples.get(at) {
+fn show(samples: &[Sample], strikes: u64) {
+    let line = |at: usize| match samples.get(at) {
         Some(s) => format!(
             "{} KB memory, {} threads, {} descriptors, {} KB in files",
             s.memory_kb, s.threads, s.descriptors, s.file_kb
         ),
         None => "nothing measured".to_owned(),
     };
-    println!(
-        "soak: {done} orchestrations, {strikes} strikes, {} samples",
-        samples.len()
-    );
+    println!("soak: {strikes} strikes, {} samples", samples.len());
     for (name, part) in [("a quarter", 4), ("half", 2)] {
-        println!("after {name}: {}", show(samples.len() / part));
+        println!("after {name}: {}", line(samples.len() / part));
     }
-    println!("at the end: {}", show(samples.len().saturating_sub(1)));
+    println!("at the end: {}", line(samples.len().saturating_sub(1)));
 }

@@ -24,10 +24,18 @@ fn twenty_kills_lose_nothing_and_repeat_no_completion() {
     let report = report_of("--kills 20 --seed 7");
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(5), "{report}");
-    assert!(
-        report["kills_at_named_points"].as_u64() > Some(0),
-        "{report}"
-    );
+    assert!(report["cancelled"].as_u64() > Some(0), "{report}");
+    assert!(report["deleted"].as_u64() > Some(0), "{report}");
+    let points = report["kills_at_named_points"].as_object();
+    assert!(points.is_some_and(|points| points.len() > 2), "{report}");
+}
+
+#[test]
+fn ten_kills_lose_nothing_on_redb() {
+    let report = report_of("--store redb --kills 10 --seed 7");
+    assert!(report["orchestrations"].as_u64() > Some(10), "{report}");
+    let points = report["kills_at_named_points"].as_object();
+    assert!(points.is_some_and(|points| points.len() > 1), "{report}");
 }
 
 #[test]

@@ -20,9 +20,9 @@ pub mod model;
 pub mod node;
 pub mod plan;
 pub mod program;
-pub mod rng;
-pub mod sched;
 pub mod shrink;
 pub mod sim;
 pub mod store;
 pub mod world;
+
+pub use duroxide_testing::{rng, sched};

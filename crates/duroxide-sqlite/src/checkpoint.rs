@@ -19,6 +19,7 @@ use crate::connection::database::Database;
 use crate::connection::driver::Checkpoints;
 use crate::connection::log_policy::LogPolicy;
 use crate::error::Result;
+use crate::kill;
 use crate::requests::{Inbox, Took};
 
 /// How many commits pass between two looks at a log that is not too long.
@@ -121,7 +122,9 @@ impl Checkpointer {
         let length = self.database.as_ref().map_or(0, Database::log_pages);
         if length > policy.too_long() {
             self.next_look = 0;
+            kill::point("before_log_reset");
             busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(RESTART)"))?;
+            kill::point("after_log_reset");
         }
         Ok(())
     }
@@ -134,7 +137,9 @@ impl Checkpointer {
             self.next_look = 0;
         }
         if is_too_long && log.left() <= policy.rest() {
+            kill::point("before_log_reset");
             busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
+            kill::point("after_log_reset");
         } else if is_too_long || log.left() >= policy.begin_at {
             self.request();
         }
@@ -227,12 +232,14 @@ fn checkpoint_on_demand(database: &Database, requests: &Inbox<()>, failures: &Fa
     // Requests that queued up meanwhile are one.
     while requests.take(usize::MAX, None, &mut taken) == Took::Some {
         taken.clear();
+        kill::point("before_checkpoint");
         let done = match conn.take() {
             Some(conn) => Ok(conn),
             None => database.open_checkpointer(),
         }
         // Copies what it can without making another connection wait.
         .and_then(|open| Ok((run(&open, "PRAGMA wal_checkpoint(PASSIVE)")?, open)));
+        kill::point("after_checkpoint");
         let before = std::mem::replace(&mut left, usize::MAX);
         // After a failure the next request opens the connection again.
         conn = failures

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use duroxide_core::provider::{KvEntry, fold_key_values};
-use duroxide_core::replay::{Execution, Progress, TurnLimits};
 use duroxide_core::{Event, EventKind, OrchestrationHandler};
 use duroxide_runtime::registry::OrchestrationRegistry;
 use semver::Version;
+
+use crate::ending::{end_of, next_turn, other_end};
 
 /// How often each turn is executed: a map of two keys is in the same order in all of them once in 65,536 times. Turns far
 /// into a history, which cost more, are executed less often.
@@ -64,7 +65,7 @@ pub fn check_determinism(
     Ok(())
 }
 
-/// Executes every turn of one execution more than once and compares what it decides. `kv` are the key-values at its
+/// Executes every turn of one execution more than once and compares what it decides, and how it ends with how it ended. `kv` are the key-values at its
 /// beginning.
 ///
 /// # Errors
@@ -84,14 +85,22 @@ pub fn check_execution(
         .ok_or_else(|| format!("{name}@{version} is not registered"))?;
     for cut in turn_ends(history) {
         let times = if cut > LATE { RUNS_OF_LATE_TURNS } else { RUNS };
-        let runs: Vec<String> = (0..times)
+        let runs: Vec<Vec<EventKind>> = (0..times)
             .map(|_| decisions(&history[..cut], &handler, kv))
             .collect::<Result<_, _>>()?;
         if let Some(other) = runs.iter().find(|run| **run != runs[0]) {
             let last = &history[cut - 1];
             return Err(format!(
-                "after event {} of execution {}, one run decides {} and another {other}",
+                "after event {} of execution {}, one run decides {:?} and another {other:?}",
                 last.event_id, last.execution_id, runs[0]
+            ));
+        }
+        if cut == end_of(history)
+            && let Some((recorded, decided)) = other_end(history, &runs[0])
+        {
+            let execution = history[0].execution_id;
+            return Err(format!(
+                "execution {execution} ended with {recorded}, and now it decides {decided}"
             ));
         }
     }
@@ -100,10 +109,7 @@ pub fn check_execution(
 
 /// Where turns ended: before each arrival that follows a decision, and at the end.
 fn turn_ends(history: &[Event]) -> Vec<usize> {
-    let terminal = history
-        .iter()
-        .position(Event::is_terminal)
-        .unwrap_or(history.len());
+    let terminal = end_of(history);
     (1..=terminal)
         .filter(|cut| *cut == terminal || is_arrival(&history[*cut].kind))
         .collect()
@@ -127,14 +133,8 @@ fn decisions(
     history: &[Event],
     handler: &Arc<dyn OrchestrationHandler>,
     kv: &HashMap<String, KvEntry>,
-) -> Result<String, String> {
-    let mut execution = Execution::load(history, Arc::clone(handler), kv.clone())
-        .map_err(|report| report.to_string())?;
-    let now_ms = history.last().map_or(0, |event| event.timestamp_ms);
-    execution.start_turn(now_ms, Vec::new());
-    let kinds: Vec<EventKind> = match execution.advance(&TurnLimits::default(), false) {
-        Progress::Done(turn) => turn.events.into_iter().map(|event| event.kind).collect(),
-        Progress::NeedsHost(_) => Vec::new(),
-    };
-    Ok(format!("{kinds:?}"))
+) -> Result<Vec<EventKind>, String> {
+    let turn = next_turn(history, handler, kv).map_err(|report| report.to_string())?;
+    let events = turn.into_iter().flat_map(|turn| turn.events);
+    Ok(events.map(|event| event.kind).collect())
 }

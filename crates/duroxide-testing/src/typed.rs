@@ -9,7 +9,8 @@ use duroxide_core::{
 use duroxide_runtime::{ActivityContext, Handlers, OrchestrationStatus};
 use duroxide_store::MemoryProvider;
 
-use crate::harness::{Harness, HarnessBuilder};
+use crate::builder::HarnessBuilder;
+use crate::harness::Harness;
 
 /// A context for unit tests that call an activity as the function it is; see
 /// [`ActivityContext::for_unit_test`].
@@ -62,8 +63,8 @@ impl HarnessBuilder {
 }
 
 impl Harness {
-    /// Starts an orchestration by its definition and waits for its end, however long it sleeps. Then every turn of it is
-    /// executed again, twice, and must decide the same.
+    /// Starts an orchestration by its definition and waits for its end, however long it sleeps. Then every turn of it, and
+    /// of its children, is executed again, many times, and must decide the same.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl Harness {
         let started = self.client().start(orchestration, input).id(&id).await;
         started.unwrap_or_else(|error| panic!("{error}"));
         let status = self.wait(&id).await;
-        self.assert_deterministic(&id).await;
+        self.assert_tree_deterministic(&id).await;
         match status {
             OrchestrationStatus::Completed { output: text, .. } => codec::decode(&text)
                 .map_err(|error| OrchestrationError::Undecodable(Undecodable { text, error })),

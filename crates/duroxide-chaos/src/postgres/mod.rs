@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use self::cluster::Cluster;
 use self::proxy::Proxy;
 use crate::check::{self, Faults};
-use crate::nemesis::{finish, publish, seed_or_time, spawn, verdict};
+use crate::disturbances::Notes;
+use crate::ledger::now_ms;
+use crate::nemesis::{bury, finish, publish, seed_or_time, spawn, verdict};
 use crate::random::Random;
 use crate::store::Place;
 use crate::worker::Life;
@@ -19,6 +21,8 @@ use crate::worker::Life;
 const WORKERS: usize = 4;
 /// How long a cut waits for a worker that sends something.
 const CUT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long workers may feel that they were cut off: they find out, connect again, and ask about what was under way.
+const AFTERMATH_MS: u64 = 5_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
@@ -62,6 +66,7 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
             faults.len()
         );
         let chosen = random.between(0, WORKERS as u64) as usize;
+        let from_ms = now_ms();
         match fault {
             Fault::Kill => kill(folder, &mut workers[chosen]),
             Fault::Cut => cut(&workers[chosen].proxy, random.between(0, 8_192)),
@@ -78,21 +83,21 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
                 cluster.follow();
             }
         }
+        if *fault != Fault::Kill {
+            Notes::in_folder(folder).stall(from_ms, now_ms() + AFTERMATH_MS);
+        }
         std::thread::sleep(Duration::from_millis(random.between(50, 700)));
     }
     std::thread::sleep(Duration::from_secs(1));
     for worker in &mut workers {
-        worker.process.kill().expect("kill a worker");
-        worker.process.wait().expect("bury a worker");
+        bury(folder, &mut worker.process);
     }
     let url = workers[0].proxy.url();
     let finishing = Instant::now();
     let place = Place::Postgres(url);
     finish(folder, &place);
     eprintln!("the last life took {:?}", finishing.elapsed());
-    let all = WORKERS as u32;
-    let disturbed = wanted.kills + wanted.cuts + all * (wanted.crashes + wanted.promotions + 1);
-    let mut report = check::check(folder, &place, seed, disturbed);
+    let mut report = check::check(folder, &place, seed);
     report.faults(wanted, longest_outage);
     publish(&report, report_path);
     verdict(&report, &format!("{} --seed {seed}", wanted.arguments()))
@@ -104,8 +109,7 @@ fn worker(folder: &Path, proxy: &Proxy) -> Child {
 }
 
 fn kill(folder: &Path, worker: &mut Worker) {
-    worker.process.kill().expect("kill a worker");
-    worker.process.wait().expect("bury a worker");
+    bury(folder, &mut worker.process);
     worker.process = self::worker(folder, &worker.proxy);
 }
 

@@ -101,6 +101,24 @@ impl<H: ?Sized> RegistryBuilder<H> {
             .fold(self, |builder, (name, f)| register_fn(builder, name, f))
     }
 
+    /// Takes all versions of a name out again; its policy stays.
+    ///
+    /// ```
+    /// use duroxide::{OrchestrationContext, OrchestrationRegistry};
+    ///
+    /// async fn hello(_: OrchestrationContext, name: String) -> Result<String, String> {
+    ///     Ok(name)
+    /// }
+    ///
+    /// let all = OrchestrationRegistry::builder().register("hello", hello).build();
+    /// assert!(!OrchestrationRegistry::builder_from(&all).without("hello").build().has("hello"));
+    /// ```
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.handlers.remove(name);
+        self
+    }
+
     /// Adds a handler unless the name has this version already.
     pub(super) fn add(&mut self, noun: &str, name: &str, version: Version, handler: Arc<H>) {
         match self

@@ -13,6 +13,7 @@ use super::log_policy::LogPolicy;
 use super::migrate;
 use super::url::Access;
 use crate::error::{Result, SqliteError};
+use crate::kill;
 use crate::options::{Durability, SchemaUpgrade};
 
 /// What one page takes in the file of the log: the page, of the size that SQLite gives new files, and its header.
@@ -54,6 +55,7 @@ impl Database {
     /// Creates the file if it may and must be, checks that it is ours, and brings its schema up to date.
     pub(crate) fn prepare(&self) -> Result<()> {
         self.create_if_missing()?;
+        kill::point("file_made");
         let conn = self.connect(self.access)?;
         match (self.access, self.upgrade) {
             (Access::ReadOnly, _) | (Access::Existing, SchemaUpgrade::Refuse) => {
@@ -193,6 +195,7 @@ impl Database {
 
     fn set_durability(&self, conn: &Connection) -> Result<()> {
         let wal = switch_to_wal(conn)?;
+        kill::point("log_made");
         self.expect("journal_mode", "wal", wal)?;
         let level = self.durability.synchronous_level();
         conn.pragma_update(None, "synchronous", level)?;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use super::statements::Prepared;
 use crate::error::{Result, SqliteError};
+use crate::kill;
 
 /// Marks a file as ours: `Durx` in ASCII.
 const APPLICATION_ID: i64 = 0x4475_7278;
@@ -54,10 +55,14 @@ pub(crate) fn run(conn: &Connection, path: &Path) -> Result<()> {
         .skip(usize::try_from(version).unwrap_or(0))
     {
         tx.execute_batch(migration)?;
+        kill::point("migration");
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", known_version())?;
-    Ok(tx.commit()?)
+    kill::point("before_schema");
+    tx.commit()?;
+    kill::point("after_schema");
+    Ok(())
 }
 
 /// Gives an empty database the schema that an older build had.

@@ -12,6 +12,7 @@ use super::{GROUP_MAX, Writer};
 use crate::claims::WaitingClaims;
 use crate::early::InFlight;
 use crate::error::Result;
+use crate::kill;
 use crate::requests::{CallerState, ClaimQueue, Job};
 
 /// How long the writer waits for the next turn in flight; a turn that takes longer commits with a later transaction.
@@ -68,6 +69,7 @@ impl Writer {
                     if let Some(claim) = claims.keep_unless_answered(claim, &state, now, now_ms) {
                         claim.answer();
                     }
+                    kill::point("handed_out_early");
                 }
                 // It found nothing, and may be tried again in this very transaction.
                 Some(state) if !state.has_answer && state.caller == CallerState::Waiting => {

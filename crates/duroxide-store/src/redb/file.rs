@@ -15,6 +15,7 @@ use ::redb::{
 };
 
 use super::error::{Result, Trouble};
+use super::kill;
 use super::tables::{self, CLOCK, FORMAT, Tables, numbers};
 use crate::error::StoreError;
 
@@ -77,9 +78,11 @@ impl File {
                 Opening::First => warn_without_locks(&path, &file),
                 Opening::Again => identity.expect_as_before(first.get())?,
             }
+            kill::point("file_made");
             let db = Builder::new()
                 .set_cache_size(cache_bytes)
                 .create_file(file)?;
+            kill::point("file_opened");
             first.get_or_init(|| identity);
             Ok(db)
         })
@@ -241,7 +244,9 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
         let mut tables = Tables::of(&txn);
         tables.numbers.insert("format", FORMAT)?;
         drop(tables);
+        kill::point("before_schema");
         txn.commit()?;
+        kill::point("after_schema");
         return Ok(());
     }
     let format = match names.iter().any(|name| name == "numbers") {

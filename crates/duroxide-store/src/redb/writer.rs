@@ -18,6 +18,7 @@ use super::Durability;
 use super::commit;
 use super::error::{Result, Trouble};
 use super::file::File;
+use super::kill;
 use super::tables::{CLOCK, Tables};
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
@@ -221,6 +222,7 @@ impl Writer {
         let mut wake = BTreeSet::new();
         match self.transact(&jobs, &mut wake) {
             Ok((done, written)) => {
+                kill::point("before_answer");
                 self.wake(&jobs, &done, &wake);
                 for (job, done) in jobs.into_iter().zip(done) {
                     job.answer(done);
@@ -305,10 +307,12 @@ impl Writer {
             }
         }
         if written {
+            kill::point("before_commit");
             txn.commit().map_err(|error| GivenUp {
                 trouble: error.into(),
                 at_commit: true,
             })?;
+            kill::point("after_commit");
             if tells_time {
                 self.told_ms.set(now_ms);
             }

@@ -9,6 +9,10 @@ use duroxide_runtime::OrchestrationStatus;
 use duroxide_runtime::registry::OrchestrationRegistry;
 use duroxide_testing::{Harness, block_on, check_determinism, check_execution, replay};
 
+mod faults;
+mod replays;
+mod seeds;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 async fn reminders(ctx: OrchestrationContext, input: String) -> Result<String, String> {
@@ -64,7 +68,7 @@ fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
-fn output(status: &OrchestrationStatus) -> &str {
+pub(crate) fn output(status: &OrchestrationStatus) -> &str {
     match status {
         OrchestrationStatus::Completed { output, .. } => output,
         other => panic!("not completed: {other:?}"),

@@ -1,4 +1,4 @@
-//! The one thread of a simulation. In: futures of all nodes and clients. Out: one poll after the other, in an order drawn
+//! The one thread of a simulation or a test. In: futures of all nodes and clients. Out: one poll after the other, in an order drawn
 //! from the seed. Time is tokio's, paused: it moves to the next timer when no future can be polled.
 //!
 //! Each future belongs to a group. A group can be paused, so that none of its futures is polled until it goes on, and
@@ -98,6 +98,12 @@ impl Scheduler {
     #[must_use]
     pub fn current(&self) -> Option<Group> {
         self.inner().current
+    }
+
+    /// Whether nothing can be polled before something wakes it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.inner().ready.is_empty()
     }
 
     /// How many polls there were.

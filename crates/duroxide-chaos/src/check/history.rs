@@ -1,0 +1,245 @@
+//! One history alone. In: the events of an execution that has ended. Out: what is wrong with them.
+
+use std::collections::HashSet;
+
+use duroxide::{Event, EventKind};
+
+/// Ids without gaps, one beginning, one end and nothing behind it, one answer per schedule, answers after schedules.
+pub(crate) fn check(
+    instance: &str,
+    execution: u64,
+    history: &[Event],
+    violations: &mut Vec<String>,
+) {
+    let mut say = |what: String| violations.push(format!("{instance}/{execution}: {what}"));
+    let ids: Vec<u64> = history.iter().map(|e| e.event_id).collect();
+    if ids != (1..=history.len() as u64).collect::<Vec<_>>() {
+        say(format!("event ids {ids:?}"));
+    }
+    let starts = history
+        .iter()
+        .filter(|e| e.started_handler().is_some())
+        .count();
+    let ends = history.iter().filter(|e| e.is_terminal()).count();
+    if starts != 1 || ends != 1 || !history.last().is_some_and(Event::is_terminal) {
+        say(format!("{starts} starts and {ends} ends"));
+    }
+    for (schedule, answers) in unanswered(history) {
+        say(format!("event {schedule} has {answers}"));
+    }
+    let mut answered = HashSet::new();
+    for event in history {
+        if let (Some(source), true) = (event.source_event_id, is_answer(&event.kind)) {
+            if source >= event.event_id {
+                say(format!("event {} answers {source}", event.event_id));
+            }
+            if !answered.insert(source) {
+                say(format!("event {source} was answered twice"));
+            }
+        }
+    }
+}
+
+/// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked for.
+/// Timers that lost their race are let go without a record.
+fn unanswered(history: &[Event]) -> Vec<(u64, &'static str)> {
+    let mut wrong = Vec::new();
+    for event in history {
+        let fits: fn(&EventKind) -> bool = match &event.kind {
+            EventKind::ActivityScheduled { .. } => |answer| {
+                matches!(
+                    answer,
+                    EventKind::ActivityCompleted { .. }
+                        | EventKind::ActivityFailed { .. }
+                        | EventKind::ActivityCancelRequested { .. }
+                )
+            },
+            EventKind::SubOrchestrationScheduled { .. } => |answer| {
+                matches!(
+                    answer,
+                    EventKind::SubOrchestrationCompleted { .. }
+                        | EventKind::SubOrchestrationFailed { .. }
+                        | EventKind::SubOrchestrationCancelRequested { .. }
+                )
+            },
+            EventKind::TimerCreated { fire_at_ms } => {
+                let is_its = |e: &&Event| e.source_event_id == Some(event.event_id);
+                if let Some(fired) = history.iter().find(is_its)
+                    && fired.timestamp_ms < *fire_at_ms
+                {
+                    wrong.push((event.event_id, "fired early"));
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let mut answers = history
+            .iter()
+            .filter(|e| e.source_event_id == Some(event.event_id))
+            .peekable();
+        if answers.peek().is_none() {
+            wrong.push((event.event_id, "no answer"));
+        } else if !answers.all(|answer| fits(&answer.kind)) {
+            wrong.push((event.event_id, "an answer of another kind"));
+        }
+    }
+    wrong
+}
+
+fn is_answer(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::ActivityCompleted { .. }
+            | EventKind::ActivityFailed { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::SubOrchestrationCompleted { .. }
+            | EventKind::SubOrchestrationFailed { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: u64, source: Option<u64>, at_ms: u64, kind: EventKind) -> Event {
+        let mut event = Event::with_event_id(id, "a", 1, source, kind);
+        event.timestamp_ms = at_ms;
+        event
+    }
+
+    fn started() -> EventKind {
+        EventKind::OrchestrationStarted {
+            name: "transfer".to_owned(),
+            version: "1.0.0".to_owned(),
+            input: String::new(),
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        }
+    }
+
+    fn scheduled() -> EventKind {
+        EventKind::ActivityScheduled {
+            name: "debit".to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        }
+    }
+
+    fn completed() -> EventKind {
+        EventKind::ActivityCompleted {
+            result: String::new(),
+        }
+    }
+
+    fn ended() -> EventKind {
+        EventKind::OrchestrationCompleted {
+            output: String::new(),
+        }
+    }
+
+    /// What is said of a history whose events have these kinds, sources and times.
+    fn said(events: &[(Option<u64>, u64, EventKind)]) -> Vec<String> {
+        let history: Vec<Event> = events
+            .iter()
+            .zip(1..)
+            .map(|((source, at_ms, kind), id)| event(id, *source, *at_ms, kind.clone()))
+            .collect();
+        let mut violations = Vec::new();
+        check("a", 1, &history, &mut violations);
+        violations
+    }
+
+    #[test]
+    fn a_history_as_it_should_be_is_right() {
+        let timer = EventKind::TimerCreated { fire_at_ms: 9 };
+        let fired = EventKind::TimerFired { fire_at_ms: 9 };
+        let history = [
+            (None, 1, started()),
+            (None, 1, scheduled()),
+            (None, 1, timer),
+            (Some(2), 5, completed()),
+            (Some(3), 9, fired),
+            (None, 9, ended()),
+        ];
+        assert_eq!(said(&history), [""; 0]);
+    }
+
+    #[test]
+    fn two_answers_are_noticed() {
+        let twice = [
+            (None, 1, started()),
+            (None, 1, scheduled()),
+            (Some(2), 5, completed()),
+            (Some(2), 6, completed()),
+            (None, 9, ended()),
+        ];
+        assert_eq!(said(&twice), ["a/1: event 2 was answered twice"]);
+    }
+
+    #[test]
+    fn a_schedule_without_answer_is_noticed() {
+        let child = EventKind::SubOrchestrationScheduled {
+            name: "child".to_owned(),
+            instance: "a::sub::2".to_owned(),
+            input: String::new(),
+        };
+        for kind in [scheduled(), child] {
+            let open = [(None, 1, started()), (None, 1, kind), (None, 9, ended())];
+            assert_eq!(said(&open), ["a/1: event 2 has no answer"]);
+        }
+    }
+
+    #[test]
+    fn an_answer_of_another_kind_is_noticed() {
+        let answer = EventKind::SubOrchestrationCompleted {
+            result: String::new(),
+        };
+        let history = [
+            (None, 1, started()),
+            (None, 1, scheduled()),
+            (Some(2), 5, answer),
+            (None, 9, ended()),
+        ];
+        assert_eq!(
+            said(&history),
+            ["a/1: event 2 has an answer of another kind"]
+        );
+    }
+
+    #[test]
+    fn an_answer_before_its_schedule_is_noticed() {
+        let history = [
+            (None, 1, started()),
+            (Some(3), 1, completed()),
+            (None, 5, scheduled()),
+            (None, 9, ended()),
+        ];
+        assert_eq!(said(&history), ["a/1: event 2 answers 3"]);
+    }
+
+    #[test]
+    fn a_timer_that_fires_early_is_noticed() {
+        let history = [
+            (None, 1, started()),
+            (None, 1, EventKind::TimerCreated { fire_at_ms: 9 }),
+            (Some(2), 8, EventKind::TimerFired { fire_at_ms: 9 }),
+            (None, 9, ended()),
+        ];
+        assert_eq!(said(&history), ["a/1: event 2 has fired early"]);
+    }
+
+    #[test]
+    fn beginnings_ends_and_gaps_are_counted() {
+        assert_eq!(said(&[(None, 1, started())]), ["a/1: 1 starts and 0 ends"]);
+        let behind = [(None, 1, started()), (None, 2, ended()), (None, 3, ended())];
+        assert_eq!(said(&behind), ["a/1: 1 starts and 2 ends"]);
+        let mut violations = Vec::new();
+        let gap = [event(1, None, 1, started()), event(3, None, 1, ended())];
+        check("a", 1, &gap, &mut violations);
+        assert_eq!(violations, ["a/1: event ids [1, 3]"]);
+    }
+}

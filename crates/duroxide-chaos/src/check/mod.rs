@@ -1,0 +1,185 @@
+//! The checker: reads histories, queues and ledgers when all is over, and says what is wrong with them.
+
+mod effects;
+pub(crate) mod history;
+mod leases;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::Client;
+use duroxide::providers::ProviderAdmin;
+use serde::Serialize;
+
+use self::effects::Recorded;
+pub(crate) use self::effects::{Effect, key};
+use crate::disturbances::Disturbances;
+use crate::ledger::{lines, lines_in};
+use crate::ops::{self, Told};
+use crate::store::Place;
+
+/// A life that takes longer to commit something has not recovered.
+const RECOVERY_MAX_MS: u64 = 10_000;
+
+/// How often what is done to the workers and their server.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Faults {
+    pub(crate) kills: u32,
+    pub(crate) crashes: u32,
+    pub(crate) cuts: u32,
+    pub(crate) promotions: u32,
+}
+
+impl Faults {
+    /// As they are written on the command line.
+    pub(crate) fn arguments(self) -> String {
+        let Self {
+            kills,
+            crashes,
+            cuts,
+            promotions,
+        } = self;
+        format!(
+            "--store postgres --kills {kills} --crashes {crashes} --cuts {cuts} --promotions {promotions}"
+        )
+    }
+}
+
+/// What a run showed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    seed: u64,
+    faults: Faults,
+    /// How many kills at which points.
+    kills_at_named_points: BTreeMap<&'static str, u32>,
+    /// How long a crash of the server and its recovery took at most.
+    longest_outage_ms: u64,
+    orchestrations: usize,
+    /// Of these, how many were cancelled, and how many were deleted.
+    cancelled: usize,
+    deleted: usize,
+    effects: usize,
+    repeated_effects: usize,
+    /// Start to first commit of each life that got so far.
+    recoveries: usize,
+    recovery_ms_p50: u64,
+    recovery_ms_p99: u64,
+    recovery_ms_max: u64,
+    /// Those that took longer than they should.
+    recoveries_over_one_second: usize,
+    pub(crate) violations: Vec<String>,
+}
+
+/// Checks everything that the workers' lives left behind.
+#[tokio::main]
+pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
+    let mut violations = lines(&folder.join("violations"));
+    if let Place::Sqlite { file, .. } = place {
+        leases::check_file(file, &mut violations);
+    }
+    let store = place.open().await;
+    let client = Client::new(Arc::clone(&store));
+    let store = store.as_management_capability();
+    let store = store.expect("every store can be managed");
+    let told = ops::told(&lines_in(&folder.join("acknowledged")));
+    let there = store.list_instances().await.expect("list");
+    let mut recorded = Recorded::default();
+    for instance in &there {
+        let told = told.get(instance).copied().unwrap_or_default();
+        violations.extend(check_instance(&client, store, instance, told, &mut recorded).await);
+    }
+    violations.extend(ops::missing(&told, &there.iter().cloned().collect()));
+    leases::check_queues(store, &there, &mut violations).await;
+    let lines_of = |name: &str| lines(&folder.join(name));
+    let effects = lines_of("effects");
+    let there: HashSet<String> = there.into_iter().collect();
+    let is_deleted = |instance: &str| {
+        !there.contains(instance) && told.get(instance).is_some_and(|told| told.deleting)
+    };
+    let disturbances = Disturbances::of(folder, place.lease());
+    let repeated = effects::check(
+        &effects,
+        &recorded,
+        is_deleted,
+        &disturbances,
+        &mut violations,
+    );
+    let mut recoveries: Vec<u64> = lines_of("recoveries")
+        .iter()
+        .filter_map(|l| l.parse().ok())
+        .collect();
+    recoveries.sort_unstable();
+    for slow in recoveries.iter().filter(|ms| **ms > RECOVERY_MAX_MS) {
+        violations.push(format!("a life took {slow} ms to commit something"));
+    }
+    violations.sort();
+    violations.dedup();
+    let count = |which: fn(&Told) -> bool| told.values().filter(|told| which(told)).count();
+    Report {
+        seed,
+        faults: Faults::default(),
+        kills_at_named_points: BTreeMap::new(),
+        longest_outage_ms: 0,
+        orchestrations: count(|told| told.started),
+        cancelled: count(|told| told.cancelled),
+        deleted: count(|told| told.deleted),
+        effects: effects.len(),
+        repeated_effects: repeated,
+        recoveries: recoveries.len(),
+        recovery_ms_p50: percentile(&recoveries, 50),
+        recovery_ms_p99: percentile(&recoveries, 99),
+        recovery_ms_max: percentile(&recoveries, 100),
+        recoveries_over_one_second: recoveries.iter().filter(|ms| **ms > 1_000).count(),
+        violations,
+    }
+}
+
+/// What is wrong with an instance that has ended: its outcome, its key-values, its histories.
+async fn check_instance(
+    client: &Client,
+    store: &dyn ProviderAdmin,
+    instance: &str,
+    told: Told,
+    recorded: &mut Recorded,
+) -> Vec<String> {
+    let status = client.get_orchestration_status(instance).await;
+    let values = client.get_kv_all_values(instance).await;
+    let (status, values) = (status.expect("status"), values.expect("key-values"));
+    let mut violations = Vec::from_iter(ops::wrong(instance, told, &status, &values));
+    for execution in store.list_executions(instance).await.expect("executions") {
+        let history = store
+            .read_history_with_execution_id(instance, execution)
+            .await
+            .expect("history");
+        history::check(instance, execution, &history, &mut violations);
+        recorded.note(instance, execution, &history);
+    }
+    violations
+}
+
+impl Report {
+    /// Whether anything was started, ended and deleted.
+    pub(crate) fn deleted_any(&self) -> bool {
+        self.deleted > 0
+    }
+
+    /// What was done on the way.
+    pub(crate) fn faults(&mut self, faults: Faults, longest_outage: Duration) {
+        self.faults = faults;
+        self.longest_outage_ms = u64::try_from(longest_outage.as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// Kills of a store that can end its process at named points.
+    pub(crate) fn kills(&mut self, kills: u32, named: BTreeMap<&'static str, u32>) {
+        self.faults.kills = kills;
+        self.kills_at_named_points = named;
+    }
+}
+
+/// The smallest value that so many percent do not exceed; 0 if there is none.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(0)
+}

@@ -1,0 +1,100 @@
+//! What was done to the workers, and when. In: lines that the nemesis and the workers write. Out: whether something that
+//! happened twice is excused by it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::ledger::{Ledger, lines};
+
+/// How much later than it happened a death may be noticed.
+const NOTICED_WITHIN_MS: u64 = 200;
+
+/// Notes disturbances.
+pub(crate) struct Notes(Ledger);
+
+impl Notes {
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self(Ledger::open(&folder.join("disturbances")))
+    }
+
+    /// From here to there somebody could not work, or could not write, and may have lost leases.
+    pub(crate) fn stall(&self, from_ms: u64, to_ms: u64) {
+        self.0.write(&format!("stall {from_ms} {to_ms}"));
+    }
+
+    /// A life has ended.
+    pub(crate) fn death(&self, life: u32, at_ms: u64) {
+        self.0.write(&format!("died {life} {at_ms}"));
+    }
+}
+
+/// All disturbances of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Disturbances {
+    stalls: Vec<(u64, u64)>,
+    deaths: HashMap<u32, u64>,
+    lease_ms: u64,
+}
+
+impl Disturbances {
+    /// Those that were noted, in a run whose leases last so long.
+    pub(crate) fn of(folder: &Path, lease: Duration) -> Self {
+        Self::read(&lines(&folder.join("disturbances")), lease)
+    }
+
+    pub(crate) fn read(lines: &[String], lease: Duration) -> Self {
+        let mut all = Self {
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+            ..Self::default()
+        };
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+            match (words.first(), number(1), number(2)) {
+                (Some(&"stall"), Some(from), Some(to)) => all.stalls.push((from, to)),
+                (Some(&"died"), Some(life), Some(at)) => {
+                    let life = u32::try_from(life).unwrap_or(0);
+                    all.deaths.entry(life).or_insert(at);
+                }
+                _ => panic!("not a disturbance: {line:?}"),
+            }
+        }
+        all
+    }
+
+    /// Whether a lease that was held at `from_ms` may have been lost before `to_ms`, with its holder alive.
+    pub(crate) fn lost_a_lease(&self, from_ms: u64, to_ms: u64) -> bool {
+        let from_ms = from_ms.saturating_sub(self.lease_ms);
+        self.stalls
+            .iter()
+            .any(|(began, ended)| *began <= to_ms && *ended >= from_ms)
+    }
+
+    /// Whether a life was over by then.
+    pub(crate) fn was_dead(&self, life: u32, at_ms: u64) -> bool {
+        let died = self.deaths.get(&life);
+        died.is_some_and(|died| *died <= at_ms.saturating_add(NOTICED_WITHIN_MS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_excuses_what_it_overlaps_and_a_lease_before() {
+        let lines = ["stall 1000 2000".to_owned(), "died 7 5000".to_owned()];
+        let all = Disturbances::read(&lines, Duration::from_millis(400));
+        assert!(all.lost_a_lease(1_500, 1_600));
+        assert!(
+            all.lost_a_lease(2_300, 2_310),
+            "held since before the stall ended"
+        );
+        assert!(!all.lost_a_lease(2_500, 2_600));
+        assert!(!all.lost_a_lease(100, 999));
+        assert!(all.was_dead(7, 5_000) && all.was_dead(7, 4_900));
+        assert!(!all.was_dead(7, 4_000));
+        assert!(!all.was_dead(8, 9_000));
+    }
+}

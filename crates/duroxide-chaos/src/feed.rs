@@ -1,0 +1,217 @@
+//! The clients of a life: start orchestrations for ever, tell them what they wait for, and look at how they end. What the store
+//! acknowledged is written down.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::{Client, ClientError, OrchestrationStatus};
+use tokio::task::JoinSet;
+
+use crate::check::history;
+use crate::ledger::Ledger;
+use crate::ops::{self, GO, Kind, LATE, LETTERS, NO_LETTER, Op, REASON, Told};
+use crate::workload::WAITS;
+
+/// Orchestrations that one life of the worker keeps in flight.
+const IN_FLIGHT: usize = 16;
+/// How soon a call is tried again while the store is away.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+/// How long an instance may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where a life writes down what was acknowledged to it.
+pub(crate) fn acknowledged(folder: &Path, life: u32) -> PathBuf {
+    folder.join("acknowledged").join(life.to_string())
+}
+
+/// What the clients of a life share.
+#[derive(Clone)]
+pub(crate) struct Starter {
+    pub(crate) client: Client,
+    acknowledged: Arc<Ledger>,
+    violations: Arc<Ledger>,
+    /// Whether everything that has ended is deleted, instead of a part.
+    pub(crate) deletes_all: bool,
+}
+
+impl Starter {
+    pub(crate) fn new(client: Client, folder: &Path, deletes_all: bool) -> Self {
+        Self {
+            client,
+            acknowledged: Arc::new(Ledger::open(&acknowledged(folder, std::process::id()))),
+            violations: Arc::new(Ledger::open(&folder.join("violations"))),
+            deletes_all,
+        }
+    }
+
+    fn note(&self, what: &str, instance: &str) {
+        self.acknowledged.write(&format!("{what} {instance}"));
+    }
+
+    /// Starts an instance, tells it everything and waits for its end. What the store refuses or does not answer, somebody else
+    /// has to make good.
+    async fn drive(&self, instance: &str, op: Op) -> Result<Told, ClientError> {
+        let mut told = Told::default();
+        self.client
+            .start_orchestration(instance, op.kind.handler(), "")
+            .await?;
+        self.note("started", instance);
+        told.started = true;
+        match op.kind {
+            Kind::Guarded => {
+                if !op.is_hasty {
+                    self.waits(instance).await?;
+                }
+                self.client.cancel_instance(instance, REASON).await?;
+                self.note("cancelled", instance);
+                told.cancelled = true;
+            }
+            Kind::Transfer => {
+                for letter in 1..=LETTERS {
+                    self.client
+                        .enqueue_event(instance, "mail", letter.to_string())
+                        .await?;
+                    self.note("letter", instance);
+                    told.letters += 1;
+                }
+                self.waits(instance).await?;
+                self.client.raise_event(instance, "go", GO).await?;
+                self.note("signalled", instance);
+                told.signalled = true;
+            }
+        }
+        Ok(told)
+    }
+
+    /// Waits until the instance waits for its signal, or has ended.
+    async fn waits(&self, instance: &str) -> Result<(), ClientError> {
+        let mut seen = 0;
+        loop {
+            let status = self
+                .client
+                .wait_for_status_change(instance, seen, PAUSE, PATIENCE)
+                .await?;
+            match status {
+                OrchestrationStatus::Running {
+                    custom_status,
+                    custom_status_version,
+                    ..
+                } => {
+                    if custom_status.as_deref() == Some(WAITS) {
+                        return Ok(());
+                    }
+                    seen = custom_status_version;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Brings an instance to its end whose starter died, or was not answered, before it had told it everything.
+    pub(crate) async fn rescue(&self, instance: &str, op: Op) -> Result<(), ClientError> {
+        match op.kind {
+            Kind::Guarded => self.client.cancel_instance(instance, LATE).await?,
+            Kind::Transfer => {
+                for _ in 0..LETTERS {
+                    self.client
+                        .enqueue_event(instance, "mail", NO_LETTER)
+                        .await?;
+                }
+                self.waits(instance).await?;
+                self.client.raise_event(instance, "go", LATE).await?;
+            }
+        }
+        self.client
+            .wait_for_orchestration(instance, PATIENCE)
+            .await?;
+        Ok(())
+    }
+
+    /// Looks at an instance that has ended, and deletes it. What is wrong with it is written down.
+    pub(crate) async fn delete(&self, instance: &str, told: Told) -> Result<(), ClientError> {
+        let status = self.client.get_orchestration_status(instance).await?;
+        if status == OrchestrationStatus::NotFound && told.deleting {
+            return Ok(());
+        }
+        let values = self.client.get_kv_all_values(instance).await?;
+        let mut wrong = Vec::from_iter(ops::wrong(instance, told, &status, &values));
+        for execution in self.client.list_executions(instance).await? {
+            let history = self
+                .client
+                .read_execution_history(instance, execution)
+                .await?;
+            history::check(instance, execution, &history, &mut wrong);
+        }
+        for wrong in &wrong {
+            self.violations.write(wrong);
+        }
+        if !wrong.is_empty() {
+            return Ok(());
+        }
+        self.note("deleting", instance);
+        match self.client.delete_instance(instance, false).await {
+            // An earlier try was not answered.
+            Err(ClientError::InstanceNotFound { .. }) if told.deleting => {}
+            done => {
+                done?;
+            }
+        }
+        self.note("deleted", instance);
+        Ok(())
+    }
+
+    /// One instance from its start to its end.
+    async fn serve(&self, instance: &str, op: Op) {
+        let mut told = match self.drive(instance, op).await {
+            Ok(told) => told,
+            Err(error) if is_away(&error) => {
+                tokio::time::sleep(PAUSE).await;
+                return;
+            }
+            Err(error) => return self.violations.write(&format!("{instance}: {error}")),
+        };
+        if let Err(error) = self.client.wait_for_orchestration(instance, PATIENCE).await {
+            if !is_away(&error) {
+                self.violations
+                    .write(&format!("{instance} does not end: {error}"));
+            }
+            return;
+        }
+        if !op.is_deleted && !self.deletes_all {
+            return;
+        }
+        loop {
+            match self.delete(instance, told).await {
+                Ok(()) => return,
+                Err(error) if is_away(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) => return self.violations.write(&format!("{instance}: {error}")),
+            }
+            told.deleting = true;
+        }
+    }
+}
+
+/// Whether the store did not answer, which is nobody's fault while it is cut off or crashes.
+fn is_away(error: &ClientError) -> bool {
+    error.is_retryable()
+}
+
+/// Starts orchestrations for ever, so many in flight.
+pub(crate) async fn run(starter: Starter) {
+    let mut lanes = JoinSet::new();
+    for lane in 0..IN_FLIGHT {
+        let starter = starter.clone();
+        lanes.spawn(async move {
+            for number in 0_u64.. {
+                let instance = Op::id(std::process::id(), lane, number);
+                let op = Op::of(&instance).expect("an id of ours");
+                starter.serve(&instance, op).await;
+            }
+        });
+    }
+    // A lane that panics ends the process.
+    while let Some(lane) = lanes.join_next().await {
+        lane.expect("a lane");
+    }
+}
