@@ -34,7 +34,8 @@ pub use context::{
 };
 #[doc(hidden)]
 pub use context::{
-    AskLetter, AwaitedEnd, KeptReply, is_reserved_key, reply_key, request_queue, view_key,
+    AskLetter, AwaitedEnd, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key,
+    request_queue, view_key,
 };
 #[doc(hidden)]
 pub use definition::Misfit;

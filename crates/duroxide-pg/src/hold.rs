@@ -59,6 +59,26 @@ impl PostgresProvider {
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
+    /// Gives a turn back; the whole instance rests, until a message comes.
+    pub(crate) async fn rest_turn(
+        &self,
+        lock_token: &str,
+        rest: Duration,
+        ignore: bool,
+    ) -> Result<()> {
+        let held = token::turn(lock_token)?;
+        let id = text::owned(held.instance);
+        let call = Call::new("rest_turn")
+            .int(self.expected())
+            .text(&id)
+            .uuid(held.random)
+            .int(duration_ms(rest))
+            .flag(ignore);
+        let is_done: bool = self.store.one(call).await?;
+        self.store.look(Look::TURNS, &[]);
+        Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
+    }
+
     pub(crate) async fn abandon_work(
         &self,
         lock_token: &str,
@@ -85,10 +105,7 @@ impl PostgresProvider {
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
         let (id, reason) = (text::owned(held.instance), text::owned(reason));
-        let places: Vec<i32> = positions
-            .iter()
-            .map(|position| i32::try_from(*position).unwrap_or(i32::MAX - 1) + 1)
-            .collect();
+        let places = places(positions);
         let call = Call::new("set_aside_messages")
             .int(self.expected())
             .text(&id)
@@ -96,16 +113,7 @@ impl PostgresProvider {
             .smalls(places.iter().copied())
             .text(&reason);
         let size: Option<i32> = self.store.one(call).await?;
-        let size = size.ok_or(Refusal::InvalidToken)?;
-        match places.iter().find(|place| **place > size) {
-            None => Ok(()),
-            Some(place) => Err(Refusal::NoSuchPosition {
-                instance: held.instance.to_owned(),
-                position: usize::try_from(place - 1).unwrap_or_default(),
-                size: usize::try_from(size).unwrap_or_default(),
-            }
-            .into()),
-        }
+        check_places(held.instance, &places, size.ok_or(Refusal::InvalidToken)?)
     }
 
     /// Extends the lease and keeps what the activity said; `false` if its execution is gone.
@@ -158,5 +166,24 @@ impl PostgresProvider {
             Some(row) => Ok(Some(text::shown(row.try_get(0)?))),
             None => Ok(None),
         }
+    }
+}
+
+/// Places in a claim, which begin at 1 on the server.
+fn places(positions: &[usize]) -> Vec<i32> {
+    let place = |position: &usize| i32::try_from(*position).unwrap_or(i32::MAX - 1) + 1;
+    positions.iter().map(place).collect()
+}
+
+/// What the server did nothing about: a place that the claim does not have.
+fn check_places(instance: &str, places: &[i32], size: i32) -> Result<()> {
+    match places.iter().find(|place| **place > size) {
+        None => Ok(()),
+        Some(place) => Err(Refusal::NoSuchPosition {
+            instance: instance.to_owned(),
+            position: usize::try_from(place - 1).unwrap_or_default(),
+            size: usize::try_from(size).unwrap_or_default(),
+        }
+        .into()),
     }
 }

@@ -423,6 +423,16 @@ impl Provider for PostgresProvider {
         Ok(true)
     }
 
+    async fn rest_orchestration_item(
+        &self,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Answer<bool> {
+        named("rest_orchestration_item")(self.rest_turn(lock_token, rest, ignore_attempt).await)?;
+        Ok(true)
+    }
+
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         named("set_aside_work_item")(self.set_aside_activity(token, reason, true).await)?;
         Ok(true)

@@ -15,6 +15,9 @@ use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
 use crate::writer_tx::WriterTx;
 
+/// What nobody waited for is claimed by the next one who asks.
+const AT_ONCE: abandon_turn::Again = abandon_turn::Again::After(None);
+
 /// Claims turns.
 pub(crate) async fn turns(
     store: &Store,
@@ -24,8 +27,9 @@ pub(crate) async fn turns(
     loop {
         let step = Arc::clone(ask);
         let step = move |tx: &mut WriterTx<'_>| fetch_turn::claim(tx, &step);
-        let undo =
-            |tx: &mut WriterTx<'_>, raw: &RawTurn| abandon_turn::run(tx, raw.token(), None, true);
+        let undo = |tx: &mut WriterTx<'_>, raw: &RawTurn| {
+            abandon_turn::run(tx, raw.token(), AT_ONCE, true)
+        };
         let claimed = store
             .claim(ClaimQueue::Turns, wait_until, step, undo)
             .await?;

@@ -19,6 +19,7 @@ use crate::codec;
 use crate::error::{AtOperation, SqliteError};
 use crate::fetch;
 use crate::ops;
+use crate::ops::abandon_turn::Again;
 use crate::options::SqliteOptions;
 use crate::requests::LeaseView;
 use crate::store::{ReadView, Store};
@@ -182,8 +183,9 @@ impl Provider for SqliteProvider {
         ignore_attempt: bool,
     ) -> Answer<()> {
         let token = lock_token.to_owned();
+        let again = Again::After(delay);
         let step =
-            move |tx: &mut WriterTx<'_>| ops::abandon_turn::run(tx, &token, delay, ignore_attempt);
+            move |tx: &mut WriterTx<'_>| ops::abandon_turn::run(tx, &token, again, ignore_attempt);
         self.writing("abandon_orchestration_item", LeaseView::Needed, step)
             .await
     }
@@ -408,6 +410,20 @@ impl Provider for SqliteProvider {
             ops::dead_letter::by_position(tx, &token, &positions, &reason)
         };
         self.writing("set_aside_messages", LeaseView::Needed, step)
+            .await?;
+        Ok(true)
+    }
+
+    async fn rest_orchestration_item(
+        &self,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Answer<bool> {
+        let (token, again) = (lock_token.to_owned(), Again::Together(rest));
+        let step =
+            move |tx: &mut WriterTx<'_>| ops::abandon_turn::run(tx, &token, again, ignore_attempt);
+        self.writing("rest_orchestration_item", LeaseView::Needed, step)
             .await?;
         Ok(true)
     }

@@ -164,6 +164,14 @@ pub enum Operation {
         /// Numbers; unknown ones are ignored.
         ids: Vec<u64>,
     },
+    /// Makes messages of a queue of single messages visible that are not visible yet; they keep number and attempts.
+    /// Counts messages.
+    ShowMessages {
+        /// Queue.
+        queue: Queue,
+        /// Numbers; unknown ones and those of visible messages are ignored.
+        ids: Vec<u64>,
+    },
     /// Removes the messages of a group that carry this key, leased or not.
     DeleteKeyed {
         /// Queue.

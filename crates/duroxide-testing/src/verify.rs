@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use duroxide_core::provider::{
-    InstanceQuery, InstanceStatus, InstanceSummary, KvEntry, Provider, fold_key_values,
+    HandlerKind, InstanceQuery, InstanceStatus, InstanceSummary, KvEntry, Provider, ProviderError,
+    fold_key_values,
 };
 use duroxide_core::replay::Divergence;
 use duroxide_core::{Event, EventKind, OrchestrationHandler};
@@ -18,6 +19,15 @@ use crate::replay::{ReplayError, replay_events};
 
 /// A handler by name and version.
 pub type HandlerVersion = (String, String);
+
+/// A handler that something asks for, in a version or in any.
+type Begins = (String, Option<String>);
+
+/// What stands for a version that was left open.
+const ANY_VERSION: &str = "in any version";
+
+/// How often an instance is looked at that moves on while it is looked at.
+const LOOKS_MAX: usize = 10;
 
 /// What new code means for the instances of a store.
 #[derive(Debug, Clone, Default)]
@@ -31,23 +41,42 @@ pub struct StoreReport {
     pub without_code: Vec<(String, HandlerVersion)>,
     /// Instances that could not be read, and why.
     pub unreadable: Vec<(String, String)>,
-    /// How many running instances need each version of each handler. What is not here can be removed from the code.
+    /// How many running instances need each version of each handler; one that is between two executions needs the version of
+    /// the next.
     pub needed: BTreeMap<HandlerVersion, usize>,
+    /// How many instances wait to be claimed, by the handler and the version that they need; starts that are still queued
+    /// are among them, and running instances that have messages. A start that leaves its version open has `None`.
+    pub queued: BTreeMap<(String, Option<String>), u64>,
+    /// What instances wait for in the queue, and the code does not have.
+    pub queued_without_code: Vec<(String, Option<String>)>,
+    /// Whether the store does not say what is queued: then nobody knows which starts need which version.
+    pub is_queue_unseen: bool,
 }
 
 impl StoreReport {
-    /// Whether every running instance can go on with the code.
+    /// Whether every running instance and every queued start can go on with the code. A start with a delay that is not over
+    /// is in no list, and not looked at.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        self.diverging.is_empty() && self.without_code.is_empty() && self.unreadable.is_empty()
+        self.diverging.is_empty()
+            && self.without_code.is_empty()
+            && self.unreadable.is_empty()
+            && self.queued_without_code.is_empty()
+            && !self.is_queue_unseen
     }
 
-    /// The versions of a handler that running instances need, oldest first.
+    /// The versions of a handler that running instances and queued starts need, oldest first. What is not here can be removed
+    /// from the code.
     #[must_use]
     pub fn versions_needed(&self, name: &str) -> Vec<&str> {
-        let of_name = self.needed.keys().filter(|(own, _)| own == name);
-        let mut versions: Vec<&str> = of_name.map(|(_, version)| version.as_str()).collect();
-        versions.sort_by_key(|version| Version::parse(version).ok());
+        let running = self.needed.keys().filter(|(own, _)| own == name);
+        let queued = self.queued.keys().filter(|(own, _)| own == name);
+        let mut versions: Vec<&str> = running
+            .map(|(_, version)| version.as_str())
+            .chain(queued.filter_map(|(_, version)| version.as_deref()))
+            .collect();
+        versions.sort_by_key(|version| (Version::parse(version).ok(), *version));
+        versions.dedup();
         versions
     }
 }
@@ -63,6 +92,17 @@ impl fmt::Display for StoreReport {
         for ((name, version), count) in &self.needed {
             writeln!(f, "{count} need {name} {version}")?;
         }
+        for ((name, version), count) in &self.queued {
+            let version = version.as_deref().unwrap_or(ANY_VERSION);
+            writeln!(f, "{count} wait in the queue for {name} {version}")?;
+        }
+        for (name, version) in &self.queued_without_code {
+            let version = version.as_deref().unwrap_or(ANY_VERSION);
+            writeln!(f, "the queue: the code has no {name} {version}")?;
+        }
+        if self.is_queue_unseen {
+            writeln!(f, "the store does not say which starts are queued")?;
+        }
         for (instance, (name, version)) in &self.without_code {
             writeln!(f, "{instance}: the code has no {name} {version}")?;
         }
@@ -76,8 +116,11 @@ impl fmt::Display for StoreReport {
     }
 }
 
-/// Replays every running instance of a store against code that is to be deployed. Nothing is written, and programs may work on
+/// Replays every running instance of a store against code that is to be deployed, and looks at what is queued. Nothing is written, and programs may work on
 /// the store meanwhile.
+///
+/// Queued starts are looked at by the handler and the version that they name, and so are instances between two executions. Two
+/// kinds of starts are not seen: one with a delay that is not over, and one whose first turn runs while the report is made.
 ///
 /// Key-values that an instance had before its current execution are read from its earlier executions. Where those were
 /// pruned, the values of today stand in for keys that the current execution has not touched.
@@ -113,6 +156,8 @@ pub async fn verify_store(
 ) -> Result<StoreReport, ClientError> {
     let client = Client::new(Arc::clone(&store));
     let mut report = StoreReport::default();
+    // Before the instances: a start that a node claims after this look becomes an instance that the query finds.
+    verify_queued(&client, code, &mut report).await?;
     let mut query = InstanceQuery::new()
         .with_status(InstanceStatus::Running)
         .with_status(InstanceStatus::ContinuedAsNew);
@@ -128,6 +173,39 @@ pub async fn verify_store(
     }
 }
 
+/// Starts that are queued have no instance yet; the queue says which code they need.
+async fn verify_queued(
+    client: &Client,
+    code: &OrchestrationRegistry,
+    report: &mut StoreReport,
+) -> Result<(), ClientError> {
+    let Some(ready) = client.list_ready_work(u32::MAX).await? else {
+        report.is_queue_unseen = true;
+        return Ok(());
+    };
+    for work in ready {
+        if work.kind != HandlerKind::Orchestration {
+            continue;
+        }
+        if !has(code, &work.name, work.version.as_deref()) {
+            let missing = (work.name.clone(), work.version.clone());
+            report.queued_without_code.push(missing);
+        }
+        *report.queued.entry((work.name, work.version)).or_default() += work.count;
+    }
+    Ok(())
+}
+
+/// Whether the code has a handler in a version, or in any if none is named.
+fn has(code: &OrchestrationRegistry, name: &str, version: Option<&str>) -> bool {
+    match version {
+        None => code.has(name),
+        Some(version) => {
+            Version::parse(version).is_ok_and(|it| code.resolve_handler_exact(name, &it).is_some())
+        }
+    }
+}
+
 async fn verify(
     store: &dyn Provider,
     code: &OrchestrationRegistry,
@@ -135,17 +213,39 @@ async fn verify(
     report: &mut StoreReport,
 ) {
     let id = listed.instance_id;
-    let history = match store.read(&id).await {
-        Ok(history) => history,
-        Err(error) => return report.unreadable.push((id, error.to_string())),
-    };
-    // Deleted or ended since it was listed: nothing replays it any more.
+    for _ in 0..LOOKS_MAX {
+        let history = match store.read(&id).await {
+            Ok(history) => history,
+            Err(error) => return report.unreadable.push((id, error.to_string())),
+        };
+        let end = history.iter().rev().find(|event| has_ended(&event.kind));
+        match end.map(|event| &event.kind) {
+            None => return verify_history(store, code, id, &history, report).await,
+            Some(EventKind::OrchestrationContinuedAsNew { .. }) => {}
+            Some(_) => return,
+        }
+        match next_execution(store, &id).await {
+            Ok(Some(begins)) => return verify_next(code, id, begins, report),
+            // The next execution has begun since, or the store does not show it.
+            Ok(None) => {}
+            Err(error) => return report.unreadable.push((id, error.to_string())),
+        }
+    }
+    let why = "it is between two executions, and the store does not show the next one";
+    report.unreadable.push((id, why.to_owned()));
+}
+
+async fn verify_history(
+    store: &dyn Provider,
+    code: &OrchestrationRegistry,
+    id: String,
+    history: &[Event],
+    report: &mut StoreReport,
+) {
+    // Deleted since it was listed: nothing replays it any more.
     let Some((name, version)) = history.first().and_then(Event::started_handler) else {
         return;
     };
-    if history.iter().any(|event| has_ended(&event.kind)) {
-        return;
-    }
     let needed = (name.clone(), version.clone());
     *report.needed.entry(needed.clone()).or_default() += 1;
     let handler = Version::parse(&version)
@@ -154,10 +254,37 @@ async fn verify(
     let Some(handler) = handler else {
         return report.without_code.push((id, needed));
     };
-    match fits(store, &id, &history, &handler).await {
+    match fits(store, &id, history, &handler).await {
         Ok(()) => report.fitting += 1,
         Err(Misfit::Diverged(divergence)) => report.diverging.push((id, divergence)),
         Err(Misfit::Unreadable(why)) => report.unreadable.push((id, why)),
+    }
+}
+
+/// What the next execution of an instance needs, as its message says.
+async fn next_execution(store: &dyn Provider, id: &str) -> Result<Option<Begins>, ProviderError> {
+    let Some(admin) = store.as_management_capability() else {
+        return Ok(None);
+    };
+    let pending = admin.pending_work(id).await?.unwrap_or_default();
+    Ok(pending.messages.into_iter().find_map(|it| it.begins))
+}
+
+fn verify_next(
+    code: &OrchestrationRegistry,
+    id: String,
+    (name, version): Begins,
+    report: &mut StoreReport,
+) {
+    match has(code, &name, version.as_deref()) {
+        true => report.fitting += 1,
+        false => {
+            let version = version.clone().unwrap_or_else(|| ANY_VERSION.to_owned());
+            report.without_code.push((id, (name.clone(), version)));
+        }
+    }
+    if let Some(version) = version {
+        *report.needed.entry((name, version)).or_default() += 1;
     }
 }
 
@@ -194,7 +321,7 @@ async fn values_before(
     store: &dyn Provider,
     id: &str,
     history: &[Event],
-) -> Result<HashMap<String, KvEntry>, duroxide_core::provider::ProviderError> {
+) -> Result<HashMap<String, KvEntry>, ProviderError> {
     let current = history.first().map_or(1, |event| event.execution_id);
     if current == 1 {
         return Ok(HashMap::new());

@@ -555,6 +555,14 @@ macro_rules! for_each_case {
                 leases_and_attempts_are_told [PendingWork, Management];
                 nothing_lies_in_the_queues_for_a_stranger [PendingWork, Management];
             }
+            resting {
+                an_instance_rests_for_as_long_as_asked [Resting];
+                nothing_overtakes_what_rests [Resting];
+                a_due_message_ends_a_rest [Resting];
+                an_instance_does_not_rest_behind_an_arrival [Resting];
+                an_instance_rests_though_a_full_claim_left_some [Resting, Bounds];
+                a_turn_that_was_taken_over_cannot_rest [Resting];
+            }
             pausing {
                 messages_of_a_paused_instance_wait [Pausing, Management, Handlers];
                 a_timer_of_a_paused_instance_waits [Pausing, Management];

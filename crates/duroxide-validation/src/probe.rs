@@ -48,6 +48,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::PendingWork
         | Capability::Requeue
         | Capability::Pausing
+        | Capability::Resting
         | Capability::Heartbeats
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
@@ -70,6 +71,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::PendingWork => tells_pending_work(store).await,
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
+        Capability::Resting => rests(store).await,
         Capability::Heartbeats => keeps_heartbeats(store).await,
         _ => true,
     }
@@ -80,6 +82,17 @@ async fn sets_aside(store: &dyn Provider) -> bool {
     match store.claim_turns(claim(1)).await.as_deref() {
         Ok([turn, ..]) => {
             let answer = store.set_aside_messages(&turn.lock_token, &[0], "probe");
+            !matches!(answer.await, Ok(false))
+        }
+        _ => true,
+    }
+}
+
+async fn rests(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match store.claim_turns(claim(1)).await.as_deref() {
+        Ok([turn, ..]) => {
+            let answer = store.rest_orchestration_item(&turn.lock_token, Duration::ZERO, true);
             !matches!(answer.await, Ok(false))
         }
         _ => true,

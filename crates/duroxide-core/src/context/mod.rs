@@ -39,7 +39,10 @@ pub use in_place::Run;
 #[doc(hidden)]
 pub use messages::AwaitedEnd;
 #[doc(hidden)]
-pub use requests::{AskLetter, KeptReply, is_reserved_key, reply_key, request_queue, view_key};
+pub use requests::{
+    AskLetter, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key, request_queue,
+    view_key,
+};
 pub use requests::{REPLIES_MAX, Request, Requests};
 pub use saga::{Saga, SagaError};
 pub use scopes::Cancelled;

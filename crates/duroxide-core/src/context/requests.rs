@@ -18,6 +18,7 @@ pub(super) const RESERVED_KEY_PREFIX: &str = "duroxide:";
 
 const REPLY_PREFIX: &str = "duroxide:reply:";
 const VIEW_KEY: &str = "duroxide:view";
+const REPLY_COUNT_KEY: &str = "duroxide:replies";
 
 /// How many replies an instance keeps for clients that ask again, the latest ones. A younger reply than a minute is kept
 /// beside them, so that a client that waits has it.
@@ -26,8 +27,12 @@ pub const REPLIES_MAX: usize = 32;
 /// How long a reply is kept in any case, by the recorded time.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// How many replies there are at most, however young.
+/// How many replies are kept at most when young ones are forgotten, but for those of the running turn.
 const YOUNG_REPLIES_MAX: usize = 1_000;
+
+/// Every so many replies the instance says how many it gave and which it forgot, and forgets young ones that are too many.
+/// Only then: a client that looks at least once in [`YOUNG_REPLIES_MAX`] replies less these knows that it missed none.
+const COUNTED_EVERY: u64 = 100;
 
 /// The queue that requests of this name travel on.
 #[doc(hidden)]
@@ -48,6 +53,13 @@ pub fn reply_key(name: &str, ask: &str) -> String {
 #[must_use]
 pub fn view_key() -> &'static str {
     VIEW_KEY
+}
+
+/// The key that the number of replies is kept under.
+#[doc(hidden)]
+#[must_use]
+pub fn reply_count_key() -> &'static str {
+    REPLY_COUNT_KEY
 }
 
 /// Whether the engine keeps something of its own under a key.
@@ -77,6 +89,16 @@ pub struct KeptReply {
     pub at_ms: u64,
     /// The reply, or why the request was refused.
     pub reply: Result<String, String>,
+}
+
+/// How many replies an instance has given, said from time to time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[doc(hidden)]
+pub struct ReplyCount {
+    /// The number of the last reply; there may be later ones.
+    pub given: u64,
+    /// Replies up to this number are forgotten.
+    pub forgotten: u64,
 }
 
 /// Requests of one name, in the order in which they came; see [`OrchestrationContext::requests`].
@@ -175,8 +197,8 @@ impl OrchestrationContext {
     }
 
     /// Answers a request. The reply is recorded with the turn; the client has it when the turn is committed. The last
-    /// [`REPLIES_MAX`] replies are kept, and all of the last minute. A reply of more than 64 KiB becomes a refusal that says
-    /// so.
+    /// [`REPLIES_MAX`] replies are kept, and of the last minute the last thousand; a client that did not look while so many
+    /// were given is told that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says so.
     ///
     /// # Panics
     ///
@@ -246,14 +268,7 @@ impl OrchestrationContext {
         });
         kept.sort_by_key(|one| one.number);
         let number = kept.last().map_or(1, |one| one.number + 1);
-        let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
-        let far_too_many = (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX);
-        let is_old = |one: &Kept| at_ms.saturating_sub(one.at_ms) > KEPT_FOR.as_millis() as u64;
-        for (place, one) in kept.into_iter().take(too_many).enumerate() {
-            if place < far_too_many || is_old(&one) {
-                self.clear_kv_value(one.key);
-            }
-        }
+        self.forget_replies(&kept, number, at_ms);
         let text = |reply| {
             let kept = KeptReply {
                 number,
@@ -269,6 +284,33 @@ impl OrchestrationContext {
             )));
         }
         self.set_kv_value(key, value);
+    }
+
+    /// Forgets old replies, and now and then young ones that are too many, before the reply of this number is kept. Those of
+    /// this turn stay: nobody has seen them yet.
+    #[track_caller]
+    fn forget_replies(&self, kept: &[Kept], number: u64, at_ms: u64) {
+        let is_counted = number.is_multiple_of(COUNTED_EVERY);
+        let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
+        let far_too_many = match is_counted {
+            true => (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX),
+            false => 0,
+        };
+        let is_old = |one: &Kept| at_ms.saturating_sub(one.at_ms) > KEPT_FOR.as_millis() as u64;
+        let earlier = kept.iter().take(too_many).enumerate();
+        let gone = earlier
+            .take_while(|(place, one)| (*place < far_too_many && one.at_ms < at_ms) || is_old(one))
+            .count();
+        for one in &kept[..gone] {
+            self.clear_kv_value(&one.key);
+        }
+        if is_counted {
+            let count = ReplyCount {
+                given: number,
+                forgotten: kept.get(gone).map_or(number, |first| first.number) - 1,
+            };
+            self.set_kv_value(REPLY_COUNT_KEY, encoded(&count));
+        }
     }
 
     fn kept_replies(&self) -> Vec<Kept> {

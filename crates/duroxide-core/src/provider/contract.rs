@@ -295,6 +295,23 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Gives a claimed instance back so that nothing overtakes what was claimed: the store hands out nothing of the instance for
+    /// `rest`, or until another message arrives for it or becomes visible, whichever is first. Then its messages come together,
+    /// in their order. It does not rest if one has done so since the claim, unless the claim was full: what a full claim left
+    /// was there before, and what came since may wait with it, but for a request to cancel. Attempts are corrected as in
+    /// [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay later messages do not share.
+    ///
+    /// Default: `false`, the store cannot do that and nothing changed.
+    async fn rest_orchestration_item(
+        &self,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Result<bool, ProviderError> {
+        let _ = (lock_token, rest, ignore_attempt);
+        Ok(false)
+    }
+
     /// Sets a claimed item of the worker queue aside as a dead letter, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.

@@ -5,11 +5,12 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::{
-    AskLetter, KeptReply, Payload, Undelivered, codec, keyed_message, reply_key, request_queue,
-    unfit_key, view_key,
+    AskLetter, KeptReply, Payload, ReplyCount, Undelivered, codec, keyed_message, reply_count_key,
+    reply_key, request_queue, unfit_key, view_key,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,6 +47,10 @@ pub enum AskError {
         /// What the decoder said.
         error: String,
     },
+    /// The instance gave so many replies since this client last looked that it forgot some; the one to this request may be among
+    /// them. Its history has the reply, if it was given.
+    #[error("the reply may be forgotten: the instance has given more than it keeps")]
+    Forgotten,
     /// The call failed or took too long; the request may be under way. Ask again under the same id.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -60,6 +65,7 @@ impl AskError {
             Self::Ended => "D0161",
             Self::Undelivered(error) => error.code(),
             Self::Undecodable { .. } => "D0162",
+            Self::Forgotten => "D0163",
             Self::Client(error) => error.code(),
         }
     }
@@ -145,6 +151,7 @@ pub struct Ask<Reply> {
 enum Found {
     Reply(String),
     Ended,
+    Forgotten,
     /// The instance was deleted.
     Gone(Undelivered),
 }
@@ -170,7 +177,8 @@ impl<Reply: Payload> Ask<Reply> {
             return Err(ClientError::invalid(format!("id of a request: {why}")).into());
         }
         let key = reply_key(&self.name, &ask);
-        let look = || client.find_reply(instance, &key);
+        let missed = Missed::default();
+        let look = || client.find_reply(instance, &key, &missed);
         // A reply from before outlives the end of the instance.
         if let Some(Found::Reply(text)) = look().await? {
             return reply_of(&text);
@@ -203,6 +211,7 @@ impl<Reply: Payload> Ask<Reply> {
             match client.wait_until(instance, wait, LONGEST_PAUSE, look).await {
                 Ok(Found::Reply(text)) => return reply_of(&text),
                 Ok(Found::Ended) => return Err(AskError::Ended),
+                Ok(Found::Forgotten) => return Err(AskError::Forgotten),
                 Ok(Found::Gone(undelivered)) => return Err(AskError::Undelivered(undelivered)),
                 Err(ClientError::Timeout) if wait < left => {}
                 Err(error) => return Err(error.into()),
@@ -213,17 +222,48 @@ impl<Reply: Payload> Ask<Reply> {
 
 impl Client {
     /// The reply under this key, or that none can come any more.
-    async fn find_reply(&self, instance: &str, key: &str) -> Result<Option<Found>, ClientError> {
-        // In this order: what is committed with the end is seen.
+    async fn find_reply(
+        &self,
+        instance: &str,
+        key: &str,
+        missed: &Missed,
+    ) -> Result<Option<Found>, ClientError> {
+        // In this order: what is committed with the end is seen, and what is forgotten after this count is in the next.
+        let count = self.get_kv_value(instance, reply_count_key()).await?;
         let status = self.get_orchestration_status(instance).await?;
         let reply = self.get_kv_value(instance, key).await?;
+        let is_forgotten = missed.look(count.as_deref());
         Ok(match (reply, status) {
             (Some(text), _) => Some(Found::Reply(text)),
             (None, OrchestrationStatus::NotFound) => {
                 self.undelivered(instance).await?.map(Found::Gone)
             }
-            (None, status) => status.is_terminal().then_some(Found::Ended),
+            (None, status) if status.is_terminal() => Some(Found::Ended),
+            (None, _) => is_forgotten.then_some(Found::Forgotten),
         })
+    }
+}
+
+/// What the last two looks of a client saw of the number of replies.
+///
+/// A reply that one look did not find and that was gone before the next look was given after the first of them; its number
+/// is higher than the count that was read before that look, and not higher than what is forgotten by the look after both.
+#[derive(Debug, Default)]
+struct Missed(Mutex<[Option<ReplyCount>; 2]>);
+
+impl Missed {
+    /// Whether a reply may have come and gone between looks. A count that goes back is that of another life.
+    fn look(&self, count: Option<&str>) -> bool {
+        let count = count.and_then(|text| serde_json::from_str::<ReplyCount>(text).ok());
+        let count = count.unwrap_or_default();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [before, last] = *seen;
+        if last.is_some_and(|last| count.given < last.given) {
+            *seen = [None, Some(count)];
+            return false;
+        }
+        *seen = [last, Some(count)];
+        before.is_some_and(|before| count.forgotten > before.given)
     }
 }
 
@@ -252,5 +292,32 @@ impl<Reply> fmt::Debug for Ask<Reply> {
             .field("name", &self.name)
             .field("id", &self.id)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_hears_of_forgotten_replies_only_if_it_did_not_look_meanwhile() {
+        let look = |missed: &Missed, given: u64, forgotten: u64| {
+            let count = ReplyCount { given, forgotten };
+            missed.look(Some(&serde_json::to_string(&count).unwrap()))
+        };
+        let attentive = Missed::default();
+        assert!(!attentive.look(None));
+        for given in (100..10_000).step_by(100) {
+            let forgotten = u64::saturating_sub(given, 1_000);
+            assert!(!look(&attentive, given, forgotten), "{given}");
+        }
+        let late = Missed::default();
+        assert!(!late.look(None));
+        assert!(!look(&late, 1_500, 500), "the next look is the judge");
+        assert!(look(&late, 1_600, 600), "reply 300 came and went unseen");
+        let of_another_life = Missed::default();
+        assert!(!look(&of_another_life, 5_000, 4_000));
+        assert!(!look(&of_another_life, 200, 0));
+        assert!(!look(&of_another_life, 300, 0));
     }
 }

@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Leased, Said};
+use super::Leased;
+use super::voice::Unsaved;
+use crate::orchestration::abandon;
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ pub(super) struct Unfinished {
     pub(super) token: String,
     pub(super) after_panic: bool,
     /// What its activity said and the store does not have yet.
-    pub(super) said: Option<Said>,
+    pub(super) unsaved: Arc<Unsaved>,
 }
 
 /// The leases that are to be given back.
@@ -70,19 +72,11 @@ impl Unfinished {
             true => (Some(PAUSE_AFTER_PANIC), false),
             false => (None, true),
         };
-        if let Some(Said { call, details }) = &self.said {
-            // The next attempt can do without it; giving back matters more.
-            let kept = store.heartbeat_work_item(&self.token, LONGEST_CALL, *call, details);
-            if let Err(error) = kept.await {
-                tracing::debug!(target: "duroxide::runtime", %error, "what an activity said last could not be stored");
-            }
-        }
+        self.unsaved
+            .write_last(store, &self.token, LONGEST_CALL)
+            .await;
         let given_back = match self.leased {
-            Leased::Turn => {
-                store
-                    .abandon_orchestration_item(&self.token, delay, uncounted)
-                    .await
-            }
+            Leased::Turn => abandon(store, &self.token, delay, uncounted).await,
             Leased::Work => store.abandon_work_item(&self.token, delay, uncounted).await,
         };
         if let Err(error) = given_back {

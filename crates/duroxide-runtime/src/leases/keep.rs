@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Lease, Leased, Leases, Said};
+use super::{Lease, Leased, Leases};
 
 /// Longest pause between two tries of one renewal.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -63,13 +63,13 @@ impl Leases {
         due.into_iter()
             .map(|(&id, lease)| {
                 lease.renewing = true;
-                let said = lease.unsaved.take();
-                if said.is_some() {
+                let speaks = lease.unsaved.listen();
+                if speaks {
                     lease.heard_at = Some(started);
                 }
                 let (store, lease) = (Arc::clone(store), lease.clone());
                 async move {
-                    let result = renew(store.as_ref(), &lease, said).await;
+                    let result = renew(store.as_ref(), &lease, speaks).await;
                     Renewal {
                         id,
                         started,
@@ -153,33 +153,24 @@ struct Renewal {
     result: Result<(), ProviderError>,
 }
 
-async fn renew(
-    store: &dyn Provider,
-    lease: &Lease,
-    said: Option<Said>,
-) -> Result<(), ProviderError> {
+async fn renew(store: &dyn Provider, lease: &Lease, speaks: bool) -> Result<(), ProviderError> {
     let (token, length) = (&lease.token, lease.terms.timeout);
     let call = async {
-        match (lease.leased, &said) {
-            (Leased::Turn, _) => store.renew_orchestration_item_lock(token, length).await,
-            (Leased::Work, None) => store.renew_work_item_lock(token, length).await,
-            (Leased::Work, Some(Said { call, details })) => store
-                .heartbeat_work_item(token, length, *call, details)
-                .await
-                .map(|_is_kept| ()),
+        match lease.leased {
+            Leased::Turn => store.renew_orchestration_item_lock(token, length).await,
+            Leased::Work => {
+                if speaks && let Some(answer) = lease.unsaved.write(store, token, length).await {
+                    return answer;
+                }
+                store.renew_work_item_lock(token, length).await
+            }
         }
     };
     // A store that panics in one renewal must not end all others.
     let contained = AssertUnwindSafe(timeout(length, call)).catch_unwind();
-    let answer = match contained.await {
+    match contained.await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_elapsed)) => Err(ProviderError::retryable("renew", "no answer in time")),
         Err(_panic) => Err(ProviderError::retryable("renew", "the store panicked")),
-    };
-    if let (Err(error), Some(said)) = (&answer, said)
-        && error.is_retryable()
-    {
-        lease.unsaved.put_back(said);
     }
-    answer
 }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::defect::Defect;
+use duroxide_core::provider::Provider;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use give_back::Returns;
 use give_back::Unfinished;
 use voice::Unsaved;
-pub(crate) use voice::{Said, Voice};
+pub(crate) use voice::Voice;
 
 /// What is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,9 +138,9 @@ impl Held {
         }
     }
 
-    /// Takes what the activity said and the store does not have yet.
-    pub(crate) fn take_unsaved(&self) -> Option<Said> {
-        self.unsaved.take()
+    /// Stores what the activity said last, for the attempt that may follow; waits for that only for a moment.
+    pub(crate) async fn store_last_words(&self, store: &dyn Provider, length: Duration) {
+        self.unsaved.write_last(store, &self.token, length).await;
     }
 
     /// The lease is over: its work is stored, it was given back, or the store said that it is lost.
@@ -158,7 +159,7 @@ impl Drop for Held {
             leased: self.leased,
             token: std::mem::take(&mut self.token),
             after_panic: std::thread::panicking(),
-            said: self.unsaved.take(),
+            unsaved: Arc::clone(&self.unsaved),
         };
         // The receiver is gone once the runtime has shut down; the lease then runs out by itself.
         let _nobody_listens = self.leases.unfinished.send(unfinished);

@@ -1,17 +1,29 @@
 //! What an activity says about its progress. In: details, as often as the activity likes. Out: one write with the renewal of
 //! its lease, and no more writes than one in each interval. Never: a write per call.
+//!
+//! Details stay here until the store has answered that it keeps them: whoever ends the lease meanwhile finds them, and
+//! waits for the write that is under way before it makes its own, so that older details never replace later ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use duroxide_core::provider::{Provider, ProviderError};
+use tokio::time::timeout;
 
 use super::Leases;
 
+/// How long the end of a lease waits until what its activity said last is stored.
+const LAST_WORD_WAIT: Duration = Duration::from_secs(2);
+
 /// Details of one call that the store does not have yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+#[derive(Debug, Clone)]
+struct Said {
     /// The first attempt of the call, by its scheduling event.
-    pub(crate) call: u64,
-    pub(crate) details: String,
+    call: u64,
+    details: String,
+    /// Tells details from those that replaced them.
+    number: u64,
 }
 
 /// What was said last and is not stored; later details replace earlier ones.
@@ -20,32 +32,79 @@ pub(super) struct Unsaved {
     last: Mutex<Option<Said>>,
     /// Whether the keeper knows that there is something.
     is_planned: AtomicBool,
+    /// Held while details are written.
+    writing: tokio::sync::Mutex<()>,
 }
 
 impl Unsaved {
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Said>> {
+    fn last(&self) -> MutexGuard<'_, Option<Said>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the keeper has to be told.
-    fn replace(&self, said: Said) -> bool {
-        *self.last() = Some(said);
+    fn replace(&self, call: u64, details: String) -> bool {
+        let mut last = self.last();
+        let number = last.as_ref().map_or(1, |said| said.number + 1);
+        *last = Some(Said {
+            call,
+            details,
+            number,
+        });
         !self.is_planned.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn take(&self) -> Option<Said> {
+    /// Begins a renewal; whether it has something to store.
+    pub(super) fn listen(&self) -> bool {
         // First: what is said from now on is news again.
         self.is_planned.store(false, Ordering::Release);
-        self.last().take()
-    }
-
-    /// Takes details back that could not be stored, unless the activity has said more since.
-    pub(super) fn put_back(&self, said: Said) {
-        self.last().get_or_insert(said);
+        self.is_waiting()
     }
 
     pub(super) fn is_waiting(&self) -> bool {
         self.last().is_some()
+    }
+
+    /// Forgets details that the store has, unless the activity has said more since.
+    fn forget(&self, stored: &Said) {
+        let mut last = self.last();
+        if last
+            .as_ref()
+            .is_some_and(|said| said.number == stored.number)
+        {
+            *last = None;
+        }
+    }
+
+    /// Renews a lease together with what was said; `None` if the store has all of it already.
+    pub(super) async fn write(
+        &self,
+        store: &dyn Provider,
+        token: &str,
+        length: Duration,
+    ) -> Option<Result<(), ProviderError>> {
+        let _one_at_a_time = self.writing.lock().await;
+        let said = self.last().clone()?;
+        let written = store
+            .heartbeat_work_item(token, length, said.call, &said.details)
+            .await;
+        if written.is_ok() {
+            self.forget(&said);
+        }
+        Some(written.map(|_is_kept| ()))
+    }
+
+    /// Stores what was said last, because the lease is about to end. The next attempt can do without it, and the end cannot
+    /// wait for a store that is away.
+    pub(super) async fn write_last(&self, store: &dyn Provider, token: &str, length: Duration) {
+        if !self.is_waiting() {
+            return;
+        }
+        let error = match timeout(LAST_WORD_WAIT, self.write(store, token, length)).await {
+            Ok(None | Some(Ok(()))) => return,
+            Ok(Some(Err(error))) => error.to_string(),
+            Err(_elapsed) => "no answer in time".to_owned(),
+        };
+        tracing::debug!(target: "duroxide::runtime::worker", %error, "what an activity said last could not be stored");
     }
 }
 
@@ -61,8 +120,7 @@ pub(crate) struct Voice {
 impl Voice {
     /// Says something. Once the lease has ended nobody listens.
     pub(crate) fn say(&self, details: String) {
-        let call = self.call;
-        if self.unsaved.replace(Said { call, details }) {
+        if self.unsaved.replace(self.call, details) {
             self.leases.hear(self.lease);
         }
     }

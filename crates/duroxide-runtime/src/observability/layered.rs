@@ -193,6 +193,7 @@ calls! {
     heartbeat_work_item(token: &str, extend_for: Duration, call: u64, details: &str) -> bool;
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
     set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
+    rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
     set_aside_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;

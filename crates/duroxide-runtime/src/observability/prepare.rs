@@ -11,7 +11,7 @@ use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 const STATUSES: [&str; 5] = ["success", "failed", "cancelled", "poison", "continuedAsNew"];
 /// One number of turns for each bucket of the label.
 const TURNS: [u64; 4] = [1, 6, 11, 51];
-const OPERATIONS: [&str; 19] = [
+const OPERATIONS: [&str; 20] = [
     "fetch_orchestration_item",
     "ack_orchestration_item",
     "abandon_orchestration_item",
@@ -31,6 +31,7 @@ const OPERATIONS: [&str; 19] = [
     "lost_work_items",
     "get_kv_value",
     "set_aside_messages",
+    "rest_orchestration_item",
 ];
 
 impl MetricsProvider {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::ProviderError;
+use duroxide_core::provider::{Provider, ProviderError};
 use tokio::time::Instant;
 
 use super::plan::{TurnCommit, Whose};
@@ -65,11 +65,16 @@ pub(super) async fn commit(
         }
         if Instant::now() + pause > give_up {
             tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-            // At once: messages that rest would be overtaken by later ones, and queue messages keep their order.
-            let rest = Defect::SpoiltTurnRests
-                .is_on()
-                .then_some(Duration::from_millis(500));
-            give_back(engine, lease, rest, Attempt::Uncounted).await;
+            if Defect::SpoiltTurnRests.is_on() {
+                // The delay that later messages do not share.
+                let (delay, token) = (Some(Duration::from_millis(500)), lease.token());
+                let abandoned = engine.store.abandon_orchestration_item(token, delay, true);
+                if abandoned.await.is_ok() {
+                    lease.end();
+                }
+                return Committed::No;
+            }
+            give_back(engine, lease, None, Attempt::Uncounted).await;
             return Committed::No;
         }
         tokio::time::sleep(pause).await;
@@ -121,17 +126,15 @@ pub(super) enum Attempt {
     Uncounted,
 }
 
-/// Gives a claim back. If that fails too, the lease runs out by itself, and an attempt that was not to count is excused.
+/// Gives a claim back, to be claimed again at once or after a rest. If that fails too, the lease runs out by itself, and an attempt that was not to count is excused.
 pub(super) async fn give_back(
     engine: &Engine,
     lease: Held,
-    delay: Option<Duration>,
+    rest: Option<Duration>,
     attempt: Attempt,
 ) {
-    let given_back = engine
-        .store
-        .abandon_orchestration_item(lease.token(), delay, attempt == Attempt::Uncounted)
-        .await;
+    let uncounted = attempt == Attempt::Uncounted;
+    let given_back = abandon(engine.store.as_ref(), lease.token(), rest, uncounted).await;
     if let Err(error) = given_back {
         tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
         if attempt == Attempt::Uncounted {
@@ -139,4 +142,24 @@ pub(super) async fn give_back(
         }
     }
     lease.end();
+}
+
+/// Gives a claim back so that later messages do not overtake what was claimed. A store that cannot do that delays the claimed
+/// messages, and later ones may come first.
+pub(crate) async fn abandon(
+    store: &dyn Provider,
+    token: &str,
+    rest: Option<Duration>,
+    uncounted: bool,
+) -> Result<(), ProviderError> {
+    if let Some(rest) = rest
+        && store
+            .rest_orchestration_item(token, rest, uncounted)
+            .await?
+    {
+        return Ok(());
+    }
+    store
+        .abandon_orchestration_item(token, rest, uncounted)
+        .await
 }

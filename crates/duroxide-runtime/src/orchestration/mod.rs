@@ -23,4 +23,5 @@ mod sort;
 mod turn;
 mod without_code;
 
+pub(crate) use commit::abandon;
 pub(crate) use dispatcher::dispatch;

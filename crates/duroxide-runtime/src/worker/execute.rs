@@ -24,7 +24,7 @@ use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
-use crate::leases::{Held, Said};
+use crate::leases::Held;
 use crate::observability::ActivityEnd;
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
@@ -318,20 +318,12 @@ impl Work {
         self.store(engine, outcome, item, seconds).await;
     }
 
-    /// Stores what the activity said last, for the attempt that may follow. That attempt can do without; the completion cannot
-    /// wait for a store that is away.
+    /// Stores what the activity said last, for the attempt that may follow.
     async fn save_heartbeat(&self, engine: &Engine) {
-        let Some(Said { call, details }) = self.lease.take_unsaved() else {
-            return;
-        };
         let length = engine.options.worker_lock_timeout;
-        let token = self.lease.token();
-        let kept = engine
-            .store
-            .heartbeat_work_item(token, length, call, &details);
-        if let Err(error) = kept.await {
-            tracing::debug!(target: "duroxide::runtime::worker", %error, "what an activity said last could not be stored");
-        }
+        self.lease
+            .store_last_words(engine.store.as_ref(), length)
+            .await;
     }
 
     /// Counts the end and stores the completion.

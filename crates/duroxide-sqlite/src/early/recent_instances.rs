@@ -10,7 +10,7 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory};
+use crate::tx::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -50,6 +50,7 @@ pub(crate) struct RecentInstances {
     early_messages: Cell<Option<EarlyMessages>>,
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
+    rests: Cell<Option<Rests>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -132,6 +133,7 @@ impl RecentInstances {
         self.deletions.set(None);
         self.early_messages.set(None);
         self.pauses.set(None);
+        self.rests.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -216,6 +218,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_pauses(&self, pauses: Option<Pauses>) {
         self.pauses.set(pauses);
+    }
+
+    fn rests(&self) -> Option<Rests> {
+        self.rests.get()
+    }
+
+    fn set_rests(&self, rests: Option<Rests>) {
+        self.rests.set(rests);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

@@ -34,6 +34,12 @@ pub(crate) trait QueueMemory {
     /// The table read that, or (`None`) changes it.
     fn set_pauses(&self, pauses: Option<Pauses>);
 
+    /// Whether instances rest.
+    fn rests(&self) -> Option<Rests>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_rests(&self, rests: Option<Rests>);
+
     /// Whether messages wait for the start of their instance.
     fn early_messages(&self) -> Option<EarlyMessages>;
 
@@ -62,6 +68,13 @@ pub(crate) enum Deletions {
 /// Whether instances are paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pauses {
+    None,
+    Some,
+}
+
+/// Whether instances rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rests {
     None,
     Some,
 }

@@ -31,6 +31,8 @@ const INPUT_BYTES: usize = 20_000;
 struct Reported {
     kept: HashMap<u64, u32>,
     failures: u32,
+    /// Failures that said that the commit may have happened.
+    uncertain: u32,
 }
 
 impl Reported {
@@ -39,6 +41,7 @@ impl Reported {
             *self.kept.entry(id.parse().unwrap()).or_default() += 1;
         } else if line.starts_with("failed ") {
             self.failures += 1;
+            self.uncertain += u32::from(line.contains("the disk failed during a commit"));
         }
     }
 }
@@ -143,10 +146,11 @@ async fn under_injected(fault: &str) {
     }
 }
 
-async fn under_injected_in(fault: &str, mode: Mode) {
+/// What the child reported; `None` if nothing could be injected.
+async fn under_injected_in(fault: &str, mode: Mode) -> Option<Reported> {
     if !strace_works() {
         skip("strace is not there or may not trace");
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let path = prepared(folder.path()).await;
@@ -170,6 +174,7 @@ async fn under_injected_in(fault: &str, mode: Mode) {
     assert!(status.success(), "the child ended with {status}\n{text}");
     assert!(reported.failures > 0, "{fault} met no write");
     nothing_is_lost(&path, &reported).await;
+    Some(reported)
 }
 
 // A commit of all callers makes about a hundred writes, so that some commits fail in their middle and some succeed.
@@ -187,6 +192,14 @@ async fn writes_that_fail_now_and_then_lose_nothing() {
 #[tokio::test]
 async fn syncs_that_fail_now_and_then_are_never_acknowledged() {
     under_injected("fsync,fdatasync:error=EIO:when=4+5").await;
+}
+
+#[tokio::test]
+async fn a_commit_whose_sync_failed_is_told_as_uncertain() {
+    let fault = "fsync,fdatasync:error=EIO:when=4+5";
+    if let Some(reported) = under_injected_in(fault, Mode::Default).await {
+        assert!(reported.uncertain > 0, "of {} failures", reported.failures);
+    }
 }
 
 #[tokio::test]

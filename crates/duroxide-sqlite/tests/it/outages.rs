@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Provider, ProviderAdmin};
 use duroxide_sqlite::SqliteProvider;
 
 use crate::support::*;
@@ -74,6 +74,39 @@ async fn a_file_removed_while_open_is_reported_and_not_replaced() {
     assert!(!path.exists(), "no empty database in its place");
     std::fs::rename(&aside, &path).unwrap();
     send(&store, start("b")).await;
+}
+
+#[tokio::test]
+async fn another_file_at_the_path_is_neither_written_nor_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "mine").await;
+    let other = folder.path().join("other.db");
+    let strangers = file_store(&other).await;
+    create(&strangers, "theirs").await;
+    strangers.close().await;
+    let aside = folder.path().join("elsewhere.db");
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    // Often enough that every reading thread has been asked, with the connection it has and with one that it opens.
+    for _ in 0..8 {
+        for id in ["mine", "theirs"] {
+            let error = store.read(id).await.unwrap_err();
+            assert!(error.is_retryable(), "{error}");
+            assert!(error.message.contains("removed or replaced"), "{error}");
+        }
+        let listed = store.list_instances().await.unwrap_err();
+        assert!(listed.message.contains("removed or replaced"), "{listed}");
+    }
+    let written = store.enqueue_for_orchestrator(start("b"), None).await;
+    assert!(written.unwrap_err().is_retryable());
+    std::fs::rename(&path, &other).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(store.read("mine").await.unwrap().len(), 1);
+    send(&store, start("b")).await;
+    let strangers = file_store(&other).await;
+    assert_eq!(strangers.list_instances().await.unwrap(), ["theirs"]);
 }
 
 /// Tells the child where to try.

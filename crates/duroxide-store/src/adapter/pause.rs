@@ -12,7 +12,7 @@ use super::turn;
 use super::{ms, read};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::After;
-use crate::message::{Claimed, Message, NewMessage, Visible};
+use crate::message::Claimed;
 use crate::{EventStore, StoreError};
 
 /// After this time a claim looks at a waiting activity again. The end of the pause brings it back at once.
@@ -149,37 +149,14 @@ async fn bring_back_work<S: EventStore>(store: &S, instance: &str) -> Result<()>
         };
         after = last.id;
         let soon = store.now_ms().saturating_add(SOON_MS);
-        let waiting: Vec<_> = page.into_iter().filter(|it| it.visible_at > soon).collect();
-        if waiting.is_empty() {
+        let waiting = page.into_iter().filter(|it| it.visible_at > soon);
+        let ids: Vec<_> = waiting.map(|it| it.id).collect();
+        if ids.is_empty() {
             continue;
         }
-        // What is brought back takes numbers behind this page: it is met again, and is visible then.
-        let delete = Operation::DeleteMessages {
-            queue: WORK,
-            ids: waiting.iter().map(|message| message.id).collect(),
-        };
-        let again = waiting.into_iter().map(|message| Operation::Enqueue {
-            queue: WORK,
-            message: again(message),
-        });
-        store
-            .commit(Batch::of(std::iter::once(delete).chain(again)))
-            .await?;
-    }
-}
-
-fn again(message: Message) -> NewMessage {
-    NewMessage {
-        group: message.group,
-        key: message.key,
-        affinity: message.affinity,
-        label: message.label,
-        kind: message.kind,
-        role: message.role,
-        stamp: message.stamp,
-        payload: message.payload,
-        visible: Visible::Now,
-        attempts: message.attempts,
+        // An activity that a turn cancelled meanwhile is unknown to the store, and stays away.
+        let show = Operation::ShowMessages { queue: WORK, ids };
+        store.commit(Batch::of([show])).await?;
     }
 }
 

@@ -83,17 +83,12 @@ impl<S: EventStore> StoreProvider<S> {
         }
     }
 
-    async fn release_turn(
-        &self,
-        lock_token: &str,
-        delay: Option<Duration>,
-        forgive: bool,
-    ) -> Result<()> {
+    async fn release_turn(&self, lock_token: &str, after: After, forgive: bool) -> Result<()> {
         let TurnToken {
             lease, instance, ..
         } = TurnToken::parse(lock_token)?;
         self.kept.take(&lease, instance);
-        Ok(self.store.release(&lease, after(delay), forgive).await?)
+        Ok(self.store.release(&lease, after, forgive).await?)
     }
 
     async fn renew_turn(&self, lock_token: &str, extend_for: Duration) -> Result<()> {
@@ -153,7 +148,8 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Answer<()> {
-        let released = self.release_turn(lock_token, delay, ignore_attempt).await;
+        let after = after(delay);
+        let released = self.release_turn(lock_token, after, ignore_attempt).await;
         at("abandon_orchestration_item", released)
     }
 
@@ -328,6 +324,17 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     ) -> Answer<bool> {
         let aside = turn::set_aside::run(&*self.store, lock_token, positions, reason).await;
         at("set_aside_messages", aside).map(|()| true)
+    }
+
+    async fn rest_orchestration_item(
+        &self,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Answer<bool> {
+        let after = After::QuietMs(ms(rest));
+        let rested = self.release_turn(lock_token, after, ignore_attempt).await;
+        at("rest_orchestration_item", rested).map(|()| true)
     }
 
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {

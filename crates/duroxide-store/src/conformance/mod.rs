@@ -188,6 +188,7 @@ macro_rules! store_conformance {
             a_message_is_selected_by_its_label,
             a_message_deleted_by_key_cannot_be_completed,
             a_single_lease_lapses_is_renewed_and_released,
+            a_message_can_be_shown_before_its_time,
             deleting_a_group_of_single_messages_removes_all_of_them,
             messages_bound_to_a_key_go_to_one_owner,
             a_lapsed_key_can_be_taken_over,

@@ -1,7 +1,7 @@
 //! Cases: queues that deliver single messages.
 
 use super::{Desk, Harness, LEASE_MS, SINGLES, is_lost, pass_ms, texts};
-use crate::atomic::Operation;
+use crate::atomic::{Operation, Query};
 use crate::lease::After;
 use crate::message::{Claim, Labels, NewMessage, Visible};
 
@@ -150,4 +150,48 @@ pub async fn deleting_a_group_of_single_messages_removes_all_of_them(harness: &i
     assert!(is_lost(&desk.complete(&claimed.token).await));
     assert_eq!(texts(&desk.take().await), ["3"]);
     assert!(desk.claim().await.is_none());
+}
+
+/// A message that is gone stays away, and a leased one stays with its holder.
+pub async fn a_message_can_be_shown_before_its_time(harness: &impl Harness) {
+    let desk = Desk::new(harness, SINGLES);
+    for text in ["1", "2", "3"] {
+        desk.put_message(NewMessage {
+            key: Some(text.to_owned()),
+            visible: Visible::AfterMs(60_000),
+            ..NewMessage::new("a", text)
+        })
+        .await;
+    }
+    desk.put("a", "4").await;
+    let leased = desk.take().await;
+    assert_eq!(texts(&leased), ["4"]);
+    let page = Query::Messages {
+        queue: SINGLES,
+        group: None,
+        after: 0,
+        limit: 9,
+    };
+    let page = desk.store.query_one(page).await.expect("a page");
+    let page = page.into_messages().expect("messages");
+    let ids: Vec<_> = page.iter().map(|message| message.id).collect();
+    let gone = Operation::DeleteKeyed {
+        queue: SINGLES,
+        group: "a".to_owned(),
+        key: "2".to_owned(),
+    };
+    assert_eq!(desk.apply(gone).await, 1);
+    let show = Operation::ShowMessages {
+        queue: SINGLES,
+        ids,
+    };
+    assert_eq!(desk.apply(show.clone()).await, 2, "those that were to come");
+    assert_eq!(desk.apply(show).await, 0, "only once");
+    for expected in ["1", "3"] {
+        let claimed = desk.take().await;
+        assert_eq!(texts(&claimed), [expected], "in their order");
+        assert_eq!(claimed.messages[0].attempts, 1);
+    }
+    assert!(desk.claim().await.is_none());
+    desk.complete(&leased.token).await.expect("still leased");
 }

@@ -127,6 +127,17 @@ impl Queues {
         self.content(queue).remove(ids, now_ms)
     }
 
+    pub(super) fn show_messages(&mut self, queue: &Queue, ids: &[u64], now_ms: u64) -> u64 {
+        let shown = match self.content(queue) {
+            Content::Single(queue) => queue.show(ids, now_ms),
+            Content::Grouped(_) => 0,
+        };
+        if shown > 0 {
+            self.touched.insert(queue.name.to_string());
+        }
+        shown
+    }
+
     pub(super) fn delete_keyed(
         &mut self,
         queue: &Queue,

@@ -211,6 +211,21 @@ impl Single {
         1
     }
 
+    /// Makes messages visible that are not yet.
+    pub(super) fn show(&mut self, ids: &[u64], now_ms: u64) -> u64 {
+        let mut shown = 0;
+        for id in ids {
+            if let Some(message) = self.messages.get_mut(*id)
+                && message.visible_at > now_ms
+            {
+                message.visible_at = now_ms;
+                self.place(*id, now_ms);
+                shown += 1;
+            }
+        }
+        shown
+    }
+
     /// Removes messages with their leases.
     pub(super) fn remove(&mut self, ids: &[u64]) -> u64 {
         let mut removed = 0;

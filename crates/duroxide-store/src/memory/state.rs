@@ -129,7 +129,9 @@ impl State {
                 queue.expect(Delivery::Grouped)?;
                 self.queues.check_delivery(queue)
             }
-            Operation::RenewAffinities { queue, .. } | Operation::SweepAffinities { queue } => {
+            Operation::ShowMessages { queue, .. }
+            | Operation::RenewAffinities { queue, .. }
+            | Operation::SweepAffinities { queue } => {
                 queue.expect(Delivery::Single)?;
                 self.queues.check_delivery(queue)
             }
@@ -165,6 +167,7 @@ impl State {
             Operation::DeleteMessages { queue, ids } => {
                 queues.delete_messages(&queue, &ids, now_ms)
             }
+            Operation::ShowMessages { queue, ids } => queues.show_messages(&queue, &ids, now_ms),
             Operation::DeleteKeyed { queue, group, key } => {
                 queues.delete_keyed(&queue, &group, &key, now_ms)
             }

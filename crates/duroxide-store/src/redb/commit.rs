@@ -154,7 +154,9 @@ fn check_operation<'b>(
             queue.expect(Delivery::Grouped)?;
             check_delivery(tables, queue)
         }
-        Operation::RenewAffinities { queue, .. } | Operation::SweepAffinities { queue } => {
+        Operation::ShowMessages { queue, .. }
+        | Operation::RenewAffinities { queue, .. }
+        | Operation::SweepAffinities { queue } => {
             queue.expect(Delivery::Single)?;
             check_delivery(tables, queue)
         }
@@ -219,6 +221,10 @@ fn apply(
             apply_to_lease(tables, operation, now_ms, wake)
         }
         Operation::DeleteMessages { queue, ids } => remove(tables, queue, ids, now_ms),
+        Operation::ShowMessages { queue, ids } => {
+            wake.insert(queue.name.to_string());
+            single::show(tables, &queue.name, ids, now_ms)
+        }
         Operation::DeleteKeyed { queue, group, key } => {
             let ids = messages::of_key(&tables.by_key, &queue.name, group, key)?;
             remove(tables, queue, &ids, now_ms)

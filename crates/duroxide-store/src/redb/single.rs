@@ -242,6 +242,23 @@ fn replace(
     Ok(())
 }
 
+/// Makes messages visible that are not yet.
+pub(super) fn show(tables: &mut Tables<'_>, queue: &str, ids: &[u64], now_ms: u64) -> Result<u64> {
+    let mut shown = 0;
+    for id in ids {
+        let Some(message) = messages::load(&tables.messages, &tables.states, queue, *id)? else {
+            continue;
+        };
+        let mut state = messages::load_state(&tables.states, *id)?;
+        if state.visible_at > now_ms {
+            state.visible_at = now_ms;
+            place(tables, queue, &message, state, now_ms)?;
+            shown += 1;
+        }
+    }
+    Ok(shown)
+}
+
 /// Removes messages with their leases.
 pub(super) fn remove(tables: &mut Tables<'_>, queue: &str, ids: &[u64]) -> Result<u64> {
     let mut removed = 0;

@@ -102,6 +102,8 @@ fn plain() -> impl Strategy<Value = Operation> {
         8 => (queue(), message()).prop_map(|(queue, message)| Operation::Enqueue { queue, message }),
         2 => (queue(), proptest::collection::vec(1..40_u64, 0..3))
             .prop_map(|(queue, ids)| Operation::DeleteMessages { queue, ids }),
+        2 => proptest::collection::vec(1..40_u64, 0..3)
+            .prop_map(|ids| Operation::ShowMessages { queue: PARCELS, ids }),
         2 => (queue(), group(), text(&["k", "l"]))
             .prop_map(|(queue, group, key)| Operation::DeleteKeyed { queue, group, key }),
         1 => (queue(), group()).prop_map(|(queue, group)| Operation::DeleteGroup { queue, group }),

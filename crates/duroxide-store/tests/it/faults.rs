@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    ExecutionMetadata, InstanceFilter, Provider, ProviderAdmin, PruneOptions, TagFilter, TurnClaim,
-    WorkClaim,
+    ExecutionMetadata, InstanceFilter, Pausing, Provider, ProviderAdmin, PruneOptions, TagFilter,
+    TurnClaim, WorkClaim,
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 
@@ -377,4 +377,39 @@ async fn a_damaged_key_value_does_not_keep_an_instance_from_ending() {
         .await
         .unwrap();
     assert_eq!(completed, ["i"]);
+}
+
+#[tokio::test]
+async fn an_activity_cancelled_while_its_instance_is_resumed_is_not_begun() {
+    let provider = Faulty::provider(None);
+    create(&provider, "i", named("Running", "")).await;
+    for id in [7, 8] {
+        let activity = WorkItem::ActivityExecute {
+            instance: "i".into(),
+            execution_id: 1,
+            id,
+            name: "ship".into(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        provider.enqueue_for_worker(activity).await.unwrap();
+    }
+    assert_eq!(provider.pause_instance("i").await, Ok(Some(Pausing::Done)));
+    let claim = WorkClaim::new(9, LOCK, Duration::ZERO);
+    let claimed = provider.claim_work(claim.clone()).await.unwrap();
+    assert!(claimed.is_empty(), "the activities are held back");
+    let cancel = Operation::DeleteKeyed {
+        queue: Queue::single("worker"),
+        group: "i".into(),
+        key: "1/7".into(),
+    };
+    *provider.store().after_look.lock().unwrap() = Some(Batch::of([cancel]));
+    assert_eq!(provider.resume_instance("i").await, Ok(Some(Pausing::Done)));
+    let work = provider.claim_work(claim).await.unwrap();
+    let ids = work.iter().map(|work| match &work.item {
+        WorkItem::ActivityExecute { id, .. } => *id,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(ids.collect::<Vec<_>>(), [8], "the other one was cancelled");
 }

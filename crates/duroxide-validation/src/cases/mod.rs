@@ -37,6 +37,7 @@ pub mod query;
 pub mod queue_semantics;
 pub mod race_replay;
 pub mod ready_work;
+pub mod resting;
 pub mod sessions;
 pub mod tag_filtering;
 pub mod undecodable;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use duroxide::{ActivityContext, ErrorDetails, OrchestrationContext, RuntimeOptions};
 
-use crate::support::{Notes, World, activities, details, orchestrations, output, quick};
+use crate::logs::{Line, Lines};
+use crate::support::{Notes, World, activities, details, orchestrations, output, quick, until};
 
 /// Ends the loops of a test with the test.
 struct Ends(Arc<AtomicBool>);
@@ -60,6 +61,53 @@ async fn a_shutdown_with_a_limit_returns_though_code_does_not() {
         let taken = begun.elapsed();
         assert!(taken < Duration::from_millis(1_300), "{taken:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn code_that_takes_long_is_named_in_the_log_with_its_instance() {
+    let (lines, _guard) = Lines::collect();
+    let end = Ends(Arc::default());
+    let (one, two) = (Arc::clone(&end.0), Arc::clone(&end.0));
+    let activities = activities()
+        .register("loops", move |_: ActivityContext, _: String| {
+            let flag = Arc::clone(&one);
+            async move {
+                spin(&flag);
+                Ok(String::new())
+            }
+        })
+        .build();
+    let orchestrations = orchestrations()
+        .register("blocks", move |_: OrchestrationContext, _: String| {
+            let flag = Arc::clone(&two);
+            async move {
+                spin(&flag);
+                Ok(String::new())
+            }
+        })
+        .register("works", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_activity("loops", "").await
+        })
+        .build();
+    let world = World::start(activities, orchestrations).await;
+    world.begin("slow turn", "blocks", "").await;
+    world.begin("slow work", "works", "").await;
+    for (subject, complaint) in [
+        ("slow turn", "orchestration code must not block"),
+        ("slow work", "use spawn_blocking"),
+    ] {
+        until(complaint, async || {
+            let names = |line: &Line| line.message.contains(subject);
+            let all = lines.all();
+            all.iter()
+                .any(|it| names(it) && it.message.contains(complaint))
+        })
+        .await;
+    }
+    drop(end);
+    world.outcome("slow turn").await;
+    world.outcome("slow work").await;
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,6 +33,7 @@ mod error_codes;
 mod events;
 mod late_answers;
 mod leases;
+mod letters;
 mod lives;
 mod logs;
 mod messages;

@@ -139,6 +139,61 @@ async fn a_store_tells_which_instances_new_code_does_not_fit() {
     assert_eq!((report.without_code.len(), report.fitting), (3, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_store_tells_what_queued_starts_and_next_executions_need() {
+    let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
+    let client = duroxide::Client::new(store.clone());
+    client.start(before::order, 1).id("queued").await.unwrap();
+    let old = Handlers::new().register(before::order);
+    let new = || Handlers::new().register(after::order_2);
+    let report = verify_store(store.clone(), &registry(old)).await.unwrap();
+    assert!(report.is_safe(), "{report}");
+    assert_eq!(report.versions_needed("order"), ["1.0.0"]);
+    let report = verify_store(store.clone(), &registry(new())).await.unwrap();
+    let missing = ("order".to_owned(), Some("1.0.0".to_owned()));
+    assert_eq!(report.queued_without_code, [missing]);
+    assert!(!report.is_safe(), "{report}");
+
+    // A node without the code of the next execution leaves the instance between the two.
+    let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
+    let node = Handlers::new().register(moving);
+    let app = Duroxide::on(store.clone())
+        .handlers(node)
+        .start()
+        .await
+        .unwrap();
+    app.client().start(moving, 1).id("moving").await.unwrap();
+    let between = || async {
+        let history = app.client().read_execution_history("moving", 1).await;
+        history.is_ok_and(|history| history.len() > 1)
+    };
+    while !between().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    app.shutdown().await;
+    let with = Handlers::new().register(moving).register(moved);
+    let report = verify_store(store.clone(), &registry(with)).await.unwrap();
+    assert!(report.is_safe(), "{report}");
+    assert_eq!(report.versions_needed("moving"), ["2.0.0"]);
+    let without = Handlers::new().register(moving);
+    let report = verify_store(store, &registry(without)).await.unwrap();
+    let missing = ("moving".to_owned(), "2.0.0".to_owned());
+    assert_eq!(report.without_code, [("moving".to_owned(), missing)]);
+    assert!(!report.is_safe(), "{report}");
+}
+
+/// Goes on in its next version.
+#[duroxide::orchestration(version = "1.0.0")]
+async fn moving(ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
+    let next = ctx.continue_as_new_versioned_typed("2.0.0", &cents);
+    next.await.map(|_never| 0)
+}
+
+#[duroxide::orchestration(version = "2.0.0", name = "moving")]
+async fn moved(_ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
+    Ok(cents)
+}
+
 #[test]
 fn a_manifest_notices_every_change() {
     let declared = Handlers::new()

@@ -163,6 +163,70 @@ async fn a_talkative_activity_costs_a_write_per_second() {
     app.shutdown().await;
 }
 
+/// Says a number and fails while the store is still at it; says what the attempt before said.
+#[duroxide::activity]
+async fn breaking(ctx: ActivityContext, words: u64) -> Result<u64, String> {
+    let heard = ctx.last_heartbeat::<u64>().await;
+    if let Some(heard) = heard.map_err(|error| error.to_string())? {
+        return Ok(heard);
+    }
+    for word in 1..=words {
+        ctx.heartbeat(&word);
+        tokio::time::sleep(SECOND / 10).await;
+    }
+    Err("nothing was heard".to_owned())
+}
+
+#[duroxide::orchestration]
+async fn broken(ctx: OrchestrationContext, words: u64) -> Result<u64, ActivityError<String>> {
+    let retry = Retry::fixed(2, SECOND);
+    ctx.call(breaking, words).retry(retry).await
+}
+
+/// Passes heartbeats on late, or never.
+struct Slow(Duration);
+
+impl Layer for Slow {
+    async fn heartbeat_work_item(
+        &self,
+        next: &dyn Provider,
+        token: &str,
+        extend_for: Duration,
+        call: u64,
+        details: &str,
+    ) -> Result<bool, ProviderError> {
+        tokio::time::sleep(self.0).await;
+        next.heartbeat_work_item(token, extend_for, call, details)
+            .await
+    }
+}
+
+async fn heard_by(slow: Duration, words: u64) -> (Result<u64, String>, Duration) {
+    let store = Arc::new(Layered::around(store(), Slow(slow)));
+    let code = Handlers::new().register(breaking).register(broken);
+    let app = Duroxide::on(store).handlers(code).start().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let started = app.client().start(broken, words).await.unwrap();
+    let heard = started.result().await.map_err(|error| error.to_string());
+    let took = begun.elapsed();
+    app.shutdown().await;
+    (heard, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_stored_when_an_attempt_fails_reaches_the_next_one() {
+    assert_eq!(heard_by(SECOND / 2, 1).await.0, Ok(1));
+    let (heard, _) = heard_by(SECOND / 2, 3).await;
+    assert_eq!(heard, Ok(3), "the last word, after the one under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_does_not_wait_for_ever_for_its_last_words() {
+    let (heard, took) = heard_by(1000 * SECOND, 3).await;
+    assert!(heard.unwrap_err().contains("nothing was heard"));
+    assert!(took < 20 * SECOND, "{took:?}");
+}
+
 #[tokio::test]
 async fn a_unit_test_of_an_activity_may_speak() {
     let ctx = ActivityContext::for_unit_test("chatter", Arc::new(MemoryProvider::new()));

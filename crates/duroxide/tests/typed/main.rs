@@ -11,6 +11,7 @@ mod limits;
 mod messages;
 mod mixed;
 mod patches;
+mod reply_floods;
 mod requests;
 mod scopes;
 mod values;

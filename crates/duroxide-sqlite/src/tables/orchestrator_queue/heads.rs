@@ -139,6 +139,12 @@ pub(crate) fn heads(tx: &Tx<'_>, lane: &str, after: &Head, limit: usize) -> Resu
     )
 }
 
+const OLD_CANCELS: &str = "SELECT q.id, q.instance_id, q.asked_at FROM orchestrator_queue AS q INDEXED BY idx_orch_cancel
+     WHERE q.kind = 'CancelInstance' AND (q.asked_at, q.id) > (?1, ?2) AND q.asked_at <= ?3
+       AND q.visible_at <= ?4 AND NOT EXISTS
+         (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
+     ORDER BY q.asked_at, q.id LIMIT ?5";
+
 /// Requests to cancel that were enqueued by a time, of instances that are not leased, those that terminate first, then
 /// the oldest, after a given one. When they were enqueued, 0 for those that terminate, stands in `since`.
 pub(crate) fn old_cancels(
@@ -148,11 +154,7 @@ pub(crate) fn old_cancels(
     limit: usize,
 ) -> Result<Vec<Head>> {
     tx.all(
-        "SELECT q.id, q.instance_id, q.asked_at FROM orchestrator_queue AS q INDEXED BY idx_orch_cancel
-         WHERE q.kind = 'CancelInstance' AND (q.asked_at, q.id) > (?1, ?2) AND q.asked_at <= ?3
-           AND q.visible_at <= ?4 AND NOT EXISTS
-             (SELECT 1 FROM instance_locks AS l WHERE l.instance_id = q.instance_id AND l.locked_until > ?4)
-         ORDER BY q.asked_at, q.id LIMIT ?5",
+        OLD_CANCELS,
         (
             after.since,
             after.id,
@@ -287,4 +289,27 @@ pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(Stri
         },
     )?;
     Ok(first.map(|((_, _, visible_at, _), lane)| (lane, visible_at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OLD_CANCELS;
+    use crate::connection::database::open_memory;
+
+    #[test]
+    fn old_requests_to_cancel_are_found_in_order_by_their_index() {
+        let conn = open_memory().unwrap();
+        let mut explain = conn
+            .prepare(&format!("EXPLAIN QUERY PLAN {OLD_CANCELS}"))
+            .unwrap();
+        let plan = explain.query_map((0, 0, 0, 0, 9), |row| row.get::<_, String>(3));
+        let plan = plan.unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+        let plan = plan.join("\n");
+        assert!(
+            plan.contains("idx_orch_cancel (asked_at>? AND asked_at<?)"),
+            "{plan}"
+        );
+        assert!(!plan.contains("TEMP B-TREE"), "nothing is sorted:\n{plan}");
+        assert!(!plan.contains("SCAN"), "nothing is read through:\n{plan}");
+    }
 }

@@ -94,6 +94,9 @@ flaws! {
     AbandonKeepsLease: "an abandoned instance stays leased";
     AbandonIgnoresDelay: "a delay on abandon is not kept";
     AbandonDelaysAll: "a delay on abandon also hides messages that came later";
+    RestIsNoRest: "an instance that should rest is handed out at once";
+    RestIsOvertaken: "messages that come later overtake those that rest";
+    RestIsDeaf: "a message that comes does not end a rest";
     AbandonAlwaysCounts: "an abandon that should not count as an attempt does";
     AbandonNeverCounts: "an abandon never counts as an attempt";
     AbandonForgivesStrangers: "abandoning with an unknown token succeeds";

@@ -264,6 +264,34 @@ impl Layer for Mutant {
             .await
     }
 
+    async fn rest_orchestration_item(
+        &self,
+        _next: &dyn Provider,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Result<bool> {
+        let delay = match self.flaw {
+            Flaw::RestIsNoRest => None,
+            Flaw::RestIsOvertaken => Some(rest),
+            Flaw::RestIsDeaf => {
+                let token = self.real_token(lock_token);
+                self.renew_turn(&token, rest).await?;
+                return Ok(true);
+            }
+            _ => {
+                let token = self.real_token(lock_token);
+                let rested = self
+                    .inner
+                    .rest_orchestration_item(&token, rest, ignore_attempt);
+                return rested.await;
+            }
+        };
+        self.abandon_turn(&self.real_token(lock_token), delay, ignore_attempt)
+            .await?;
+        Ok(true)
+    }
+
     async fn set_aside_work_item(
         &self,
         _next: &dyn Provider,
