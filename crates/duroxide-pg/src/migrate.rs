@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     10 "0010_public";
     11 "0011_pauses";
     12 "0012_heartbeats";
+    13 "0013_operate";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

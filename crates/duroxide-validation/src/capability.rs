@@ -45,6 +45,8 @@ pub enum Capability {
     Requeue,
     /// The store pauses instances.
     Pausing,
+    /// The store changes labels for an operator.
+    Labelling,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -83,6 +85,7 @@ impl Capability {
         Self::PendingWork,
         Self::Requeue,
         Self::Pausing,
+        Self::Labelling,
         Self::Heartbeats,
         Self::Watch,
     ];
@@ -113,6 +116,7 @@ impl Capability {
             Self::PendingWork => "the store does not tell what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
+            Self::Labelling => "the store does not change labels for an operator",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
