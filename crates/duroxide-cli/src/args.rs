@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Pause(SteerArgs),
     /// Let paused instances go on
     Resume(SteerArgs),
+    /// Show the labels of an instance, or change them
+    Labels(LabelsArgs),
     /// Show the key-values of an instance
     Kv(KvArgs),
     /// Look after messages that could not be delivered
@@ -154,6 +156,9 @@ pub(crate) struct CountArgs {
     /// Count each of these apart
     #[arg(long, value_enum, default_value_t = GroupBy::Status)]
     pub(crate) by: GroupBy,
+    /// Count each value of this label apart; instances without it are left out
+    #[arg(long, value_name = "KEY", conflicts_with = "by")]
+    pub(crate) by_label: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -197,6 +202,9 @@ pub(crate) struct StartArgs {
     /// Exactly this version of the orchestration
     #[arg(long)]
     pub(crate) version: Option<String>,
+    /// A label, as in customer=acme; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = crate::filter::label)]
+    pub(crate) label: Vec<(String, String)>,
     /// Do nothing if the instance exists
     #[arg(long)]
     pub(crate) if_absent: bool,
@@ -258,6 +266,18 @@ pub(crate) struct Consent {
     /// Only say what would be done
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabelsArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// Sets a label, as in seen=yes; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = crate::filter::label)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Removes a label; may be given several times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) remove: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use duroxide_core::check_label;
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, InstanceSummary, TimeRange};
 use duroxide_runtime::client::Client;
 
@@ -43,6 +44,9 @@ pub(crate) struct FilterArgs {
     /// Instances that are paused
     #[arg(long)]
     pub(crate) paused: bool,
+    /// Instances with this label, as in customer=acme; of several, all
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Vec<(String, String)>,
     /// Created at this time or later
     #[arg(long, value_name = "TIME")]
     pub(crate) created_since: Option<String>,
@@ -61,6 +65,13 @@ pub(crate) struct FilterArgs {
     /// Ended before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) ended_before: Option<String>,
+}
+
+/// A label as a person types it.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
+    check_label(key, value)?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl FilterArgs {
@@ -107,6 +118,7 @@ impl FilterArgs {
         query.root.clone_from(&self.root);
         query.roots_only = self.roots;
         query.has_dead_letters = self.with_dead_letters;
+        query.labels = self.label.iter().cloned().collect();
         query.paused = self.paused.then_some(true);
         query.created = range(&self.created_since, &self.created_before)?;
         query.updated = range(&self.updated_since, &self.updated_before)?;

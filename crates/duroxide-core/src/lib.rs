@@ -17,6 +17,7 @@ pub mod event;
 mod future;
 mod handler;
 mod ids;
+mod label;
 pub mod limits;
 mod message;
 pub mod provider;
@@ -53,8 +54,14 @@ pub use ids::{
     INITIAL_EVENT_ID, INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, build_child_instance_id,
     check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
+pub use label::{
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, LabelChange, Labels, check_label,
+    check_labels, is_label_key, label_changes, labelled_input, labels_after, labels_of_input,
+};
 #[doc(hidden)]
-pub use message::{KEYS_QUEUE, unfit_key};
+pub use label::{LABELS_QUEUE, carried_labels, labels_at_birth, recorded_label_key};
+#[doc(hidden)]
+pub use message::{KEYS_QUEUE, is_engine_queue, unfit_key};
 pub use message::{
     MESSAGE_KEY_BYTES_MAX, MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message,
     message_parts, plain_message,

@@ -5,6 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::label::LABELS_QUEUE;
+
 /// What the data of a queue message begins with that has a key.
 const PREFIX: &str = "duroxide:key:";
 
@@ -14,6 +16,13 @@ pub const RESERVED_QUEUE_PREFIX: &str = "duroxide:";
 /// The queue in which an execution hands the keys it has seen to the next one.
 #[doc(hidden)]
 pub const KEYS_QUEUE: &str = "duroxide:keys";
+
+/// Whether the engine carries something of its own under this queue. Requests travel on reserved queues too, and are messages.
+#[doc(hidden)]
+#[must_use]
+pub fn is_engine_queue(name: &str) -> bool {
+    matches!(name, KEYS_QUEUE | LABELS_QUEUE)
+}
 
 /// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken again.
 pub const MESSAGE_KEYS_MAX: usize = 256;

@@ -8,10 +8,11 @@ use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, Pausing,
-    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, Requeue, SystemMetrics,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page,
+    Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, ReadyWork, Requeue, SystemMetrics,
 };
+use duroxide_core::{LabelChange, Labels};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -428,6 +429,26 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
         named("paused_since")(self.pause_of(instance).await)
+    }
+
+    async fn labels(&self, instance: &str) -> Answer<Labels> {
+        named("labels")(self.labels_of(instance).await)
+    }
+
+    async fn change_labels(
+        &self,
+        instance: &str,
+        changes: &[LabelChange],
+    ) -> Answer<Option<Labelling>> {
+        named("change_labels")(self.label(instance, changes).await).map(Some)
+    }
+
+    async fn count_instances_by_label(
+        &self,
+        query: &InstanceQuery,
+        key: &str,
+    ) -> Answer<Vec<InstanceCount>> {
+        named("count_instances_by_label")(self.counts_by_label(query, key).await)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

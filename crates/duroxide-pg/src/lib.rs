@@ -23,6 +23,7 @@ mod delete;
 mod error;
 mod group;
 mod hold;
+mod labels;
 mod look;
 mod migrate;
 mod notify;

@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     10 "0010_public";
     11 "0011_pauses";
     12 "0012_heartbeats";
+    13 "0013_operate";
     14 "0014_rests";
 };
 

@@ -1,6 +1,7 @@
 //! Questions about many instances, and about the queues of one. In: a query of the contract. Out: one page or counts, each read by
 //! one statement that says only what the query asks for, so that the server can choose the index.
 
+use duroxide_core::Labels;
 use duroxide_core::provider::{
     CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
     PendingActivity, PendingMessage, PendingWork, SortKey, SortOrder, TimeRange, WorkItem,
@@ -20,7 +21,7 @@ const BEYOND: usize = 300;
 
 /// Conditions and their values.
 #[derive(Default)]
-struct Conditions {
+pub(crate) struct Conditions {
     sql: Vec<String>,
     values: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
 }
@@ -32,7 +33,7 @@ impl Conditions {
         format!("${}", self.values.len())
     }
 
-    fn text(&mut self, value: &str) -> String {
+    pub(crate) fn text(&mut self, value: &str) -> String {
         self.value(text::owned(value), Type::TEXT)
     }
 
@@ -51,14 +52,14 @@ impl Conditions {
         }
     }
 
-    fn joined(&self) -> String {
+    pub(crate) fn joined(&self) -> String {
         match self.sql.is_empty() {
             true => "true".to_owned(),
             false => self.sql.join(" AND "),
         }
     }
 
-    fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    pub(crate) fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         let pairs = self.values.iter();
         pairs
             .map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone()))
@@ -66,7 +67,7 @@ impl Conditions {
     }
 }
 
-fn conditions(query: &InstanceQuery) -> Conditions {
+pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
     let mut all = Conditions::default();
     statuses(query, &mut all);
     if let Some(name) = &query.name {
@@ -112,6 +113,12 @@ fn conditions(query: &InstanceQuery) -> Conditions {
     if let Some(paused) = query.paused {
         let how = if paused { "IS NOT NULL" } else { "IS NULL" };
         all.and(format!("i.paused_at {how}"));
+    }
+    for (key, value) in &query.labels {
+        let (key, value) = (all.text(key), all.text(value));
+        all.and(format!(
+            "i.instance_id IN (SELECT l.instance_id FROM {{s}}.labels AS l WHERE l.key = {key} AND l.value = {value})"
+        ));
     }
     if query.has_dead_letters {
         all.and("i.instance_id IN (SELECT d.instance_id FROM {s}.dead_letters AS d)".to_owned());
@@ -166,7 +173,8 @@ impl PostgresProvider {
         // One more than asked for tells whether there is another page.
         let limit = all.value(i64::from(size) + 1, Type::INT8);
         let sql = format!(
-            "SELECT p.*, (SELECT count(*) FROM {{s}}.history AS h
+            "SELECT p.*, (SELECT json_object_agg(l.key, l.value)::text FROM {{s}}.labels AS l WHERE l.instance_id = p.id),
+                 (SELECT count(*) FROM {{s}}.history AS h
                      WHERE h.instance_id = p.id AND h.execution_id = p.execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name, coalesce(i.orchestration_version, 'unknown'),
                        {STATUS} AS status, i.custom_status, i.current_execution_id AS execution, i.created_at,
@@ -299,6 +307,14 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
         .map(shown_ms);
     summary.parent = optional(9)?;
     summary.paused_at_ms = row.try_get::<_, Option<i64>>(10)?.map(shown_ms);
-    summary.event_count = shown_ms(row.try_get(11)?);
+    if let Some(labels) = row.try_get::<_, Option<String>>(11)? {
+        // The server made the object of texts.
+        let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
+        let shown = labels.into_iter();
+        summary.labels = shown
+            .map(|(key, value)| (key, text::shown(value)))
+            .collect();
+    }
+    summary.event_count = shown_ms(row.try_get(12)?);
     Ok(summary)
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use duroxide_core::event::{ErrorDetails, Event, EventKind};
-use duroxide_core::provider::{ExecutionStatus, InstanceOutcome, OutcomeStatus, SystemStats};
+use duroxide_core::provider::{
+    ExecutionStatus, InstanceOutcome, OutcomeStatus, SystemStats, rules,
+};
 use tokio_postgres::types::Type;
 
 use crate::codec;
@@ -154,13 +156,7 @@ impl PostgresProvider {
         let started = self
             .first_of(instance, shown_ms(row.try_get(0)?), "OrchestrationStarted")
             .await?;
-        let carried = match started.map(|event| event.kind) {
-            Some(EventKind::OrchestrationStarted {
-                carry_forward_events: Some(carried),
-                ..
-            }) => carried.len(),
-            _ => 0,
-        };
+        let carried = started.map_or(0, |event| rules::carried_messages(&event.kind));
         Ok(Some(SystemStats {
             history_event_count: shown_ms(row.try_get(1)?),
             history_size_bytes: shown_ms(row.try_get(2)?),

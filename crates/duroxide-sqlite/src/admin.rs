@@ -1,21 +1,21 @@
 //! The administrative contract over the store: one delegating step per method.
 
 use async_trait::async_trait;
-use duroxide_core::INITIAL_EXECUTION_ID;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Page, Pausing, PendingWork,
-    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page, Pausing,
+    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    ReadyWork, Requeue, SystemMetrics,
 };
+use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, pause, pending, prune, query, ready, requeue, steps};
+use crate::ops::{delete, inspect, label, pause, pending, prune, query, ready, requeue, steps};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
-use crate::tables::{dead_letters, deletions, executions, instances, pauses};
+use crate::tables::{dead_letters, deletions, executions, instances, labels, pauses};
 use crate::tx::{Tx, shown_ms};
 use crate::writer_tx::WriterTx;
 
@@ -220,6 +220,33 @@ impl ProviderAdmin for SqliteProvider {
         let step = move |tx: &mut Tx<'_>| pauses::since(tx, &id);
         let since = self.reading("paused_since", step).await?;
         Ok(since.map(shown_ms))
+    }
+
+    async fn labels(&self, instance: &str) -> Answer<Labels> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| labels::of(tx, &id);
+        self.reading("labels", step).await
+    }
+
+    async fn change_labels(
+        &self,
+        instance: &str,
+        changes: &[LabelChange],
+    ) -> Answer<Option<Labelling>> {
+        let (id, changes) = (instance.to_owned(), changes.to_vec());
+        let step = move |tx: &mut WriterTx<'_>| label::change(tx, &id, &changes);
+        let changed = self.writing("change_labels", LeaseView::Needed, step);
+        changed.await.map(Some)
+    }
+
+    async fn count_instances_by_label(
+        &self,
+        query: &InstanceQuery,
+        key: &str,
+    ) -> Answer<Vec<InstanceCount>> {
+        let (query, key) = (query.clone(), key.to_owned());
+        let step = move |tx: &mut Tx<'_>| query::counts_by_label(tx, &query, &key);
+        self.reading("count_instances_by_label", step).await
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

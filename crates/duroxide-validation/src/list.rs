@@ -576,6 +576,20 @@ macro_rules! for_each_case {
                 a_query_finds_paused_instances [Pausing, Management];
                 a_pause_outlives_the_process [Reopen, Pausing, Management];
             }
+            labels {
+                an_instance_begins_with_its_labels [Management];
+                the_code_sets_and_removes_labels [Management];
+                labels_last_over_executions [Management];
+                an_operator_changes_labels [Labelling, Management];
+                too_many_labels_change_nothing [Labelling, Management];
+                an_operators_labels_outlive_executions [Labelling, Management];
+                labels_are_no_key_values [Labelling, Management];
+                a_later_life_has_labels_of_its_own [Management];
+                a_query_finds_instances_by_label [Management];
+                labelled_pages_meet_each_instance_once [Management];
+                instances_are_counted_by_label [Management];
+                labels_outlive_the_process [Reopen, Labelling, Management];
+            }
             query {
                 every_instance_is_met_once_page_by_page [Management];
                 pages_stay_whole_while_instances_come_and_go [Management];

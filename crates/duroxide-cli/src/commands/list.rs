@@ -1,7 +1,7 @@
 //! Lists and counts.
 
 use duroxide_core::provider::{
-    CountBy, InstanceQuery, InstanceSummary, PageCursor, SortKey, SortOrder,
+    CountBy, InstanceCount, InstanceQuery, InstanceSummary, PageCursor, SortKey, SortOrder,
 };
 use duroxide_runtime::client::Client;
 
@@ -12,6 +12,8 @@ use crate::output::{Output, Rows, ago, shorten};
 
 /// How much of a custom status a list shows.
 const STATUS_WIDTH: usize = 40;
+/// How much of the labels.
+const LABELS_WIDTH: usize = 40;
 
 pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let query = query(&args)?;
@@ -37,7 +39,7 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
 
 pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
     let mut rows = Rows::new(&[
-        "ID", "NAME", "VERSION", "STATUS", "RUN", "EVENTS", "CREATED", "UPDATED", "SAYS",
+        "ID", "NAME", "VERSION", "STATUS", "RUN", "EVENTS", "CREATED", "UPDATED", "LABELS", "SAYS",
     ]);
     for one in items {
         let says = one.custom_status.as_deref().unwrap_or_default();
@@ -50,10 +52,17 @@ pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
             one.event_count.to_string(),
             ago(one.created_at_ms),
             ago(one.updated_at_ms),
+            shorten(&labels(one), LABELS_WIDTH),
             shorten(says, STATUS_WIDTH),
         ]);
     }
     rows
+}
+
+fn labels(one: &InstanceSummary) -> String {
+    let pairs = one.labels.iter();
+    let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.join(" ")
 }
 
 /// The status, and whether an operator holds the instance back.
@@ -69,6 +78,11 @@ pub(crate) async fn count(
     output: &Output,
     args: CountArgs,
 ) -> Result<(), Failure> {
+    if let Some(key) = &args.by_label {
+        let query = args.filter.query()?;
+        let counts = client.count_instances_by_label(&query, key).await?;
+        return counted(output, counts, &["COUNT", "VALUE"]);
+    }
     let by = match args.by {
         GroupBy::Nothing => CountBy::Nothing,
         GroupBy::Status => CountBy::Status,
@@ -76,15 +90,24 @@ pub(crate) async fn count(
         GroupBy::Version => CountBy::Version,
     };
     let counts = client.count_instances(&args.filter.query()?, by).await?;
+    let heading = match args.by {
+        GroupBy::Nothing => "",
+        GroupBy::Status => "STATUS",
+        GroupBy::Name => "NAME",
+        GroupBy::Version => "VERSION",
+    };
+    counted(output, counts, &["COUNT", heading])
+}
+
+fn counted(
+    output: &Output,
+    counts: Vec<InstanceCount>,
+    headings: &[&'static str],
+) -> Result<(), Failure> {
     if output.json {
         return output.document(&counts);
     }
-    let mut rows = match args.by {
-        GroupBy::Nothing => Rows::new(&["COUNT", ""]),
-        GroupBy::Status => Rows::new(&["COUNT", "STATUS"]),
-        GroupBy::Name => Rows::new(&["COUNT", "NAME"]),
-        GroupBy::Version => Rows::new(&["COUNT", "VERSION"]),
-    };
+    let mut rows = Rows::new(headings);
     for one in counts {
         rows.push([one.count.to_string(), one.key]);
     }

@@ -5,6 +5,7 @@ mod dead_letters;
 mod export;
 mod files;
 mod history;
+mod labels;
 mod list;
 mod migrate;
 mod remove;
@@ -57,6 +58,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Terminate(args) => steer::run(&client, output, steer::Verb::Terminate, args).await,
         Command::Pause(args) => steer::run(&client, output, steer::Verb::Pause, args).await,
         Command::Resume(args) => steer::run(&client, output, steer::Verb::Resume, args).await,
+        Command::Labels(args) => labels::run(&client, output, args).await,
         Command::Kv(args) => show::kv(&client, output, args).await,
         Command::DeadLetters(command) => dead_letters::run(&client, output, command).await,
         Command::Prune(args) => remove::prune(&client, output, args).await,
@@ -85,6 +87,7 @@ fn access(command: &Command) -> Access {
         | Command::Terminate(args)
         | Command::Pause(args)
         | Command::Resume(args) => args.consent.yes,
+        Command::Labels(args) => !args.set.is_empty() || !args.remove.is_empty(),
         Command::Prune(args) => args.consent.yes,
         Command::Delete(args) => args.consent.yes,
         Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => true,

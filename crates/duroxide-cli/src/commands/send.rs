@@ -25,13 +25,10 @@ pub(crate) async fn start(
             false => Err(Failure::Exists(text)),
         };
     }
-    match args.version {
-        Some(version) => {
-            let start = client.start_orchestration_versioned(id, name, version, input);
-            start.await?;
-        }
-        None => client.start_orchestration(id, name, input).await?,
-    }
+    let labels = args.label.into_iter().collect();
+    client
+        .start_orchestration_labelled(id, name, args.version, input, labels)
+        .await?;
     let text = format!("{id} will start as {name}");
     answer(output, &text, &json!({ "instance_id": id, "sent": true }))
 }

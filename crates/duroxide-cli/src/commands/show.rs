@@ -25,10 +25,15 @@ pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<()
     let current = client.get_execution_info(id, execution).await?;
     let history = client.read_execution_history(id, execution).await?;
     let children = client.get_instance_tree(id).await?.size() - 1;
+    let labels = client.labels(id).await?;
     if output.json {
-        return output.document(&as_json(&info, &current, children, &history));
+        let mut document = as_json(&info, &current, children, &history);
+        document["labels"] = json!(labels);
+        return output.document(&document);
     }
-    for (name, value) in facts(&info, &current, children) {
+    let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let labels = labels.map(|pair| ("label", pair));
+    for (name, value) in facts(&info, &current, children).into_iter().chain(labels) {
         output.line(format!("{name:<10} {value}"))?;
     }
     output.raw("\n")?;

@@ -188,3 +188,38 @@ async fn a_paused_instance_waits_until_it_is_resumed() {
         assert!(many.ends_with("instances were resumed\n"), "{many}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_are_shown_changed_and_filtered_by() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let set = store.json(&["labels", "paid", "--set", "team=blue", "--set", "note=a=b"]);
+        assert_eq!(set["labels"]["note"], "a=b");
+        let shown = store.tells(&["labels", "paid"]);
+        assert!(shown.contains("team") && shown.contains("blue"), "{shown}");
+        store.tells(&["labels", "nap", "--set", "team=red"]);
+        let removed = store.json(&["labels", "paid", "--remove", "note"]);
+        assert_eq!(removed["labels"], serde_json::json!({ "team": "blue" }));
+        let listed = store.json(&["list", "--label", "team=blue"]);
+        assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+        assert_eq!(listed["items"][0]["instance_id"], "paid");
+        let counted = store.json(&["count", "--by-label", "team"]);
+        assert_eq!(counted.as_array().unwrap().len(), 2);
+        assert_eq!(store.json(&["show", "paid"])["labels"]["team"], "blue");
+        let refused = store.run(&["labels", "paid", "--set", "no value"]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        let stranger = store.run(&["labels", "stranger", "--set", "a=b"]);
+        assert_eq!(stranger.code, 3, "{stranger:?}");
+        store.tells(&["start", "order", "labelled", "--label", "team=blue"]);
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let minute = Duration::from_secs(60);
+        client
+            .wait_for_orchestration("labelled", minute)
+            .await
+            .unwrap();
+        assert_eq!(client.labels("labelled").await.unwrap()["team"], "blue");
+        runtime.shutdown(None).await;
+    }
+}

@@ -11,6 +11,7 @@ use crate::future::{DurableFuture, ScheduleKind};
 use crate::ids::{
     SUB_ORCH_AUTO_PREFIX, check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
+use crate::label::Labels;
 
 impl OrchestrationContext {
     /// Starts a child under a generated id and awaits its result.
@@ -217,6 +218,7 @@ impl OrchestrationContext {
             },
             instance,
             input,
+            labels: Labels::new(),
         };
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
@@ -249,6 +251,7 @@ impl OrchestrationContext {
             },
             instance,
             input,
+            labels: Labels::new(),
         };
         let location = Location::caller();
         self.shared.deciding(location).tell(kind, location);

@@ -11,6 +11,7 @@ mod events;
 mod in_place;
 mod join_all;
 mod kv;
+mod labels;
 mod messages;
 mod patches;
 mod receive;

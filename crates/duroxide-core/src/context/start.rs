@@ -16,6 +16,7 @@ use crate::durable::{CommandKind, OnClose, OperationKind, Resolution, Target};
 use crate::event::ErrorDetails;
 use crate::future::{DurableFuture, ScheduleKind};
 use crate::ids::{SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id, uses_reserved_marker};
+use crate::label::{Labels, check_label, check_labels};
 
 /// What becomes of a child when its parent ends, or drops it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +32,7 @@ pub enum ParentClose {
 }
 
 impl OrchestrationContext {
-    /// Starts a child by its definition and awaits its result. The call takes effect now; what is set on it (id, version,
+    /// Starts a child by its definition and awaits its result. The call takes effect now; what is set on it (id, version, labels,
     /// what happens when the parent ends) must be set before the next `await`.
     ///
     /// A child runs the version that its definition states, or the one that the policy chooses. Once a start is recorded
@@ -71,6 +72,7 @@ impl OrchestrationContext {
             target: target(&orchestration),
             instance: None,
             input,
+            labels: Labels::new(),
         };
         let mut cell = self.shared.deciding(location);
         let slot = cell.call(operation, kind, location);
@@ -120,6 +122,7 @@ impl OrchestrationContext {
             target: target(&orchestration),
             instance: instance.clone(),
             input,
+            labels: Labels::new(),
         };
         let mut cell = self.shared.deciding(location);
         cell.tell(kind, location);
@@ -180,6 +183,32 @@ impl<O: Orchestration> Child<O> {
                 target.version = Some(version.clone());
             }
         });
+        self
+    }
+
+    /// Gives the child a label, by which queries find it. One that is not fit, or one too many, is an `Err` of the child.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        let (key, value) = (key.into(), value.into());
+        let Some(slot) = self.result.slot() else {
+            return self;
+        };
+        let refusal = check_label(&key, &value).err().or_else(|| {
+            let mut cell = self.ctx.shared.cell();
+            let Some(CommandKind::Child { mut labels, .. }) = cell.asked(slot) else {
+                return None;
+            };
+            labels.insert(key, value);
+            let refusal = check_labels(&labels).err();
+            cell.amend(slot, |kind| {
+                if let CommandKind::Child { labels: asked, .. } = kind {
+                    asked.clone_from(&labels);
+                }
+            });
+            refusal
+        });
+        if let Some(why) = refusal {
+            self.refuse(why);
+        }
         self
     }
 
@@ -256,6 +285,27 @@ impl<O: Orchestration> Spawned<O> {
         }
         self.ctx.shared.cell().rename_detached(&self.instance, &id);
         self.instance = id;
+        self
+    }
+
+    /// Gives it a label, by which queries find it.
+    ///
+    /// # Panics
+    ///
+    /// When the label is not fit, which fails the orchestration.
+    pub fn label(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        let (key, value) = (key.into(), value.into());
+        if let Err(why) = check_label(&key, &value) {
+            panic!("detached orchestration: {why}");
+        }
+        let labels = self
+            .ctx
+            .shared
+            .cell()
+            .label_detached(&self.instance, &key, &value);
+        if let Some(Err(why)) = labels.as_ref().map(check_labels) {
+            panic!("detached orchestration: {why}");
+        }
         self
     }
 

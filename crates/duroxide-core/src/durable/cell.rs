@@ -11,6 +11,7 @@ use super::identity::Identity;
 use super::operations::{OperationKind, Operations};
 use super::presence::{CALLED, Presence};
 use crate::codec::same_meaning;
+use crate::label::Labels;
 use crate::provider::KvEntry;
 
 /// Identity and guarded state of one execution.
@@ -102,6 +103,8 @@ pub(crate) struct Cell {
     /// Recorded key-value writes that the code has not repeated yet.
     pub(crate) recorded_kv: VecDeque<RecordedKv>,
     pub(crate) custom_status: Option<String>,
+    /// Those of the start, as the code changed them.
+    pub(crate) labels: Labels,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
@@ -217,6 +220,30 @@ impl Cell {
             Some(instance) => to.clone_into(instance),
             None => {
                 self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+            }
+        }
+    }
+
+    /// Labels a detached start, and returns its labels. Too late once it is recorded, which is noted.
+    pub(crate) fn label_detached(&mut self, id: &str, key: &str, value: &str) -> Option<Labels> {
+        let asked = self
+            .commands
+            .iter_mut()
+            .rev()
+            .find_map(|c| match &mut c.kind {
+                CommandKind::Detached {
+                    instance, labels, ..
+                } if instance == id => Some(labels),
+                _ => None,
+            });
+        match asked {
+            Some(labels) => {
+                labels.insert(key.to_owned(), value.to_owned());
+                Some(labels.clone())
+            }
+            None => {
+                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+                None
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::attempt::{self, AttemptLimits};
 use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
+use crate::label::{Labels, labelled_input};
 
 /// One request of the author's code.
 #[derive(Debug, Clone)]
@@ -48,11 +49,14 @@ pub(crate) enum CommandKind {
         /// `None` lets the engine choose an id.
         instance: Option<String>,
         input: String,
+        /// What its start carries. Not recorded here: the child records it, and it decides nothing that a replay repeats.
+        labels: Labels,
     },
     Detached {
         target: Target,
         instance: String,
         input: String,
+        labels: Labels,
     },
     SetStatus {
         status: Option<String>,
@@ -121,6 +125,7 @@ impl CommandKind {
                 target,
                 instance,
                 input,
+                labels: _,
             } => EventKind::SubOrchestrationScheduled {
                 name: target.recorded_name(),
                 instance: instance.unwrap_or_else(|| generated_child_id(event_id, execution_id)),
@@ -130,6 +135,7 @@ impl CommandKind {
                 target,
                 instance,
                 input,
+                labels: _,
             } => EventKind::OrchestrationChained {
                 name: target.recorded_name(),
                 instance,
@@ -175,20 +181,26 @@ impl CommandKind {
                 fire_at_ms,
             }),
             (
-                Self::Child { target, input, .. },
+                Self::Child {
+                    target,
+                    input,
+                    labels,
+                    ..
+                },
                 EventKind::SubOrchestrationScheduled { instance, .. },
             ) => Some(Action::StartSubOrchestration {
                 scheduling_event_id: event_id,
                 name: target.name,
                 version: target.version,
                 instance: instance.clone(),
-                input,
+                input: labelled_input(&labels, input),
             }),
             (
                 Self::Detached {
                     target,
                     instance,
                     input,
+                    labels,
                 },
                 _,
             ) => Some(Action::StartOrchestrationDetached {
@@ -196,7 +208,7 @@ impl CommandKind {
                 name: target.name,
                 version: target.version,
                 instance,
-                input,
+                input: labelled_input(&labels, input),
             }),
             _ => None,
         }
@@ -239,6 +251,7 @@ impl CommandKind {
                     target,
                     instance,
                     input,
+                    labels: _,
                 },
                 EventKind::SubOrchestrationScheduled {
                     name,
@@ -257,6 +270,7 @@ impl CommandKind {
                     target,
                     instance,
                     input,
+                    labels: _,
                 },
                 EventKind::OrchestrationChained {
                     name,

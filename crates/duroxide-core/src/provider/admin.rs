@@ -7,11 +7,12 @@ use async_trait::async_trait;
 
 use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Page, Pausing,
-    PendingWork, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Labelling, Page,
+    Pausing, PendingWork, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, SystemMetrics,
 };
 use crate::event::{Event, EventKind};
+use crate::label::{LabelChange, Labels, labels_after};
 
 /// Administration of a store: look, delete, prune.
 #[async_trait]
@@ -222,6 +223,49 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
+    /// The labels of an instance; none if there is no such instance.
+    ///
+    /// A commit changes them by [`label_changes`](crate::label_changes): those that a new instance begins with, and those that its code
+    /// sets and removes. They last as long as the instance, over all its executions. Where a store keeps them, they are no key-values:
+    /// [`is_label_key`](crate::is_label_key) tells.
+    ///
+    /// Default: read off the history of the latest execution.
+    async fn labels(&self, instance: &str) -> Result<Labels, ProviderError> {
+        let history = existing(self.read_history(instance).await)?;
+        Ok(labels_after(&history.unwrap_or_default()))
+    }
+
+    /// Changes labels of an instance, whether it runs or has ended, all together or none; see [`Labelling`]. The caller has checked
+    /// them. The code of the instance does not hear of it.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn change_labels(
+        &self,
+        instance: &str,
+        changes: &[LabelChange],
+    ) -> Result<Option<Labelling>, ProviderError> {
+        let _ = (instance, changes);
+        Ok(None)
+    }
+
+    /// How many of the instances that a query admits have each value of a label; the largest group first, then by value. Instances
+    /// without the label are not counted.
+    ///
+    /// Default: looks at every instance, as [`query_instances`](Self::query_instances).
+    async fn count_instances_by_label(
+        &self,
+        query: &InstanceQuery,
+        key: &str,
+    ) -> Result<Vec<InstanceCount>, ProviderError> {
+        let mut counts = BTreeMap::<String, u64>::new();
+        for info in admitted(self, query).await? {
+            if let Some(value) = self.labels(&info.instance_id).await?.remove(key) {
+                *counts.entry(value).or_default() += 1;
+            }
+        }
+        Ok(largest_first(counts))
+    }
+
     /// What lies in the queues for one instance; nothing for an unknown one.
     ///
     /// Default: `None`, the store cannot tell.
@@ -271,12 +315,16 @@ pub trait ProviderAdmin: Any + Send + Sync {
         if by == CountBy::Nothing {
             counts.entry(String::new()).or_default();
         }
-        let count = |(key, count)| InstanceCount { key, count };
-        let mut counts: Vec<_> = counts.into_iter().map(count).collect();
-        // Stable: equal groups stay in the order of their keys.
-        counts.sort_by_key(|one| std::cmp::Reverse(one.count));
-        Ok(counts)
+        Ok(largest_first(counts))
     }
+}
+
+fn largest_first(counts: BTreeMap<String, u64>) -> Vec<InstanceCount> {
+    let count = |(key, count)| InstanceCount { key, count };
+    let mut counts: Vec<_> = counts.into_iter().map(count).collect();
+    // Stable: equal groups stay in the order of their keys.
+    counts.sort_by_key(|one| std::cmp::Reverse(one.count));
+    counts
 }
 
 /// The instances that a query admits, in no order.
@@ -322,6 +370,13 @@ async fn admitted<A: ProviderAdmin + ?Sized>(
                 continue;
             }
         }
+        if !query.labels.is_empty() {
+            let labels = admin.labels(&info.instance_id).await?;
+            let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
+            if !query.labels.iter().all(has) {
+                continue;
+            }
+        }
         admitted.push(info);
     }
     Ok(admitted)
@@ -347,6 +402,7 @@ async fn summary_of<A: ProviderAdmin + ?Sized>(
     let (id, execution) = (&info.instance_id, info.current_execution_id);
     let history = admin.read_history_with_execution_id(id, execution).await?;
     let paused_at_ms = admin.paused_since(id).await?;
+    let labels = admin.labels(id).await?;
     Ok(InstanceSummary {
         status: InstanceStatus::of_stored(&info.status),
         custom_status: history.iter().rev().find_map(told_status).flatten(),
@@ -355,6 +411,7 @@ async fn summary_of<A: ProviderAdmin + ?Sized>(
         updated_at_ms: info.updated_at,
         ended_at_ms,
         paused_at_ms,
+        labels,
         event_count: history.len() as u64,
         parent: info.parent_instance_id.clone(),
         ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)

@@ -7,6 +7,7 @@ pub mod error;
 mod handlers;
 mod incarnation;
 mod key_values;
+mod labelling;
 pub mod management;
 mod outcome;
 mod pause;
@@ -29,6 +30,7 @@ pub use error::ProviderError;
 pub use handlers::{HandlerKind, OrchestrationHandlers, ReadyWork};
 pub use incarnation::Incarnation;
 pub use key_values::fold_key_values;
+pub use labelling::Labelling;
 pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,

@@ -7,7 +7,7 @@ use super::turn_state::Incoming;
 use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
-use crate::message::{KEYS_QUEUE, message_parts};
+use crate::message::{is_engine_queue, message_parts};
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// What kind of operation a completion claims to answer, in the words of the reports.
@@ -67,7 +67,7 @@ impl Execution {
         }
     }
 
-    /// A message whose key was seen is a repeated one, also across executions. The engine's own queue takes nothing from outside.
+    /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.
     fn admit_letter(&mut self, name: String, data: String) {
         let is_repeated = message_parts(&data).0.is_some_and(|key| {
             let in_batch = |incoming: &Incoming| match incoming {
@@ -80,7 +80,7 @@ impl Execution {
             self.shared.cell().operations.has_seen(&name, key)
                 || self.turn.incoming.iter().any(in_batch)
         });
-        if is_repeated || name == KEYS_QUEUE {
+        if is_repeated || is_engine_queue(&name) {
             self.turn.notes.unused.push(Unused::Repeated);
         } else {
             self.expect(EventKind::QueueEventDelivered { name, data }, None);

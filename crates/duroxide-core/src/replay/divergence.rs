@@ -172,6 +172,7 @@ fn describe_command(kind: &CommandKind) -> String {
             instance: None,
             target,
             input,
+            labels: _,
         } => {
             // The engine has not chosen the child's id yet, so the event cannot say it.
             let version = optional("version", target.version.as_ref());

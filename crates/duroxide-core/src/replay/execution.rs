@@ -17,6 +17,7 @@ use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
+use crate::label::{LABELS_QUEUE, labels_at_start};
 use crate::provider::KvEntry;
 use crate::work_item::WorkItem;
 
@@ -150,7 +151,7 @@ impl Execution {
         execution.turn.now_ms = now_ms;
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
-        for (name, data) in carried {
+        for (name, data) in carried.into_iter().filter(|(name, _)| name != LABELS_QUEUE) {
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
         }
         execution
@@ -220,6 +221,7 @@ impl Execution {
             clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
+            labels: labels_at_start(&first.kind),
             started_ms: first.timestamp_ms,
             takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()

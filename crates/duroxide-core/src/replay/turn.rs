@@ -11,7 +11,9 @@ use super::notes::Unused;
 use super::turn_state::Incoming;
 use crate::action::Action;
 use crate::defect::Defect;
+use crate::durable::Cell;
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::label::carried_labels;
 use crate::work_item::{WorkItem, termination_reason};
 
 impl Execution {
@@ -278,7 +280,7 @@ impl Execution {
             let outcome = Outcome::ContinuedAsNew {
                 input: next.input.clone(),
                 version: next.version.clone(),
-                carried: cell.operations.unread(),
+                carried: handed_on(&cell),
                 custom_status: cell.custom_status.clone(),
             };
             return (outcome, None);
@@ -304,6 +306,13 @@ impl Execution {
             }
         }
     }
+}
+
+/// What goes into the next execution: queue messages that the code has not taken, and labels.
+fn handed_on(cell: &Cell) -> Vec<(String, String)> {
+    let mut carried = cell.operations.unread();
+    carried.extend(carried_labels(&cell.labels));
+    carried
 }
 
 /// What an author reads whose orchestration waits for something the engine cannot see.

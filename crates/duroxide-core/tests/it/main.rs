@@ -19,6 +19,7 @@ mod ending;
 mod foreign;
 mod host;
 mod hostile;
+mod labels;
 mod limits;
 mod misuse;
 mod mutations;

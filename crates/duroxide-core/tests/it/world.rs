@@ -12,7 +12,8 @@ use duroxide_core::replay::{
     Turn, TurnLimits,
 };
 use duroxide_core::{
-    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler, WorkItem,
+    Event, EventKind, FnOrchestration, Labels, OrchestrationContext, OrchestrationHandler,
+    WorkItem, carried_labels,
 };
 
 use crate::history::{EPOCH_MS, INSTANCE};
@@ -81,6 +82,11 @@ impl World {
 
     pub(crate) fn input(mut self, input: &str) -> Self {
         self.start.input = input.into();
+        self
+    }
+
+    pub(crate) fn labelled(mut self, labels: &Labels) -> Self {
+        self.start.carried.extend(carried_labels(labels));
         self
     }
 

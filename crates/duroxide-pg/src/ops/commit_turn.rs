@@ -5,6 +5,7 @@ use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
+use duroxide_core::{labels_at_birth, recorded_label_key};
 use uuid::Uuid;
 
 use crate::args::Call;
@@ -104,7 +105,7 @@ impl Commit {
                 .map(|version| version.to_string()),
             custom_status: rules::last_custom_status(history_delta)
                 .map(|status| status.map(text::owned)),
-            kv: history_delta.iter().filter_map(kv_change).collect(),
+            kv: kv_changes(history_delta),
             cancelled: cancelled
                 .iter()
                 .map(|one| {
@@ -215,6 +216,18 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .ints(cancelled().map(|(_, execution, _)| *execution))
         .ints(cancelled().map(|(_, _, activity)| *activity))
         .texts(fed.iter().copied())
+}
+
+/// Labels are committed as key-values under their recorded keys; the schema knows them by these.
+fn kv_changes(events: &[Event]) -> Vec<KvChange> {
+    let at_start = labels_at_birth(events).into_iter();
+    let labels = at_start.map(|(key, value)| KvChange {
+        op: 0,
+        key: text::owned(&recorded_label_key(&key)),
+        value: Some(text::owned(&value)),
+        at: None,
+    });
+    labels.chain(events.iter().filter_map(kv_change)).collect()
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

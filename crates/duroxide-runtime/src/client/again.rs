@@ -1,7 +1,7 @@
 //! Doing something once more: dead letters back into their queue, an instance under another id.
 
 use duroxide_core::provider::{DeadLetter, Requeue};
-use duroxide_core::{EventKind, WorkItem};
+use duroxide_core::{EventKind, WorkItem, labels_after};
 
 use super::audit::Deed;
 use super::{Client, ClientError};
@@ -49,8 +49,8 @@ impl Client {
         Ok(self.admin()?.delete_dead_letter(id).await?)
     }
 
-    /// Starts a new instance with the handler, the version and the input that the current execution of another one began with. The
-    /// other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
+    /// Starts a new instance with the handler, the version and the input that the current execution of another one began with, and
+    /// with its labels. The other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
     /// that the nodes choose.
     ///
     /// ```
@@ -73,13 +73,13 @@ impl Client {
     /// says.
     pub async fn restart_as(&self, instance: &str, new_id: &str) -> Result<(), ClientError> {
         let history = self.store.read(instance).await?;
-        let began = history.into_iter().find_map(|event| match event.kind {
+        let began = history.iter().find_map(|event| match &event.kind {
             EventKind::OrchestrationStarted {
                 name,
                 version,
                 input,
                 ..
-            } => Some((name, version, input)),
+            } => Some((name.clone(), version.clone(), input.clone())),
             _ => None,
         });
         let Some((name, version, input)) = began else {
@@ -93,13 +93,13 @@ impl Client {
             )));
         }
         // An instance that ended without its code may have begun without a version: the nodes choose one.
-        match semver::Version::parse(&version) {
-            Ok(_) => {
-                self.start_orchestration_versioned(new_id, name, version, input)
-                    .await?;
-            }
-            Err(_) => self.start_orchestration(new_id, name, input).await?,
-        }
+        let version = semver::Version::parse(&version).is_ok().then_some(version);
+        let labels = match self.store.as_management_capability() {
+            Some(admin) => admin.labels(instance).await?,
+            None => labels_after(&history),
+        };
+        self.start_orchestration_labelled(new_id, name, version, input, labels)
+            .await?;
         self.audit(Deed::of("restart", instance).because(new_id));
         Ok(())
     }

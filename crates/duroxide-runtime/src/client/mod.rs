@@ -10,6 +10,7 @@ mod explain;
 mod handle;
 mod heartbeats;
 mod kv;
+mod labels;
 mod messages;
 mod pause;
 mod query;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duroxide_core::{
-    INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, codec,
-    uses_reserved_marker,
+    INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, check_labels,
+    codec, labelled_input, uses_reserved_marker,
 };
 use serde::Serialize;
 
@@ -77,6 +77,43 @@ impl Client {
             .await
     }
 
+    /// Starts an orchestration, of exactly this version if there is one, with labels by which queries find it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::{Client, Labels};
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// let labels = Labels::from([("customer".to_owned(), "acme".to_owned())]);
+    /// client.start_orchestration_labelled("order-7", "order", None, "3 apples", labels).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration`](Self::start_orchestration), and `InvalidInput` for labels that are not fit or too many.
+    pub async fn start_orchestration_labelled(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        version: Option<String>,
+        input: impl Into<String>,
+        labels: Labels,
+    ) -> Result<(), ClientError> {
+        let start = NewStart {
+            instance: instance.into(),
+            orchestration: orchestration.into(),
+            version,
+            input: input.into(),
+            labels,
+        };
+        self.begin_later(start, None).await
+    }
+
     /// Starts an orchestration unless the store already knows the id; returns whether it was unknown. Two callers at
     /// the same moment may both hear `true`; one start wins all the same.
     ///
@@ -105,25 +142,28 @@ impl Client {
         version: Option<String>,
         input: String,
     ) -> Result<(), ClientError> {
-        self.begin_later(instance, orchestration, version, input, None)
-            .await
+        let start = NewStart {
+            instance,
+            orchestration,
+            version,
+            input,
+            labels: Labels::new(),
+        };
+        self.begin_later(start, None).await
     }
 
     /// Puts a start on the queue, to be seen after a delay if there is one.
     pub(super) async fn begin_later(
         &self,
-        instance: String,
-        orchestration: String,
-        version: Option<String>,
-        input: String,
+        start: NewStart,
         delay: Option<Duration>,
     ) -> Result<(), ClientError> {
-        self.check_start(&instance, &orchestration, version.as_deref(), &input)?;
+        self.check_start(&start)?;
         let start = WorkItem::StartOrchestration {
-            instance,
-            orchestration,
-            input,
-            version,
+            instance: start.instance,
+            orchestration: start.orchestration,
+            input: labelled_input(&start.labels, start.input),
+            version: start.version,
             parent_instance: None,
             parent_id: None,
             parent_execution_id: None,
@@ -133,18 +173,23 @@ impl Client {
     }
 
     /// Whether a start like this can be stored.
-    pub(super) fn check_start(
-        &self,
-        instance: &str,
-        orchestration: &str,
-        version: Option<&str>,
-        input: &str,
-    ) -> Result<(), ClientError> {
-        check_id(instance)?;
-        self.check_payload("orchestration name", orchestration)?;
-        self.check_payload("version", version.unwrap_or_default())?;
-        self.check_payload("orchestration input", input)
+    pub(super) fn check_start(&self, start: &NewStart) -> Result<(), ClientError> {
+        check_id(&start.instance)?;
+        self.check_payload("orchestration name", &start.orchestration)?;
+        self.check_payload("version", start.version.as_deref().unwrap_or_default())?;
+        self.check_payload("orchestration input", &start.input)?;
+        check_labels(&start.labels).map_err(ClientError::invalid)
     }
+}
+
+/// A start that is to be sent.
+#[derive(Debug)]
+pub(super) struct NewStart {
+    pub(super) instance: String,
+    pub(super) orchestration: String,
+    pub(super) version: Option<String>,
+    pub(super) input: String,
+    pub(super) labels: Labels,
 }
 
 fn check_id(instance: &str) -> Result<(), ClientError> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use duroxide_core::provider::OutcomeStatus;
 use duroxide_core::{
-    Arguments, Orchestration, RESERVED_QUEUE_PREFIX, ToOrchestration, Undelivered, WorkItem,
-    keyed_message, plain_message, unfit_key,
+    Arguments, Labels, Orchestration, RESERVED_QUEUE_PREFIX, ToOrchestration, Undelivered,
+    WorkItem, keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
+use super::start::NewStart;
 use super::{Client, ClientError, Handle};
 
 impl Client {
@@ -43,6 +44,7 @@ impl Client {
             delay: None,
             if_exists: IfExists::default(),
             messages: Vec::new(),
+            labels: Labels::new(),
             orchestration,
         }
     }
@@ -99,6 +101,7 @@ pub struct Start<O> {
     delay: Option<Duration>,
     if_exists: IfExists,
     messages: Vec<Result<(String, String), ClientError>>,
+    labels: Labels,
 }
 
 /// What a start does if the store knows its id already: an instance, or a start that no node has taken up.
@@ -140,6 +143,22 @@ impl<O: Orchestration> Start<O> {
     /// The version that the policy of the registry chooses, whatever the definition says.
     pub fn any_version(mut self) -> Self {
         self.version = None;
+        self
+    }
+
+    /// Gives the instance a label, by which queries find it. Awaiting the start refuses one that is not fit, or one too many.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::OrchestrationRef;
+    /// # const INVOICE: OrchestrationRef<u64, String> = OrchestrationRef::new("invoice");
+    /// let invoice = client.start(INVOICE, 7).label("customer", "acme").label("region", "eu").await?;
+    /// # drop(invoice);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
         self
     }
 
@@ -195,11 +214,16 @@ impl<O: Orchestration> Start<O> {
             .input
             .map_err(|e| ClientError::invalid(format!("encode: {e}")))?;
         let id = self.id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        let name = self.orchestration.name().to_owned();
         let messages: Vec<_> = self.messages.into_iter().collect::<Result<_, _>>()?;
+        let start = NewStart {
+            instance: id.clone(),
+            orchestration: self.orchestration.name().to_owned(),
+            version: self.version,
+            input,
+            labels: self.labels,
+        };
         // Before the messages: what cannot start sends nothing.
-        self.client
-            .check_start(&id, &name, self.version.as_deref(), &input)?;
+        self.client.check_start(&start)?;
         self.client.make_way(&id, self.if_exists).await?;
         if !messages.is_empty()
             && let Some(ended @ Undelivered::Ended { .. }) = self.client.undelivered(&id).await?
@@ -216,9 +240,7 @@ impl<O: Orchestration> Start<O> {
                 })
                 .await?;
         }
-        self.client
-            .begin_later(id.clone(), name, self.version, input, self.delay)
-            .await?;
+        self.client.begin_later(start, self.delay).await?;
         Ok(Handle::new(self.client, self.orchestration, id))
     }
 }

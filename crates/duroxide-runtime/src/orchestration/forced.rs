@@ -8,7 +8,7 @@ use duroxide_core::replay::{
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
+    LABELS_QUEUE, WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
 };
 
 use super::blocked::block;
@@ -284,10 +284,12 @@ fn locate_failure(
     let batch = Batch::sort(&mut item, standing, parent.as_ref());
     let follows = standing == Standing::BetweenExecutions;
     let execution_id = item.execution_id + u64::from(follows);
-    let (name, version, input, parent) = match batch.beginning {
-        Some(b) => (b.name, b.version, b.input, b.parent.or(parent)),
-        None => (item.orchestration_name, None, String::new(), parent),
+    let (name, version, input, parent, mut carried) = match batch.beginning {
+        Some(b) => (b.name, b.version, b.input, b.parent.or(parent), b.carried),
+        None => (item.orchestration_name, None, String::new(), parent, vec![]),
     };
+    // Nothing takes the messages any more; the labels stay.
+    carried.retain(|(queue, _)| queue == LABELS_QUEUE);
     let start = Event {
         event_id: INITIAL_EVENT_ID,
         source_event_id: None,
@@ -302,7 +304,7 @@ fn locate_failure(
             parent_instance: parent.as_ref().map(|p| p.instance.clone()),
             parent_id: parent.as_ref().map(|p| p.id),
             parent_execution_id: parent.as_ref().and_then(|p| p.execution_id),
-            carry_forward_events: None,
+            carry_forward_events: (!carried.is_empty()).then_some(carried),
             initial_custom_status: None,
         },
     };

@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0008_letters.sql"),
     include_str!("../../migrations/0009_operate.sql"),
     include_str!("../../migrations/0010_heartbeats.sql"),
+    include_str!("../../migrations/0011_operate.sql"),
 ];
 
 /// The version of another build that the log has named.

@@ -12,6 +12,7 @@ pub(crate) mod enqueue;
 pub(crate) mod fetch_turn;
 pub(crate) mod fetch_work;
 pub(crate) mod inspect;
+pub(crate) mod label;
 pub(crate) mod orphans;
 pub(crate) mod outcome;
 pub(crate) mod pause;

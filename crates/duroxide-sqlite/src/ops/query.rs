@@ -1,6 +1,7 @@
 //! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This file
 //! chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
 
+use duroxide_core::Labels;
 use duroxide_core::provider::{
     CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
     SortKey, SortOrder, TimeRange,
@@ -67,6 +68,16 @@ pub(crate) fn counts(
     Ok(counts)
 }
 
+pub(crate) fn counts_by_label(
+    tx: &Tx<'_>,
+    query: &InstanceQuery,
+    key: &str,
+) -> Result<Vec<InstanceCount>> {
+    let counted = instance_pages::counts_by_label(tx, &criteria(query), key)?;
+    let count = |(key, count)| InstanceCount { key, count };
+    Ok(counted.into_iter().map(count).collect())
+}
+
 /// The narrowest rows to begin with.
 fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
     if criteria.root.is_some() {
@@ -89,6 +100,12 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
     let is_open = criteria.status_bits & closed == 0;
     if is_open && instance_pages::few_open(tx, criteria.status_bits, FEW)? {
         return Ok(Source::Open);
+    }
+    // In the order of creation the index of labels is walked, however many there are.
+    if criteria.labels.is_some()
+        && (by == SortKey::Created || instance_pages::few_of_label(tx, criteria, FEW)?)
+    {
+        return Ok(Source::Label);
     }
     let is_named = criteria.name.is_some();
     Ok(match by {
@@ -132,7 +149,20 @@ fn criteria(query: &InstanceQuery) -> Criteria {
         root: query.root.clone(),
         has_dead_letters: query.has_dead_letters,
         paused: query.paused,
+        labels: labels_json(&query.labels),
+        label: first_of(&query.labels),
     }
+}
+
+fn labels_json(labels: &Labels) -> Option<String> {
+    let json = || serde_json::to_string(labels).expect("a map of texts is JSON");
+    (!labels.is_empty()).then(json)
+}
+
+fn first_of(labels: &Labels) -> (String, String) {
+    let first = labels.iter().next();
+    let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
+    first.map(own).unwrap_or_default()
 }
 
 fn bounds(range: TimeRange) -> (i64, i64) {

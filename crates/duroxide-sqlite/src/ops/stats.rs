@@ -1,7 +1,6 @@
 //! Sizes of one instance.
 
-use duroxide_core::event::EventKind;
-use duroxide_core::provider::SystemStats;
+use duroxide_core::provider::{SystemStats, rules};
 
 use crate::codec;
 use crate::error::Result;
@@ -30,13 +29,8 @@ fn carried_forward(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<u64
     let Some(row) = read_history::started(tx, instance, execution_id)? else {
         return Ok(0);
     };
-    Ok(match codec::decode_event(instance, &row)?.kind {
-        EventKind::OrchestrationStarted {
-            carry_forward_events: Some(carried),
-            ..
-        } => as_u64(carried.len()),
-        _ => 0,
-    })
+    let started = codec::decode_event(instance, &row)?;
+    Ok(as_u64(rules::carried_messages(&started.kind)))
 }
 
 fn as_u64(count: usize) -> u64 {

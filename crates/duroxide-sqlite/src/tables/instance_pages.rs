@@ -28,6 +28,8 @@ pub(crate) enum Source {
     DeadLetters,
     /// Those that are paused; sorted afterwards.
     Paused,
+    /// Those that have the first of the asked labels; in the order of their creation, or sorted afterwards.
+    Label,
 }
 
 /// The order of a page.
@@ -66,6 +68,10 @@ pub(crate) struct Criteria {
     pub(crate) root: Option<String>,
     pub(crate) has_dead_letters: bool,
     pub(crate) paused: Option<bool>,
+    /// All labels that are asked for, as a JSON object; `None` if there are none.
+    pub(crate) labels: Option<String>,
+    /// The first of them.
+    pub(crate) label: (String, String),
 }
 
 /// The bit of a status in [`Criteria::status_bits`]; the statements below say the same.
@@ -104,16 +110,22 @@ macro_rules! admitted {
            AND i.updated_at >= ?10 AND i.updated_at < ?11
            AND (?12 IS NULL OR (e.status IN ('Completed', 'Failed') AND e.completed_at >= ?12 AND e.completed_at < ?13))
            AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))
-           AND (?16 IS NULL OR ?16 = EXISTS (SELECT 1 FROM pauses AS u WHERE u.instance_id = i.instance_id))"
+           AND (?16 IS NULL OR ?16 = EXISTS (SELECT 1 FROM pauses AS u WHERE u.instance_id = i.instance_id))
+           AND (?17 IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(?17) AS w WHERE NOT EXISTS
+                 (SELECT 1 FROM labels AS b WHERE b.instance_id = i.instance_id AND b.key = w.key AND b.value = w.value)))"
     };
 }
 
 /// The page in an inner query, so that events are counted for its rows only.
 macro_rules! page {
     ($source:literal, $key:literal, $way:literal, $beyond:literal) => {
+        page!($source, "i.", $key, $way, $beyond)
+    };
+    ($source:literal, $of:literal, $key:literal, $way:literal, $beyond:literal) => {
         concat!(
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
                  (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
+                 (SELECT json_group_object(b.key, b.value) FROM labels AS b WHERE b.instance_id = id),
                  (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
@@ -122,8 +134,8 @@ macro_rules! page {
                  (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
                   AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
-            " AND (i.", $key, ", i.instance_id) ", $beyond, " (?17, ?18)
-             ORDER BY i.", $key, " ", $way, ", i.instance_id ", $way, " LIMIT ?19)"
+            " AND (", $of, $key, ", ", $of, "instance_id) ", $beyond, " (?20, ?21)
+             ORDER BY ", $of, $key, " ", $way, ", ", $of, "instance_id ", $way, " LIMIT ?22)"
         )
     };
 }
@@ -142,11 +154,39 @@ macro_rules! pages {
 macro_rules! counts {
     ($source:literal) => {
         concat!(
-            "SELECT CASE ?17 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
+            "SELECT CASE ?20 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
                  ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END
                  WHEN 2 THEN i.orchestration_name ELSE COALESCE(i.orchestration_version, 'unknown') END AS key,
                  COUNT(*) AS n
              FROM ", joined!($source), admitted!(), " GROUP BY 1 ORDER BY n DESC, key"
+        )
+    };
+}
+
+/// Instances with one label: along the index where the order is that of their creation.
+macro_rules! labelled {
+    (pages, $order:expr) => {
+        match $order {
+            PageOrder::CreatedDown => labelled!("l.", "created_at", "DESC", "<"),
+            PageOrder::CreatedUp => labelled!("l.", "created_at", "ASC", ">"),
+            PageOrder::UpdatedDown => labelled!("i.", "updated_at", "DESC", "<"),
+            PageOrder::UpdatedUp => labelled!("i.", "updated_at", "ASC", ">"),
+        }
+    };
+    (counts) => {
+        counts!(
+            "labels AS l INDEXED BY idx_labels_value CROSS JOIN instances AS i
+                 ON l.key = ?18 AND l.value = ?19 AND i.instance_id = l.instance_id"
+        )
+    };
+    ($of:literal, $key:literal, $way:literal, $beyond:literal) => {
+        page!(
+            "labels AS l INDEXED BY idx_labels_value CROSS JOIN instances AS i
+                 ON l.key = ?18 AND l.value = ?19 AND i.instance_id = l.instance_id",
+            $of,
+            $key,
+            $way,
+            $beyond
         )
     };
 }
@@ -189,6 +229,7 @@ macro_rules! by_source {
             Source::Paused => $make!(
                 $($order,)? "pauses AS l CROSS JOIN instances AS i ON i.instance_id = l.instance_id"
             ),
+            Source::Label => labelled!($make $(, $order)?),
         }
     };
 }
@@ -223,6 +264,26 @@ pub(crate) fn counts(
     let mut values = criteria.values();
     let group = group as i64;
     values.push(&group);
+    tx.all(sql, params_from_iter(values), |row| {
+        Ok((row.get(0)?, unsigned(row, 1)?))
+    })
+}
+
+/// How many of the admitted instances have each value of a label, the largest group first.
+pub(crate) fn counts_by_label(
+    tx: &Tx<'_>,
+    criteria: &Criteria,
+    key: &str,
+) -> Result<Vec<(String, u64)>> {
+    let sql = concat!(
+        "SELECT g.value AS key, COUNT(*) AS n
+         FROM labels AS g INDEXED BY idx_labels_value CROSS JOIN ",
+        joined!("instances AS i ON i.instance_id = g.instance_id"),
+        admitted!(),
+        " AND g.key = ?20 GROUP BY 1 ORDER BY n DESC, key"
+    );
+    let mut values = criteria.values();
+    values.push(&key);
     tx.all(sql, params_from_iter(values), |row| {
         Ok((row.get(0)?, unsigned(row, 1)?))
     })
@@ -287,6 +348,18 @@ pub(crate) fn few_of_name(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<
     Ok(found <= few as usize)
 }
 
+/// Whether at most `few` instances have the first of the asked labels.
+pub(crate) fn few_of_label(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
+    let (key, value) = &criteria.label;
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM labels INDEXED BY idx_labels_value
+             WHERE key = ?1 AND value = ?2 LIMIT ?3 + 1)",
+        (key, value, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
 /// Whether at most `few` ids lie in the range of the prefix, which has an end.
 pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
     let found = tx.one(
@@ -299,7 +372,7 @@ pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Resul
 }
 
 impl Criteria {
-    /// The first sixteen parameters.
+    /// The first nineteen parameters.
     fn values(&self) -> Vec<&dyn ToSql> {
         let (ended_from, ended_until) = match &self.ended {
             Some((from, until)) => (from as &dyn ToSql, until as &dyn ToSql),
@@ -325,6 +398,9 @@ impl Criteria {
             &self.root,
             &self.has_dead_letters,
             &self.paused,
+            &self.labels,
+            &self.label.0,
+            &self.label.1,
         ]
     }
 }
@@ -343,6 +419,9 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
         .map(shown_ms);
     summary.parent = row.get(9)?;
     summary.paused_at_ms = row.get::<_, Option<i64>>(10)?.map(shown_ms);
-    summary.event_count = unsigned(row, 11)?;
+    let labels: String = row.get(11)?;
+    // SQLite made the object of texts.
+    summary.labels = serde_json::from_str(&labels).unwrap_or_default();
+    summary.event_count = unsigned(row, 12)?;
     Ok(summary)
 }

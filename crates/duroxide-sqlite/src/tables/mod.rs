@@ -10,6 +10,7 @@ pub(crate) mod instance_locks;
 pub(crate) mod instance_pages;
 pub(crate) mod instances;
 pub(crate) mod kv;
+pub(crate) mod labels;
 mod latest_time;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;

@@ -1,15 +1,15 @@
 //! The administrative trait, as a table of contents.
 
 use async_trait::async_trait;
-use duroxide_core::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Pausing,
-    PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    Requeue, SystemMetrics,
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Labelling,
+    Pausing, PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    ReadyWork, Requeue, SystemMetrics,
 };
+use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
-use super::{StoreProvider, dead_letters, delete, inspect, pause, pending, prune, read};
+use super::{StoreProvider, dead_letters, delete, inspect, labels, pause, pending, prune, read};
 use crate::EventStore;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -93,6 +93,19 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
         let since = pause::since(&*self.store, instance).await;
         at("paused_since", since)
+    }
+
+    async fn labels(&self, instance: &str) -> Answer<Labels> {
+        at("labels", labels::of(&*self.store, instance).await)
+    }
+
+    async fn change_labels(
+        &self,
+        instance: &str,
+        changes: &[LabelChange],
+    ) -> Answer<Option<Labelling>> {
+        let changed = labels::change(&*self.store, instance, changes).await;
+        at("change_labels", changed).map(Some)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

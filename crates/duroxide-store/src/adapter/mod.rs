@@ -11,6 +11,7 @@ mod error;
 mod inspect;
 mod kept;
 mod kinds;
+mod labels;
 mod names;
 mod pause;
 mod pending;

@@ -23,13 +23,13 @@ const SOON_MS: u64 = 1_000;
 const STEP: usize = 500;
 
 /// The row of an instance, as it is stored and as it reads.
-struct Found {
+pub(super) struct Found {
     bytes: Vec<u8>,
-    row: InstanceRow,
+    pub(super) row: InstanceRow,
     current: Option<ExecutionRow>,
 }
 
-async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Option<Found>> {
+pub(super) async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Option<Found>> {
     let Some(bytes) = store.get(INSTANCES, instance).await? else {
         return Ok(None);
     };
@@ -53,7 +53,7 @@ async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Option<Found>>
 }
 
 /// Writes a row if it is still the one that was read.
-async fn replace<S: EventStore>(
+pub(super) async fn replace<S: EventStore>(
     store: &S,
     instance: &str,
     found: &Found,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, SystemStats};
-use duroxide_core::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
+use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, SystemStats, rules};
+use duroxide_core::{Event, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
 
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES};
@@ -221,13 +221,8 @@ pub(super) async fn stats<S: EventStore>(store: &S, instance: &str) -> Result<Op
     };
     let mut carried = 0;
     for record in store.query_one(first).await?.into_events()? {
-        if let EventKind::OrchestrationStarted {
-            carry_forward_events: Some(events),
-            ..
-        } = decode_event(instance, row.execution, &record)?.kind
-        {
-            carried = events.len() as u64;
-        }
+        let started = decode_event(instance, row.execution, &record)?;
+        carried = rules::carried_messages(&started.kind) as u64;
     }
     let values = kv_all(store, instance).await?;
     Ok(Some(SystemStats {

@@ -1,7 +1,7 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
-use duroxide_core::ErrorDetails;
 use duroxide_core::provider::{Incarnation, LetterOrigin, OutcomeStatus};
+use duroxide_core::{ErrorDetails, Labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,8 @@ pub(super) struct InstanceRow {
     /// Since when it is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused_at: Option<u64>,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub(super) labels: Labels,
 }
 
 impl InstanceRow {

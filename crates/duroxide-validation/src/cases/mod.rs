@@ -23,6 +23,7 @@ pub mod incarnations;
 pub mod instance_creation;
 pub mod instance_locking;
 pub mod kv_store;
+pub mod labels;
 pub mod lock_expiration;
 pub mod long_polling;
 pub mod management;

@@ -31,6 +31,7 @@ mod detached;
 mod endless;
 mod error_codes;
 mod events;
+mod labels;
 mod late_answers;
 mod leases;
 mod letters;

@@ -7,6 +7,8 @@ mod summary;
 
 use serde::{Deserialize, Serialize};
 
+use crate::label::Labels;
+
 pub use cursor::{PageCursor, PagePosition};
 pub use select::Listed;
 pub use summary::{InstanceCount, InstanceStatus, InstanceSummary, Page};
@@ -55,6 +57,8 @@ pub struct InstanceQuery {
     pub has_dead_letters: bool,
     /// Only instances that are paused, or only those that are not; both if `None`.
     pub paused: Option<bool>,
+    /// Only instances that have all of these labels, with these values.
+    pub labels: Labels,
     /// The order.
     pub sort: InstanceSort,
     /// How many; see [`page_size`](Self::page_size).
@@ -234,6 +238,13 @@ impl InstanceQuery {
     #[must_use]
     pub fn with_paused(mut self, paused: bool) -> Self {
         self.paused = Some(paused);
+        self
+    }
+
+    /// Only instances that have this label with this value; of several, all.
+    #[must_use]
+    pub fn with_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
         self
     }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::PageCursor;
+use crate::label::Labels;
 
 /// Status of the current execution of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -108,6 +109,9 @@ pub struct InstanceSummary {
     pub paused_at_ms: Option<u64>,
     /// Its parent, if it is a child.
     pub parent: Option<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: Labels,
     /// Events in the history of the current execution.
     pub event_count: u64,
 }
@@ -132,6 +136,7 @@ impl InstanceSummary {
             ended_at_ms: None,
             paused_at_ms: None,
             parent: None,
+            labels: Labels::new(),
             event_count: 0,
         }
     }
@@ -149,7 +154,7 @@ pub struct Page<T> {
 /// How many instances have something in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceCount {
-    /// The status, name or version; empty if all were counted together.
+    /// The status, name, version or value of a label; empty if all were counted together.
     pub key: String,
     /// Their number.
     pub count: u64,

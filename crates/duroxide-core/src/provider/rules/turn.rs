@@ -2,6 +2,7 @@
 
 use super::super::{ExecutionStatus, OutcomeStatus};
 use crate::event::{Event, EventKind};
+use crate::message::is_engine_queue;
 
 /// How the instance ends with a turn, if it does: the last event of the turn ends it and the status of the commit agrees.
 ///
@@ -31,4 +32,18 @@ pub fn last_custom_status(events: &[Event]) -> Option<Option<&str>> {
         EventKind::CustomStatusUpdated { status } => Some(status.as_deref()),
         _ => None,
     })
+}
+
+/// How many queue messages an execution began with, as its first event says. What the engine carries for itself does not count.
+#[must_use]
+pub fn carried_messages(started: &EventKind) -> usize {
+    let EventKind::OrchestrationStarted {
+        carry_forward_events: Some(carried),
+        ..
+    } = started
+    else {
+        return 0;
+    };
+    let own = |(queue, _): &&(String, String)| !is_engine_queue(queue);
+    carried.iter().filter(own).count()
 }

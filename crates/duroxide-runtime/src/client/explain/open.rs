@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use duroxide_core::{Event, EventKind, KEYS_QUEUE, build_child_instance_id};
+use duroxide_core::{Event, EventKind, build_child_instance_id, is_engine_queue};
 
 use super::types::{ActivityPlace, Finding, Standing, Wait};
 
@@ -64,7 +64,7 @@ impl Open {
                 ..
             } => {
                 let carried = carry_forward_events.iter().flatten();
-                for (name, _) in carried.filter(|(name, _)| name != KEYS_QUEUE) {
+                for (name, _) in carried.filter(|(name, _)| !is_engine_queue(name)) {
                     *self.unread.entry(name.clone()).or_default() += 1;
                 }
             }
@@ -111,7 +111,7 @@ impl Open {
             EventKind::ExternalEvent { name, .. } => {
                 close_first(&mut self.waits, self.signals.get_mut(name));
             }
-            EventKind::QueueEventDelivered { name, .. } if name == KEYS_QUEUE => {}
+            EventKind::QueueEventDelivered { name, .. } if is_engine_queue(name) => {}
             EventKind::QueueEventDelivered { name, .. } => {
                 let is_taken = close_first(&mut self.waits, self.queues.get_mut(name));
                 if !is_taken {

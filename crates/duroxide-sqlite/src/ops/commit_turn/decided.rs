@@ -7,6 +7,7 @@ use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier,
     WorkItem,
 };
+use duroxide_core::{LabelChange, is_label_key, label_changes};
 
 use crate::codec;
 use crate::error::Result;
@@ -38,6 +39,7 @@ pub(crate) struct Commit {
     /// The last custom status of the turn, if it changed.
     pub(super) custom_status: Option<Option<String>>,
     pub(super) kv: Vec<KvChange>,
+    pub(super) labels: Vec<LabelChange>,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
     /// How the instance ends with this turn, if it does.
     pub(super) ended: Option<OutcomeStatus>,
@@ -92,6 +94,7 @@ impl Commit {
             custom_status: rules::last_custom_status(history_delta)
                 .map(|status| status.map(str::to_owned)),
             kv: history_delta.iter().filter_map(kv_change).collect(),
+            labels: label_changes(history_delta),
             cancelled,
         })
     }
@@ -139,6 +142,11 @@ impl Commit {
 
 fn kv_change(event: &Event) -> Option<KvChange> {
     match &event.kind {
+        EventKind::KeyValueSet { key, .. } | EventKind::KeyValueCleared { key }
+            if is_label_key(key) =>
+        {
+            None
+        }
         EventKind::KeyValueSet {
             key,
             value,

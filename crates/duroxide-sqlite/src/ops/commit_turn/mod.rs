@@ -17,8 +17,8 @@ use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    dead_letters, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
-    worker_queue,
+    dead_letters, executions, history, instance_locks, instances, kv, labels, orchestrator_queue,
+    pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
@@ -230,6 +230,9 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) 
     }
     for change in &commit.kv {
         kv::change(tx, instance, change)?;
+    }
+    for change in &commit.labels {
+        labels::change(tx, instance, change)?;
     }
     if commit.ends_execution() {
         kv::merge(tx, instance)?;

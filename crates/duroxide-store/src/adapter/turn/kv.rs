@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use duroxide_core::{Event, EventKind};
+use duroxide_core::{Event, EventKind, is_label_key};
 
 use crate::adapter::error::Result;
 use crate::adapter::names;
@@ -26,12 +26,13 @@ pub(super) struct Layer {
 }
 
 pub(super) fn touches(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::KeyValueSet { .. }
-            | EventKind::KeyValueCleared { .. }
-            | EventKind::KeyValuesCleared
-    )
+    match &event.kind {
+        EventKind::KeyValueSet { key, .. } | EventKind::KeyValueCleared { key } => {
+            !is_label_key(key)
+        }
+        EventKind::KeyValuesCleared => true,
+        _ => false,
+    }
 }
 
 /// The writes of a turn: its changes, merged if the execution ended.
@@ -58,7 +59,7 @@ fn changes(events: &[Event], stored: &Stored, now_ms: u64) -> BTreeMap<String, K
         at: now_ms,
     };
     let mut changed = BTreeMap::new();
-    for event in events {
+    for event in events.iter().filter(|event| touches(event)) {
         match &event.kind {
             EventKind::KeyValueSet {
                 key,

@@ -3,7 +3,7 @@
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, OutcomeStatus};
-use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_core::{Event, EventKind, WorkItem, label_changes};
 use semver::Version;
 
 use super::input::{Before, Turn};
@@ -215,6 +215,9 @@ impl InstanceWriter<'_> {
         row.updated_at = self.now_ms;
         row.key_values |= self.turn.history.iter().any(kv::touches);
         self.set_status(&mut row);
+        for change in label_changes(&self.turn.history) {
+            change.apply(&mut row.labels);
+        }
         if let Some(current) = current {
             self.set_current(&mut row, current);
         }

@@ -1,13 +1,13 @@
 //! Flaws of the administrative half.
 
 use async_trait::async_trait;
-use duroxide_core::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, Page, Pausing, PendingWork, Provider,
+    InstanceInfo, InstanceQuery, InstanceSummary, Labelling, Page, Pausing, PendingWork, Provider,
     ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
     SystemMetrics,
 };
+use duroxide_core::{Event, LabelChange, Labels};
 
 use super::{Flaw, Mutant};
 
@@ -217,6 +217,26 @@ impl ProviderAdmin for Mutant {
 
     async fn paused_since(&self, instance: &str) -> Result<Option<u64>> {
         self.reference().paused_since(instance).await
+    }
+
+    async fn labels(&self, instance: &str) -> Result<Labels> {
+        self.told_labels(instance).await
+    }
+
+    async fn change_labels(
+        &self,
+        instance: &str,
+        changes: &[LabelChange],
+    ) -> Result<Option<Labelling>> {
+        self.relabel(instance, changes).await
+    }
+
+    async fn count_instances_by_label(
+        &self,
+        query: &InstanceQuery,
+        key: &str,
+    ) -> Result<Vec<InstanceCount>> {
+        self.count_labels(query, key).await
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 
-use duroxide_core::WorkItem;
 use duroxide_core::provider::ScheduledActivityIdentifier;
+use duroxide_core::{Labels, WorkItem};
 
 #[derive(Default)]
 pub(super) struct Notes {
@@ -22,6 +22,8 @@ pub(super) struct Inner {
     pub(super) works: HashMap<String, WorkItem>,
     /// What calls said, by instance and call.
     pub(super) said: HashMap<(String, u64), String>,
+    /// The labels that an instance was last seen with.
+    pub(super) labels: HashMap<String, Labels>,
     /// Turn tokens that committed.
     pub(super) committed: HashSet<String>,
     /// Claims that were neither acked nor abandoned.

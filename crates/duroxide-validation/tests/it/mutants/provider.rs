@@ -1,6 +1,7 @@
 //! The layer around the reference store, one delegating line per call that a flaw may spoil; the flaws are in the neighbouring
 //! files.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use duroxide_core::provider::{
@@ -197,6 +198,14 @@ impl Layer for Mutant {
             key
         };
         self.inner.get_kv_value(instance, key).await
+    }
+
+    async fn get_kv_all_values(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+    ) -> Result<HashMap<String, String>> {
+        self.all_values(instance).await
     }
 
     async fn get_instance_stats(

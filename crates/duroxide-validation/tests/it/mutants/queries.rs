@@ -42,6 +42,10 @@ impl Mutant {
                 }
             }
             Flaw::QueryForgetsPauses => query.paused = None,
+            Flaw::QueryForgetsLabels => query.labels.clear(),
+            Flaw::QueryLooksAtOneLabel => {
+                query.labels = query.labels.into_iter().take(1).collect();
+            }
             Flaw::OnlyTheFirstStatus => query.statuses.truncate(1),
             Flaw::RangesAreClosed => {
                 for range in [&mut query.created, &mut query.updated, &mut query.ended] {
