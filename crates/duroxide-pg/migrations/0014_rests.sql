@@ -17,7 +17,7 @@ BEGIN
         RETURN false;
     END IF;
     SELECT count(*) >= 1000 OR coalesce(sum(octet_length(q.work_item)), 0) > 2097152,
-           coalesce(bool_or(q.kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN q.work_item) > 0), false)
+           coalesce(bool_or(carries(q.kind, q.work_item)), false)
     INTO v_full, v_carries FROM orchestrator_queue AS q
     WHERE q.instance_id = p_instance AND q.visible_at <= v_inbox.visible_by AND q.id = ANY (v_inbox.message_ids);
     IF NOT p_ignore THEN
