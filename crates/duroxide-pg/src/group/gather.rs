@@ -4,41 +4,42 @@
 //! would carry it alone, and most of what an exchange costs does not depend on how much it carries. So the group waits until all
 //! have come back, but never for longer than [`MOMENT`], and not at all for those who lately took longer than that.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// For how long an exchange waits for those who were handed something.
 const MOMENT: Duration = Duration::from_millis(3);
 
-/// Those who were handed something and are expected back.
+/// Those who were handed something, by their tokens.
 #[derive(Debug)]
 struct Callers {
-    expected: usize,
+    out: HashSet<Uuid>,
     /// Whether one of them came back within a moment, the last time.
     are_quick: bool,
 }
 
 impl Callers {
-    const NONE: Self = Self {
-        expected: 0,
-        are_quick: true,
-    };
-
-    fn left_with(&mut self, handed_out: usize) {
-        if self.are_quick {
-            self.expected += handed_out;
+    fn none() -> Self {
+        Self {
+            out: HashSet::new(),
+            are_quick: true,
         }
     }
 
-    fn came_back(&mut self, in_time: bool) {
-        self.expected = self.expected.saturating_sub(1);
-        self.are_quick |= in_time;
+    fn came_back(&mut self, token: Uuid) {
+        self.are_quick |= self.out.remove(&token);
     }
 
     fn give_up(&mut self) {
-        self.are_quick &= self.expected == 0;
-        self.expected = 0;
+        self.are_quick &= self.out.is_empty();
+        self.out.clear();
+    }
+
+    fn are_expected(&self) -> bool {
+        self.are_quick && !self.out.is_empty()
     }
 }
 
@@ -53,29 +54,35 @@ pub(super) struct Gathering {
 impl Gathering {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            turns: Callers::NONE,
-            work: Callers::NONE,
+            turns: Callers::none(),
+            work: Callers::none(),
             until: now,
         }
     }
 
     /// Turns and activities were handed out.
-    pub(super) fn hand_out(&mut self, turns: usize, work: usize, now: Instant) {
-        if turns + work > 0 {
-            self.turns.left_with(turns);
-            self.work.left_with(work);
+    pub(super) fn hand_out(
+        &mut self,
+        turns: impl Iterator<Item = Uuid>,
+        work: impl Iterator<Item = Uuid>,
+        now: Instant,
+    ) {
+        let before = self.turns.out.len() + self.work.out.len();
+        self.turns.out.extend(turns);
+        self.work.out.extend(work);
+        if self.turns.out.len() + self.work.out.len() > before {
             self.until = now + MOMENT;
         }
     }
 
     /// A turn wants to be committed.
-    pub(super) fn commit(&mut self, now: Instant) {
-        self.turns.came_back(now < self.until);
+    pub(super) fn commit(&mut self, token: Uuid) {
+        self.turns.came_back(token);
     }
 
     /// An activity wants to be completed.
-    pub(super) fn complete(&mut self, now: Instant) {
-        self.work.came_back(now < self.until);
+    pub(super) fn complete(&mut self, token: Uuid) {
+        self.work.came_back(token);
     }
 
     /// Until when to wait for more; `None` if nobody is expected.
@@ -84,7 +91,8 @@ impl Gathering {
             self.turns.give_up();
             self.work.give_up();
         }
-        (self.turns.expected + self.work.expected > 0).then_some(self.until)
+        let are_expected = self.turns.are_expected() || self.work.are_expected();
+        are_expected.then_some(self.until)
     }
 }
 
@@ -92,16 +100,26 @@ impl Gathering {
 mod tests {
     use super::*;
 
+    fn token(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn hand_out(gathering: &mut Gathering, turns: &[u128], work: &[u128], now: Instant) {
+        let tokens = |all: &[u128]| all.iter().map(|n| token(*n)).collect::<Vec<_>>();
+        let (turns, work) = (tokens(turns), tokens(work));
+        gathering.hand_out(turns.into_iter(), work.into_iter(), now);
+    }
+
     #[test]
     fn all_who_were_handed_something_are_waited_for() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         assert_eq!(gathering.waits_until(now), None);
-        gathering.hand_out(2, 1, now);
-        gathering.commit(now);
-        gathering.complete(now);
+        hand_out(&mut gathering, &[1, 2], &[3], now);
+        gathering.commit(token(1));
+        gathering.complete(token(3));
         assert_eq!(gathering.waits_until(now), Some(now + MOMENT));
-        gathering.commit(now);
+        gathering.commit(token(2));
         assert_eq!(gathering.waits_until(now), None);
     }
 
@@ -109,7 +127,7 @@ mod tests {
     fn nobody_is_waited_for_longer_than_a_moment() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
-        gathering.hand_out(1, 0, now);
+        hand_out(&mut gathering, &[1], &[], now);
         assert_eq!(gathering.waits_until(now + MOMENT), None);
     }
 
@@ -117,14 +135,14 @@ mod tests {
     fn those_who_take_long_are_not_waited_for_until_one_is_quick_again() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
-        gathering.hand_out(0, 2, now);
+        hand_out(&mut gathering, &[], &[1, 2], now);
         let late = now + MOMENT;
         assert_eq!(gathering.waits_until(late), None);
-        gathering.complete(late);
-        gathering.hand_out(0, 1, late);
-        assert_eq!(gathering.waits_until(late), None, "they took too long");
-        gathering.complete(late);
-        gathering.hand_out(0, 1, late);
+        hand_out(&mut gathering, &[], &[3], late);
+        gathering.complete(token(1));
+        assert_eq!(gathering.waits_until(late), None, "the first one took long");
+        gathering.complete(token(3));
+        hand_out(&mut gathering, &[], &[4], late);
         assert_eq!(gathering.waits_until(late), Some(late + MOMENT));
     }
 
@@ -132,12 +150,12 @@ mod tests {
     fn slow_activities_do_not_keep_turns_from_being_waited_for() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
-        gathering.hand_out(0, 1, now);
+        hand_out(&mut gathering, &[], &[1], now);
         let late = now + MOMENT;
         assert_eq!(gathering.waits_until(late), None);
-        gathering.hand_out(1, 1, late);
+        hand_out(&mut gathering, &[2], &[3], late);
         assert_eq!(gathering.waits_until(late), Some(late + MOMENT));
-        gathering.commit(late);
+        gathering.commit(token(2));
         assert_eq!(gathering.waits_until(late), None);
     }
 }

@@ -163,8 +163,9 @@ impl Group {
     /// Runs until every handle is gone and everything is answered.
     pub(crate) async fn run(mut self) {
         let mut is_open = true;
+        let mut launches_at = None;
         while is_open || !self.writes.is_empty() || !self.running.is_empty() {
-            let wakes_at = self.wakes_at();
+            let wakes_at = self.wakes_at(launches_at);
             tokio::select! {
                 request = self.requests.recv(), if is_open => match request {
                     Some(request) => self.take(request),
@@ -184,7 +185,7 @@ impl Group {
                 self.take(request);
             }
             self.tick();
-            while self.launches_at().is_none() && self.launch() {}
+            launches_at = self.launch_all();
         }
         self.db.close();
     }
@@ -195,8 +196,8 @@ impl Group {
             Request::Write(write) if write.op.is_renewal() => self.writes.push_front(write),
             Request::Write(write) => {
                 match &write.op {
-                    Op::Commit(_) => self.gathering.commit(Instant::now()),
-                    Op::Ack(_) => self.gathering.complete(Instant::now()),
+                    Op::Commit(commit) => self.gathering.commit(commit.token),
+                    Op::Ack(ack) => self.gathering.complete(ack.token),
                     _ => {}
                 }
                 self.writes.push_back(write);
@@ -234,8 +235,18 @@ impl Group {
         after_others.max(after_gathering)
     }
 
-    fn wakes_at(&mut self) -> Instant {
-        let launches_at = self.launches_at();
+    /// Begins what may begin now. Tells when the next exchange may; `None` if there is nothing to exchange.
+    fn launch_all(&mut self) -> Option<Instant> {
+        loop {
+            match self.launches_at() {
+                None if self.launch() => {}
+                at => return at,
+            }
+        }
+    }
+
+    /// When to look again. `launches_at` is what the last look told: asked anew, it could have passed unseen.
+    fn wakes_at(&self, launches_at: Option<Instant>) -> Instant {
         let is_busy = launches_at.is_some();
         let claims = self
             .turns
@@ -301,7 +312,8 @@ impl Group {
         // What was written in an exchange was seen by the claims in it, and by no others.
         self.look(done.brought);
         let mut left = done.brought;
-        let (turns, work) = (found(&done.turns), found(&done.work));
+        let turns = found(&done.turns).map(|turn| turn.random);
+        let work = found(&done.work).map(|work| work.random);
         self.gathering.hand_out(turns, work, Instant::now());
         for (id, claimed) in done.turns {
             self.turn_lanes.learn(&claimed, lane::needs);
@@ -326,12 +338,12 @@ impl Group {
     }
 }
 
-/// How much these claims found together.
-fn found<T>(claims: &[(u64, Result<claim_turns::Claimed<T>>)]) -> usize {
-    let found = claims
+/// What these claims found.
+fn found<T>(claims: &[(u64, Result<claim_turns::Claimed<T>>)]) -> impl Iterator<Item = &T> {
+    let answered = claims
         .iter()
         .filter_map(|(_, claimed)| claimed.as_ref().ok());
-    found.map(|claimed| claimed.found.len()).sum()
+    answered.flat_map(|claimed| &claimed.found)
 }
 
 /// Whether something was moved; never, if no move is under way.
