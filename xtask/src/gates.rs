@@ -233,7 +233,9 @@ fn neighbours() -> Result<(), String> {
         // One folder for all: what they share is built once.
         cargo_with(&args, &[("CARGO_TARGET_DIR", "target/neighbours")])?;
     }
-    Ok(())
+    let example = "examples/sqlx/Cargo.toml";
+    let args = ["test", "--locked", "--manifest-path", example];
+    cargo_with(&args, &[("CARGO_TARGET_DIR", "target/neighbours")])
 }
 
 fn clippy(what: &[&str]) -> Result<(), String> {

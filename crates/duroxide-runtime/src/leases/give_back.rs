@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Provider, ProviderError};
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Leased;
 use super::voice::Unsaved;
-use crate::orchestration::abandon;
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -83,4 +82,24 @@ impl Unfinished {
             tracing::debug!(target: "duroxide::runtime", %error, "giving back unfinished work failed, its lease will run out");
         }
     }
+}
+
+/// Gives a claim back so that later messages do not overtake what was claimed. A store that cannot do that delays the claimed
+/// messages, and later ones may come first.
+pub(crate) async fn abandon(
+    store: &dyn Provider,
+    token: &str,
+    rest: Option<Duration>,
+    uncounted: bool,
+) -> Result<(), ProviderError> {
+    if let Some(rest) = rest
+        && store
+            .rest_orchestration_item(token, rest, uncounted)
+            .await?
+    {
+        return Ok(());
+    }
+    store
+        .abandon_orchestration_item(token, rest, uncounted)
+        .await
 }

@@ -20,8 +20,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use give_back::Returns;
 use give_back::Unfinished;
+pub(crate) use give_back::{Returns, abandon};
 use voice::Unsaved;
 pub(crate) use voice::Voice;
 

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Provider, ProviderError};
+use duroxide_core::provider::ProviderError;
 use tokio::time::Instant;
 
 use super::plan::{TurnCommit, Whose};
 use crate::engine::Engine;
-use crate::leases::Held;
+use crate::leases::{Held, abandon};
 
 /// First pause between two tries of one commit while the store says "later"; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -142,24 +142,4 @@ pub(super) async fn give_back(
         }
     }
     lease.end();
-}
-
-/// Gives a claim back so that later messages do not overtake what was claimed. A store that cannot do that delays the claimed
-/// messages, and later ones may come first.
-pub(crate) async fn abandon(
-    store: &dyn Provider,
-    token: &str,
-    rest: Option<Duration>,
-    uncounted: bool,
-) -> Result<(), ProviderError> {
-    if let Some(rest) = rest
-        && store
-            .rest_orchestration_item(token, rest, uncounted)
-            .await?
-    {
-        return Ok(());
-    }
-    store
-        .abandon_orchestration_item(token, rest, uncounted)
-        .await
 }

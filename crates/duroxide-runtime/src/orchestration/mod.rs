@@ -23,5 +23,4 @@ mod sort;
 mod turn;
 mod without_code;
 
-pub(crate) use commit::abandon;
 pub(crate) use dispatcher::dispatch;

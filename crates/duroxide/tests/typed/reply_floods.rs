@@ -63,7 +63,8 @@ async fn flood(at_once: bool) -> (App, Result<u64, AskError>) {
     app.client().start(flooding, at_once).id("f").await.unwrap();
     let gated = Arc::new(Layered::around(store, Gate(Semaphore::new(1))));
     let late = duroxide::Client::new(gated.clone());
-    let ask = tokio::spawn(late.ask("f", "up", &()).id("first").into_future());
+    let ask = late.ask("f", "up", &()).id("first").timeout(1000 * SECOND);
+    let ask = tokio::spawn(ask.into_future());
     tokio::time::sleep(SECOND).await;
     let closed = gated.layer().0.acquire().await.unwrap();
     app.client().enqueue_event("f", "go", "").await.unwrap();
