@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::ErrorDetails;
+use crate::message::is_engine_queue;
 
 /// What the reason of a [`WorkItem::CancelInstance`] begins with that terminates: it ends the instance at once, and its code is
 /// not asked. Stores match on the kinds of work items, so this is a reason and not a kind of its own.
@@ -218,6 +219,14 @@ impl WorkItem {
         };
         let plain = sent_by_parent(reason).map_or(reason.as_str(), |(_, plain)| plain);
         termination_reason(plain).is_some()
+    }
+
+    /// Whether the item begins an execution that brings unread queue messages along. What the engine carries for itself, keys and
+    /// labels, are none. A claim that takes such an item leaves further queue messages behind.
+    #[must_use]
+    pub fn carries_messages(&self) -> bool {
+        matches!(self, Self::ContinueAsNew { carry_forward_events, .. }
+            if carry_forward_events.iter().any(|(queue, _)| !is_engine_queue(queue)))
     }
 
     /// The instance whose queue the item belongs to.

@@ -102,7 +102,9 @@ CREATE TABLE inboxes (
     lock_token   uuid,
     locked_until bigint NOT NULL DEFAULT 0,
     message_ids  bigint[],
-    visible_by   bigint
+    visible_by   bigint,
+    -- Whether more messages were visible than the claim could take.
+    is_cut       boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5);
 CREATE INDEX idx_inboxes_ready ON inboxes (lane, ready_at);

@@ -9,7 +9,7 @@ BEGIN
     DELETE FROM inboxes AS b WHERE b.instance_id = ANY (p_instance) AND b.instance_id <> ALL (p_fed)
         AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
     UPDATE inboxes AS b SET
-        lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, ready_at = coalesce(f.visible_at, b.ready_at),
+        lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, is_cut = false, ready_at = coalesce(f.visible_at, b.ready_at),
         cancel_at = CASE WHEN b.cancel_at IS NOT NULL THEN
             (SELECT min(CASE WHEN terminates(q.work_item) THEN 0 ELSE q.created_at END) FROM orchestrator_queue AS q
              WHERE q.instance_id = b.instance_id AND q.kind = 'CancelInstance')

@@ -66,9 +66,11 @@ BEGIN
 END $$;
 
 -- Whether a message begins an execution that brings unread queue messages along. Those that are still queued stay behind it, or every
--- execution would record and carry more of them. A row that does not decode brings none.
+-- execution would record and carry more of them. Keys and labels, which the engine carries for itself, are none; nor does a row that
+-- does not decode bring any.
 CREATE FUNCTION carries(p_kind text, p_item text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$ SELECT p_kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN p_item) > 0 $$;
+$$ SELECT p_kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN p_item) > 0
+    AND p_item ~ '"carry_forward_events":\[(\["duroxide:(keys|labels)","([^"\\]|\\.)*"\],)*\["(?!duroxide:(keys|labels)")' $$;
 
 -- Claims the oldest messages of an instance that has more than a claim may take, or some that have to stay behind. The message that
 -- begins the next execution and the oldest request to cancel, one that terminates first, come with them in any case.
@@ -96,7 +98,9 @@ BEGIN
            ORDER BY NOT terminates(q.work_item), q.id LIMIT 1)) AS s
     WHERE s.id <> ALL (v_ids);
     UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = p_now + p_lock, visible_by = v_by,
-        message_ids = (SELECT array_agg(i.id ORDER BY i.id) FROM unnest(v_ids) AS i (id) WHERE i.id IS NOT NULL)
+        message_ids = (SELECT array_agg(i.id ORDER BY i.id) FROM unnest(v_ids) AS i (id) WHERE i.id IS NOT NULL),
+        is_cut = EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
+            AND NOT (p_carries AND q.kind = 'QueueMessage') AND (q.id = ANY (v_ids)) IS NOT TRUE)
     WHERE b.instance_id = p_instance;
 END $$;
 
@@ -168,7 +172,7 @@ BEGIN
             UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1 FROM inboxes AS b
             WHERE b.instance_id = ANY (v_expired) AND q.instance_id = b.instance_id AND q.visible_at <= b.visible_by
               AND q.id = ANY (b.message_ids);
-            UPDATE inboxes AS b SET lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL
+            UPDATE inboxes AS b SET lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, is_cut = false
             WHERE b.instance_id = ANY (v_expired);
         END IF;
         EXIT WHEN coalesce(cardinality(v_found), 0) = 0;

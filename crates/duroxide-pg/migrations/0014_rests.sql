@@ -9,16 +9,13 @@ RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_inbox inboxes;
-    v_full boolean;
     v_carries boolean;
 BEGIN
     SELECT * INTO v_inbox FROM inboxes AS b WHERE b.instance_id = p_instance AND b.lock_token = p_token FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    SELECT count(*) >= 1000 OR coalesce(sum(octet_length(q.work_item)), 0) > 2097152,
-           coalesce(bool_or(carries(q.kind, q.work_item)), false)
-    INTO v_full, v_carries FROM orchestrator_queue AS q
+    SELECT coalesce(bool_or(carries(q.kind, q.work_item)), false) INTO v_carries FROM orchestrator_queue AS q
     WHERE q.instance_id = p_instance AND q.visible_at <= v_inbox.visible_by AND q.id = ANY (v_inbox.message_ids);
     IF NOT p_ignore THEN
         UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1
@@ -30,7 +27,7 @@ BEGIN
     WHERE b.instance_id = p_instance AND NOT EXISTS (
         SELECT 1 FROM orchestrator_queue AS q
         WHERE q.instance_id = p_instance AND q.visible_at <= v_now AND q.id <> ALL (v_inbox.message_ids)
-          AND CASE WHEN v_full THEN q.kind = 'CancelInstance' AND q.attempt_count = 0
+          AND CASE WHEN v_inbox.is_cut THEN q.kind = 'CancelInstance' AND q.attempt_count = 0
               ELSE NOT (v_carries AND q.kind = 'QueueMessage') END);
     RETURN true;
 END $$;

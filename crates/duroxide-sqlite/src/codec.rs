@@ -43,7 +43,7 @@ pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
         begins: lane::begun_by(item),
         answers: item.answers().and_then(stored_ids),
         starts_child_of: item.starts_child_of().map(str::to_owned),
-        carries: matches!(item, WorkItem::ContinueAsNew { carry_forward_events, .. } if !carry_forward_events.is_empty()),
+        carries: item.carries_messages(),
         asks: match item {
             WorkItem::CancelInstance { .. } if item.terminates() => Some(Asks::ToTerminate),
             WorkItem::CancelInstance { .. } => Some(Asks::ToCancel),

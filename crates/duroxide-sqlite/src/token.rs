@@ -16,6 +16,8 @@ const RANDOM_LEN: usize = 32;
 const IN_SESSION: char = 's';
 /// Stands before the number of each message that came later than the others of its claim.
 const AND: char = '+';
+/// Stands after the time of a claim that left some messages.
+const CUT: char = 'c';
 
 /// What the token of a claimed instance contains.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +39,10 @@ pub(crate) struct WorkToken {
 /// A token for a claimed instance.
 pub(crate) fn for_turn(instance: &str, bounds: Bounds) -> String {
     let random = Uuid::new_v4().simple();
-    let by = bounds.visible_by;
+    let by = match bounds.is_cut {
+        true => format!("{}{CUT}", bounds.visible_by),
+        false => bounds.visible_by.to_string(),
+    };
     match bounds.late {
         [None, None] => format!("{PREFIX}{random}_{by}_{instance}"),
         [Some(id), None] | [None, Some(id)] => format!("{PREFIX}{random}_{by}{AND}{id}_{instance}"),
@@ -62,6 +67,7 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
         let (bounds, instance) = key.split_once('_')?;
         let mut numbers = bounds.split(AND);
         let visible_by = numbers.next()?;
+        let uncut = visible_by.strip_suffix(CUT);
         let mut late = [None; 2];
         for place in &mut late {
             *place = match numbers.next() {
@@ -81,8 +87,9 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
         Some(TurnToken {
             instance,
             bounds: Bounds {
-                visible_by: visible_by.parse().ok()?,
+                visible_by: uncut.unwrap_or(visible_by).parse().ok()?,
                 late,
+                is_cut: uncut.is_some(),
             },
             next_life: Incarnation::from_random(folded as u64),
         })
@@ -115,19 +122,23 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         visible_by: 1,
         late: [None; 2],
+        is_cut: false,
     };
 
     #[test]
     fn a_token_says_what_it_was_granted_for() {
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y"] {
             for late in [[None, None], [Some(4), None], [Some(4), Some(9)]] {
-                let bounds = Bounds {
-                    visible_by: 17,
-                    late,
-                };
-                let token = for_turn(instance, bounds);
-                let said = turn(&token).unwrap();
-                assert_eq!((said.instance, said.bounds), (instance, bounds));
+                for is_cut in [false, true] {
+                    let bounds = Bounds {
+                        visible_by: 17,
+                        late,
+                        is_cut,
+                    };
+                    let token = for_turn(instance, bounds);
+                    let said = turn(&token).unwrap();
+                    assert_eq!((said.instance, said.bounds), (instance, bounds));
+                }
             }
         }
         for in_session in [false, true] {

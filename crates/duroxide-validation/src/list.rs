@@ -562,6 +562,7 @@ macro_rules! for_each_case {
                 an_instance_does_not_rest_behind_an_arrival [Resting];
                 an_instance_rests_though_a_full_claim_left_some [Resting, Bounds];
                 a_turn_that_was_taken_over_cannot_rest [Resting];
+                resuming_ends_a_rest [Resting, Pausing, Management];
             }
             pausing {
                 messages_of_a_paused_instance_wait [Pausing, Management, Handlers];

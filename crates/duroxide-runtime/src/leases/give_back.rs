@@ -84,8 +84,8 @@ impl Unfinished {
     }
 }
 
-/// Gives a claim back so that later messages do not overtake what was claimed. A store that cannot do that delays the claimed
-/// messages, and later ones may come first.
+/// Gives a claim back, after a while. Later messages do not overtake what was claimed, in a store that can do that, unless the
+/// attempt counts: a message that ended the rest early would bring the next attempt with it, and a burst of them would use them up.
 pub(crate) async fn abandon(
     store: &dyn Provider,
     token: &str,
@@ -93,6 +93,7 @@ pub(crate) async fn abandon(
     uncounted: bool,
 ) -> Result<(), ProviderError> {
     if let Some(rest) = rest
+        && uncounted
         && store
             .rest_orchestration_item(token, rest, uncounted)
             .await?

@@ -5,7 +5,8 @@ use std::time::Duration;
 use duroxide_core::provider::rules::Refusal;
 
 use crate::error::Result;
-use crate::tables::{instance_locks, orchestrator_queue};
+use crate::tables::orchestrator_queue::{self, Bounds};
+use crate::tables::{instance_locks, rests};
 use crate::token::{self, TurnToken};
 use crate::writer_tx::WriterTx;
 
@@ -34,28 +35,45 @@ pub(crate) fn run(
     tx.writer().in_flight.rest(instance);
     tx.writer().recent.claimed(instance, false);
     let now = tx.now;
-    let (delay, rest) = match again {
-        Again::After(delay) => (delay, None),
-        Again::Together(rest) => (None, Some(rest)),
+    let visible_at = match again {
+        Again::After(delay) => delay.map(|delay| tx.later(delay)),
+        Again::Together(rest) => {
+            let until = tx.later(rest);
+            rest_until(tx, instance, token, bounds, until)?
+        }
     };
-    let rest = match rest {
-        Some(_) if orchestrator_queue::came_since_claim(tx, instance, token, bounds)? => None,
-        rest => rest,
-    };
-    let visible_at = delay.map(|delay| tx.later(delay));
     orchestrator_queue::release_claimed(tx, instance, token, bounds, visible_at, ignore_attempt)?;
-    if let Some(rest) = rest {
-        // A lease of nobody: claims pass the instance over until it runs out, a message becomes visible, or one comes.
-        let due = orchestrator_queue::next_due_of(tx, instance)?;
-        let until = due.map_or(tx.later(rest), |due| due.min(tx.later(rest)));
-        instance_locks::rest(tx, instance, until)?;
-        orchestrator_queue::settle_head(tx, instance)?;
-        tx.effects.turn_claimable_at(until);
-        return Ok(());
-    }
     tx.effects.turn_claimable_at(visible_at.unwrap_or(now));
     if orchestrator_queue::settle_head(tx, instance)? {
         tx.effects.turn_claimable_at(now);
     }
     Ok(())
+}
+
+/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are visible, if
+/// they are hidden meanwhile.
+fn rest_until(
+    tx: &mut WriterTx<'_>,
+    instance: &str,
+    token: &str,
+    bounds: Bounds,
+    until: i64,
+) -> Result<Option<i64>> {
+    if orchestrator_queue::came_since_claim(tx, instance, token, bounds)? {
+        return Ok(None);
+    }
+    let due = orchestrator_queue::next_due_of(tx, instance)?;
+    if orchestrator_queue::is_left_behind(tx, instance, token)? {
+        let until = due.map_or(until, |due| due.min(until));
+        rests::hold(tx, instance, until)?;
+        tx.effects.turn_claimable_at(until);
+        return Ok(None);
+    }
+    // Just before the next one is due: no other message has the same time, and the end of the rest finds these by it.
+    let until = due.map_or(until, |due| until.min(due - 1));
+    if until <= tx.now {
+        return Ok(None);
+    }
+    rests::hide(tx, instance, until)?;
+    Ok(Some(until))
 }

@@ -16,7 +16,7 @@ use crate::ops::inspect::descend;
 use crate::ops::steps::STEP_ROWS;
 use crate::tables::{
     deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
-    worker_queue,
+    rests, worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -155,6 +155,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
     for id in ids {
         let given = unborn_children(tx, id)? + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
+        rests::end(tx, id)?;
         pauses::remove(tx, id)?;
         kv::delete_instance(tx, id)?;
         *left = left.saturating_sub(1 + given);
@@ -199,6 +200,7 @@ fn unborn_children(tx: &mut Tx<'_>, instance: &str) -> Result<usize> {
     for child in &children {
         if instances::incarnation(tx, child)?.is_none() {
             instance_locks::revoke(tx, child)?;
+            rests::end(tx, child)?;
         }
     }
     let deleted = orchestrator_queue::delete_sent_by(tx, life)?;

@@ -24,6 +24,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, instance: &str) -> Result<Pausing> {
         return Ok(Pausing::Unchanged);
     }
     orchestrator_queue::bring_back(tx, instance)?;
+    orchestrator_queue::end_rest(tx, instance)?;
     worker_queue::bring_back(tx, instance)?;
     let now = tx.now;
     tx.effects.turn_claimable_at(now);

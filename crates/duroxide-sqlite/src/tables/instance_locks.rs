@@ -1,9 +1,9 @@
 //! Leases of instances. A row exists while a turn is claimed; it counts only until `locked_until`.
 //!
-//! An instance that rests has a row too, under a token that nobody has been given.
+//! An instance that rests may have a row too, under a token that nobody has been given.
 
 use crate::error::Result;
-use crate::tx::{Rests, Tx};
+use crate::tx::Tx;
 
 /// Grants a lease. The caller has made sure, in this transaction, that no valid one exists.
 pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Result<()> {
@@ -17,43 +17,7 @@ pub(crate) fn grant(tx: &Tx<'_>, instance: &str, token: &str, until: i64) -> Res
 }
 
 /// Stands for the token while an instance rests. Tokens of claims begin otherwise.
-const RESTING: &str = "resting";
-
-/// Lets an instance rest that is not leased.
-pub(crate) fn rest(tx: &Tx<'_>, instance: &str, until: i64) -> Result<()> {
-    if let Some(memory) = tx.memory() {
-        memory.set_rests(Some(Rests::Some));
-    }
-    grant(tx, instance, RESTING, until)
-}
-
-/// A message comes: the instance rests no more. Nearly always none does, and the writer remembers that. Returns whether it did.
-pub(crate) fn end_rest(tx: &Tx<'_>, instance: &str) -> Result<bool> {
-    let Some(memory) = tx.memory() else {
-        return end_rest_of(tx, instance);
-    };
-    let known = match memory.rests() {
-        Some(known) => known,
-        None => {
-            let any = "SELECT 1 FROM instance_locks WHERE lock_token = ?1 LIMIT 1";
-            match tx.first(any, [RESTING], |_| Ok(()))? {
-                None => Rests::None,
-                Some(()) => Rests::Some,
-            }
-        }
-    };
-    let is_over = known == Rests::Some && end_rest_of(tx, instance)?;
-    memory.set_rests(Some(known).filter(|_| !is_over));
-    Ok(is_over)
-}
-
-fn end_rest_of(tx: &Tx<'_>, instance: &str) -> Result<bool> {
-    let ended = tx.execute(
-        "DELETE FROM instance_locks WHERE instance_id = ?1 AND lock_token = ?2",
-        (instance, RESTING),
-    )?;
-    Ok(ended == 1)
-}
+pub(super) const RESTING: &str = "resting";
 
 /// Ends a valid lease; `false` if the token does not hold one.
 pub(crate) fn release_valid(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {

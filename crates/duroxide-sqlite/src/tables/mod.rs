@@ -14,6 +14,7 @@ pub(crate) mod labels;
 mod latest_time;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;
+pub(crate) mod rests;
 pub(crate) mod sessions;
 pub(crate) mod worker_queue;
 

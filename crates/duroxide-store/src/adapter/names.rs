@@ -142,13 +142,12 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
         WorkItem::ContinueAsNew {
             orchestration,
             version,
-            carry_forward_events,
             ..
         } => {
-            message.role = Role::Successor(match carry_forward_events.is_empty() {
-                true => Followers::Come,
+            message.role = Role::Successor(match item.carries_messages() {
+                false => Followers::Come,
                 // What was carried is read before what is still queued, and carries the queue no further.
-                false => Followers::Stay,
+                true => Followers::Stay,
             });
             message.kind = Some(kinds::of(orchestration, version.as_deref()));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{CLAIM_MESSAGES_MAX, ProviderError};
+use duroxide_core::provider::{CLAIM_MESSAGES_MAX, Pausing, ProviderError};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, Turn, items};
@@ -131,4 +131,18 @@ pub async fn a_turn_that_was_taken_over_cannot_rest<F: ProviderFactory + ?Sized>
     assert!(refused.is_err(), "it was taken over");
     bench.commit(&new, Commit::to(1)).await;
     bench.idle("the message was consumed").await;
+}
+
+/// Whoever resumes an instance wants it to run: it does not rest on.
+pub async fn resuming_ends_a_rest<F: ProviderFactory + ?Sized>(factory: &F) {
+    let (bench, turn) = claimed(factory, &["1"]).await;
+    let rested = try_rest(&bench, &turn, Duration::from_secs(3_600), true).await;
+    assert!(rested.expect("a claimed turn can rest"), "the store can");
+    let admin = bench.admin();
+    let paused = admin.pause_instance("actor").await.expect("an answer");
+    assert_eq!(paused, Some(Pausing::Done));
+    let resumed = admin.resume_instance("actor").await.expect("an answer");
+    assert_eq!(resumed, Some(Pausing::Done));
+    let again = bench.turn_of("actor").await;
+    assert_eq!(again.item.messages, turn.item.messages);
 }

@@ -3,9 +3,9 @@
 use duroxide_core::provider::Incarnation;
 use duroxide_core::provider::rules::lane;
 
-use super::bring_back;
+use super::{bring_back, end_rest};
 use crate::error::Result;
-use crate::tables::{instance_locks, pauses};
+use crate::tables::pauses;
 use crate::tx::Tx;
 
 /// A message ready to be written.
@@ -145,7 +145,7 @@ fn insert(
     {
         bring_back(tx, &message.instance)?;
     }
-    let is_rest_over = instance_locks::end_rest(tx, &message.instance)?;
+    let is_rest_over = end_rest(tx, &message.instance)?;
     let claimable_at = if is_rest_over { tx.now } else { visible_at };
     tx.effects.turn_claimable_at(claimable_at);
     Ok(())

@@ -7,13 +7,15 @@ mod awaiting;
 mod enqueue;
 mod heads;
 mod paused;
+mod resting;
 
 pub(crate) use awaiting::*;
 pub(crate) use enqueue::*;
 pub(crate) use heads::*;
 pub(crate) use paused::*;
+pub(crate) use resting::*;
 
-use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, Incarnation, PendingMessage};
+use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
@@ -58,6 +60,8 @@ pub(crate) struct Bounds {
     pub(crate) visible_by: i64,
     /// The message that begins the next execution and the oldest request to cancel, if they came later than the others.
     pub(crate) late: [Option<i64>; 2],
+    /// Whether more messages were visible than the claim could take.
+    pub(crate) is_cut: bool,
 }
 
 /// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
@@ -93,6 +97,7 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
     let mut bounds = Bounds {
         visible_by: tx.now,
         late: [None; 2],
+        is_cut,
     };
     if is_cut {
         bounds.visible_by = messages.last().map_or(tx.now, |last| last.visible_at);
@@ -215,48 +220,6 @@ pub(crate) fn release_claimed(
         )?;
     }
     Ok(())
-}
-
-/// When the next message of an instance becomes visible.
-pub(crate) fn next_due_of(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
-    tx.one(
-        "SELECT MIN(visible_at) FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at > ?2",
-        (instance, tx.now),
-        |row| row.get(0),
-    )
-}
-
-/// Whether a visible message is queued that came since the claim of this token. What a full claim left was there before, but
-/// for a request to cancel that was never handed out; and queue messages stay behind a continue-as-new that carries some.
-pub(crate) fn came_since_claim(
-    tx: &Tx<'_>,
-    instance: &str,
-    token: &str,
-    bounds: Bounds,
-) -> Result<bool> {
-    let (is_full, carries) = tx.one(
-        "SELECT COUNT(*) >= ?4 OR TOTAL(octet_length(work_item)) > ?5, MAX(carries) IS NOT NULL FROM orchestrator_queue
-         WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token = ?3",
-        (
-            instance,
-            bounds.visible_by,
-            token,
-            i64::try_from(CLAIM_MESSAGES_MAX).unwrap_or(i64::MAX),
-            // A message that did not fit any more has at most as many bytes as fit.
-            i64::try_from(CLAIM_BYTES_MAX / 2).unwrap_or(i64::MAX),
-        ),
-        |row| Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?)),
-    )?;
-    let found = tx.first(
-        "SELECT 1 FROM orchestrator_queue
-         WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token IS NOT ?3
-           AND CASE WHEN ?4 THEN kind = 'CancelInstance' AND attempt_count = 0
-                    ELSE NOT (?5 AND kind = 'QueueMessage') END
-         LIMIT 1",
-        (instance, tx.now, token, is_full, carries),
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
 }
 
 /// Numbers of the messages of this claim, in the order they were enqueued.
