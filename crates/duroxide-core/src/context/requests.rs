@@ -30,9 +30,9 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many replies are kept at most when young ones are forgotten, but for those of the running turn.
 const YOUNG_REPLIES_MAX: usize = 1_000;
 
-/// Every so many replies the instance says how many it gave and which it forgot, and forgets young ones that are too many.
-/// Only then: a client that looks at least once in [`YOUNG_REPLIES_MAX`] replies less these knows that it missed none.
-const COUNTED_EVERY: u64 = 100;
+/// Every so many replies the instance forgets young ones that are too many. Only then: a client that looks at least once in
+/// [`YOUNG_REPLIES_MAX`] replies less these misses none.
+const SWEPT_EVERY: u64 = 100;
 
 /// The queue that requests of this name travel on.
 #[doc(hidden)]
@@ -290,9 +290,8 @@ impl OrchestrationContext {
     /// this turn stay: nobody has seen them yet.
     #[track_caller]
     fn forget_replies(&self, kept: &[Kept], number: u64, at_ms: u64) {
-        let is_counted = number.is_multiple_of(COUNTED_EVERY);
         let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
-        let far_too_many = match is_counted {
+        let far_too_many = match number.is_multiple_of(SWEPT_EVERY) {
             true => (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX),
             false => 0,
         };
@@ -304,13 +303,12 @@ impl OrchestrationContext {
         for one in &kept[..gone] {
             self.clear_kv_value(&one.key);
         }
-        if is_counted {
-            let count = ReplyCount {
-                given: number,
-                forgotten: kept.get(gone).map_or(number, |first| first.number) - 1,
-            };
-            self.set_kv_value(REPLY_COUNT_KEY, encoded(&count));
-        }
+        // With every reply: a client compares it with what it read before.
+        let count = ReplyCount {
+            given: number,
+            forgotten: kept.get(gone).map_or(number, |first| first.number) - 1,
+        };
+        self.set_kv_value(REPLY_COUNT_KEY, encoded(&count));
     }
 
     fn kept_replies(&self) -> Vec<Kept> {
