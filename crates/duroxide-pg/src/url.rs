@@ -260,6 +260,44 @@ mod tests {
         None
     }
 
+    /// For `FUZZ_SECONDS` seconds, one unless it says otherwise.
+    #[test]
+    fn a_damaged_url_is_an_error_or_a_target() {
+        const URLS: [&str; 4] = [
+            "postgres://app:p%40ss@db.internal:5433/orders?sslmode=verify-full&schema=jobs",
+            "postgresql://[::1]:5432/orders?connect_timeout=3&sslrootcert=%2Fca.pem",
+            "host=/var/run/postgresql user='a b' dbname=orders schema=jobs",
+            "postgres://a,b:1,c:2/orders?target_session_attrs=read-write",
+        ];
+        let seconds = std::env::var("FUZZ_SECONDS").ok();
+        let seconds = seconds.map_or(1, |text| text.parse().expect("FUZZ_SECONDS is a number"));
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+        let mut chance = 1_u64;
+        let mut below = |end: usize| {
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (chance >> 33) as usize % end.max(1)
+        };
+        while std::time::Instant::now() < until {
+            let mut bytes = URLS[below(URLS.len())].as_bytes().to_vec();
+            for _ in 0..1 + below(4) {
+                let at = below(bytes.len());
+                match below(4) {
+                    0 => bytes[at] ^= 1 << below(8),
+                    1 => drop(bytes.remove(at)),
+                    2 => bytes[at] = b"%=&?@:/[]' \0\xff"[below(13)],
+                    _ => bytes.insert(at, bytes[at]),
+                }
+            }
+            let url = String::from_utf8_lossy(&bytes).into_owned();
+            // An error is an answer as well; what it says must not hold the password.
+            if let Err(error) = parse(&url, nothing) {
+                assert!(!error.to_string().contains("p%40ss"), "{error}");
+            }
+        }
+    }
+
     #[test]
     fn a_host_that_is_not_local_is_verified_unless_told_otherwise() {
         let far = parse("postgres://app@db.internal/orders", nothing).unwrap();

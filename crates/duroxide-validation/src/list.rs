@@ -38,6 +38,7 @@ macro_rules! for_each_case {
                 test_multi_threaded_lock_contention;
                 test_multi_threaded_no_duplicate_processing;
                 test_multi_threaded_lock_expiration_recovery;
+                no_meeting_of_claimers_has_two_winners;
                 test_exclusive_instance_lock;
                 test_lock_token_uniqueness;
                 test_invalid_lock_token_rejection;
@@ -69,6 +70,7 @@ macro_rules! for_each_case {
                 test_execution_history_persistence;
             }
             queue_semantics {
+                a_claimed_activity_is_told;
                 test_worker_queue_fifo_ordering;
                 test_worker_peek_lock_semantics;
                 test_worker_ack_atomicity;
@@ -157,6 +159,7 @@ macro_rules! for_each_case {
                 test_delete_instance_bulk_filter_combinations [Management];
                 test_delete_instance_bulk_safety_and_limits [Management];
                 bulk_deletion_takes_the_oldest_first [Management];
+                a_limit_counts_roots [Management];
                 test_delete_instance_bulk_completed_before_filter [Management];
                 test_delete_instance_bulk_cascades_to_children [Management];
             }
@@ -327,6 +330,8 @@ macro_rules! for_each_case {
                 an_abandoned_activity_is_over;
                 a_completion_must_be_a_result;
                 an_activity_is_no_orchestrator_message;
+                the_worker_queue_takes_activities_only;
+                a_commit_may_schedule_a_thousand_activities;
                 a_failed_commit_has_no_side_effect;
                 a_taken_over_turn_cannot_commit;
                 a_taken_over_turn_cannot_commit_later;
@@ -336,6 +341,7 @@ macro_rules! for_each_case {
                 a_taken_over_activity_cannot_be_renewed_or_given_back;
                 a_renewed_turn_stays_leased;
                 a_renewal_counts_from_now;
+                a_renewal_has_the_length_it_asks_for;
                 an_unknown_turn_cannot_be_renewed;
                 tokens_are_good_for_their_own_queue_only;
                 a_lost_lease_is_told_as_such;
@@ -353,6 +359,7 @@ macro_rules! for_each_case {
                 lost_activity_leases_are_named [LostWork];
                 a_current_history_is_confirmed_or_loaded;
                 an_outdated_history_is_loaded;
+                a_history_with_a_gap_is_known_by_its_last_event;
                 a_history_ahead_of_the_store_is_loaded;
                 a_history_of_another_execution_is_loaded;
                 an_unknown_history_is_loaded;
@@ -422,6 +429,7 @@ macro_rules! for_each_case {
                 an_id_is_not_a_pattern [Management];
                 payloads_come_back_as_they_were;
                 a_nul_character_is_kept_or_refused;
+                a_nul_character_cuts_nothing_short;
                 sessions_and_tags_may_have_any_name;
                 forged_tokens_open_nothing;
                 two_megabytes_pass;
@@ -447,6 +455,7 @@ macro_rules! for_each_case {
                 a_watch_may_come_before_its_instance [Watch];
                 the_end_told_by_a_watch_is_the_one_that_is_read [Watch];
                 an_ended_instance_is_never_called_running [Watch];
+                a_deleted_instance_is_never_called_running [Management, Watch];
             }
             handlers {
                 a_start_goes_to_a_node_with_its_handler [Handlers];
@@ -533,6 +542,7 @@ macro_rules! for_each_case {
                 the_rest_of_the_batch_stays_claimed [DeadLetters, Management];
                 positions_are_those_of_the_claimed_batch [DeadLetters, Management];
                 a_lost_lease_sets_nothing_aside [DeadLetters, Management];
+                wrong_positions_touch_nothing_else [DeadLetters, Management];
                 a_letter_is_forgotten_once [DeadLetters, Management];
                 letters_are_listed_oldest_first [DeadLetters, Management];
                 an_activity_set_aside_is_listed [DeadLetters, Management];

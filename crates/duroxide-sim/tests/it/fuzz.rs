@@ -97,43 +97,66 @@ fn a_damaged_event_is_an_error_or_a_value() {
     }
 }
 
-fn messages() -> Vec<Vec<u8>> {
-    let items = [
-        WorkItem::ExternalRaised {
-            instance: "i".to_owned(),
-            name: "go".to_owned(),
-            data: "{}".to_owned(),
-        },
-        WorkItem::CancelInstance {
-            instance: "i".to_owned(),
-            reason: "enough".to_owned(),
-        },
-        WorkItem::TimerFired {
-            instance: "i".to_owned(),
-            execution_id: 1,
-            id: 7,
-            fire_at_ms: u64::MAX,
-        },
-        WorkItem::ActivityCompleted {
-            instance: "i".to_owned(),
-            execution_id: 1,
-            id: 7,
-            result: "\u{0}\u{10ffff}".to_owned(),
-        },
-    ];
-    let text = |item| serde_json::to_vec(item).expect("a message is JSON");
-    items.iter().map(text).collect()
+/// One message of each kind.
+const MESSAGES: [&str; 11] = [
+    r#"{"StartOrchestration":{"instance":"i","orchestration":"o","input":"{}","version":"1.0.0","parent_instance":"p","parent_id":7,"parent_execution_id":1,"execution_id":1}}"#,
+    r#"{"ActivityExecute":{"instance":"i","execution_id":1,"id":7,"name":"a","input":"x","session_id":"s","tag":"t"}}"#,
+    r#"{"ActivityCompleted":{"instance":"i","execution_id":1,"id":7,"result":"\u0000\udbff\udfff"}}"#,
+    r#"{"ActivityFailed":{"instance":"i","execution_id":1,"id":7,"details":{"Application":{"kind":"ActivityFailed","message":"m","retryable":false}}}}"#,
+    r#"{"TimerFired":{"instance":"i","execution_id":1,"id":7,"fire_at_ms":18446744073709551615}}"#,
+    r#"{"ExternalRaised":{"instance":"i","name":"go","data":"{}"}}"#,
+    r#"{"SubOrchCompleted":{"parent_instance":"p","parent_execution_id":1,"parent_id":7,"result":"r"}}"#,
+    r#"{"SubOrchFailed":{"parent_instance":"p","parent_execution_id":1,"parent_id":7,"details":{"Application":{"kind":{"Cancelled":{"reason":"r"}},"message":"","retryable":false}}}}"#,
+    r#"{"CancelInstance":{"instance":"i","reason":"enough"}}"#,
+    r#"{"ContinueAsNew":{"instance":"i","orchestration":"o","input":"x","version":null,"parent_instance":"p","parent_id":7,"parent_execution_id":2,"carry_forward_events":[["q","m"]],"initial_custom_status":"s"}}"#,
+    r#"{"QueueMessage":{"instance":"i","name":"q","data":"x"}}"#,
+];
+
+#[test]
+fn one_message_of_each_kind_is_damaged() {
+    let mut kinds: Vec<&str> = MESSAGES
+        .iter()
+        .map(|text| serde_json::from_str::<WorkItem>(text).expect("a message"))
+        .map(|item| item.kind_name())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), MESSAGES.len(), "{kinds:?}");
 }
 
 #[test]
 fn a_damaged_message_is_an_error_or_a_value() {
-    let messages = messages();
     for seed in rounds() {
         let mut rng = Rng::new(seed);
-        let mut bytes = rng.pick(&messages).clone();
+        let mut bytes = rng.pick(&MESSAGES).as_bytes().to_vec();
         damage(&mut rng, &mut bytes);
         decodes_or_not::<WorkItem>(&bytes);
         decodes_or_not::<EventKind>(&bytes);
+    }
+}
+
+/// Urls of files, with everything that a url may have.
+const URLS: [&str; 6] = [
+    "sqlite:orders.db",
+    "sqlite::memory:",
+    "sqlite:///var/lib/orders.db?mode=ro",
+    "sqlite:a%20b%2fc.db?mode=rwc&cache=shared",
+    "sqlite:file:orders.db?mode=rw",
+    "sqlite://localhost/orders.db",
+];
+
+#[test]
+fn a_damaged_url_is_an_error_or_names_a_file() {
+    for seed in rounds() {
+        let mut rng = Rng::new(seed);
+        let mut bytes = rng.pick(&URLS).as_bytes().to_vec();
+        damage(&mut rng, &mut bytes);
+        let url = String::from_utf8_lossy(&bytes).into_owned();
+        if let Ok(parsed) = duroxide_sqlite::SqliteUrl::parse(&url) {
+            let again = duroxide_sqlite::SqliteUrl::parse(&parsed.existing());
+            let again = again.unwrap_or_else(|error| panic!("{url:?}: {error}"));
+            assert_eq!(again.file(), parsed.file(), "{url:?}, seed {seed}");
+        }
     }
 }
 

@@ -66,6 +66,29 @@ pub async fn bulk_deletion_takes_the_oldest_first<F: ProviderFactory + ?Sized>(f
     assert_eq!(left(&bench).await, ["a-third"]);
 }
 
+/// The limit counts roots: a tree goes as a whole, however many it has.
+pub async fn a_limit_counts_roots<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for root in ["first", "second"] {
+        bench
+            .create_with(root, Commit::first().completed("ok"))
+            .await;
+        for n in 0..2 {
+            let child = Commit::first().completed("ok");
+            bench
+                .create_child(&format!("{root}-{n}"), root, child)
+                .await;
+        }
+        bench.pass(Duration::from_millis(5)).await;
+    }
+    let one = InstanceFilter {
+        limit: Some(1),
+        ..InstanceFilter::default()
+    };
+    assert_eq!(delete(&bench, one).await, 3, "a root and its children");
+    assert_eq!(left(&bench).await, ["second", "second-0", "second-1"]);
+}
+
 /// What runs is skipped, and the limit holds.
 pub async fn test_delete_instance_bulk_safety_and_limits<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

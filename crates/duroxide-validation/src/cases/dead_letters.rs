@@ -77,6 +77,32 @@ pub async fn positions_are_those_of_the_claimed_batch<F: ProviderFactory + ?Size
     assert_eq!(again.item.messages, [items::signal("poisoned", "b")]);
 }
 
+/// A position that no message has, or that is named twice, sets nothing else aside.
+pub async fn wrong_positions_touch_nothing_else<F: ProviderFactory + ?Sized>(factory: &F) {
+    for positions in [&[7][..], &[0, 0]] {
+        let (bench, turn) = claimed(factory, &["a", "b"]).await;
+        let answer = bench
+            .store
+            .set_aside_messages(&turn.token, positions, "wrong")
+            .await;
+        if let Err(error) = answer {
+            assert!(!error.is_retryable(), "it will never be right: {error}");
+        }
+        let listed = letters(&bench, 10).await;
+        assert!(
+            listed
+                .iter()
+                .all(|letter| positions[0] == 0 && letter.payload.contains("\"a\"")),
+            "{positions:?} set aside {listed:?}"
+        );
+        assert!(listed.len() <= 1, "{positions:?}: once");
+        bench.abandon(&turn, None).await;
+        let rest = bench.turn_of("poisoned").await.item.messages;
+        assert_eq!(rest.len() + listed.len(), 2, "nothing vanishes");
+        assert!(rest.contains(&items::signal("poisoned", "b")));
+    }
+}
+
 /// Who lost the lease sets nothing aside.
 pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
@@ -85,12 +111,14 @@ pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factor
         .store
         .set_aside_messages(&turn.token, &[0], "late")
         .await;
-    assert!(late.is_err(), "the lease is over");
+    let late = late.expect_err("the lease is over");
+    assert!(late.is_lease_lost(), "{late}");
     let forged = bench
         .store
         .set_aside_messages("made-up", &[0], "forged")
         .await;
-    assert!(forged.is_err(), "the token is unknown");
+    let forged = forged.expect_err("the token is unknown");
+    assert!(forged.is_lease_lost(), "{forged}");
     assert!(letters(&bench, 10).await.is_empty());
     assert_eq!(bench.turn_of("poisoned").await.item.messages.len(), 1);
 }

@@ -12,7 +12,7 @@ pub async fn test_instance_creation_via_metadata<F: ProviderFactory + ?Sized>(fa
     assert_eq!(turn.item.orchestration_name, NAME);
     assert_eq!(turn.item.execution_id, 1);
     assert!(turn.item.history.is_empty(), "nothing was committed yet");
-    let first = Commit::to(1).event(1, kinds::started_as(NAME, "2.0.0"));
+    let first = Commit::to(1).event(1, kinds::started_as(NAME, "1.0.0"));
     bench.commit(&turn, first.named(NAME, "2.0.0")).await;
 
     bench.send(items::signal("created", "go")).await;

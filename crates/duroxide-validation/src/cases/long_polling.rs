@@ -53,19 +53,17 @@ pub async fn test_long_poll_work_item_waits_for_timeout(provider: &dyn Provider)
     );
 }
 
-/// No store waits much longer than it may. A busy machine may be late once; a store that oversleeps always is.
+/// No store waits much longer than it may. A busy machine may be late once of three times.
 pub async fn test_fetch_respects_timeout_upper_bound(provider: &dyn Provider) {
     const POLL: Duration = Duration::from_millis(300);
-    const BOUND: Duration = Duration::from_millis(500);
+    const BOUND: Duration = Duration::from_millis(600);
     let mut waits = Vec::new();
     for _ in 0..3 {
         let waited = turn_wait(provider, POLL)
             .await
             .max(work_wait(provider, POLL).await);
-        if waited < BOUND {
-            return;
-        }
         waits.push(waited);
     }
-    panic!("waited {waits:?} instead of {POLL:?}");
+    let in_time = waits.iter().filter(|waited| **waited < BOUND).count();
+    assert!(in_time >= 2, "waited {waits:?} instead of {POLL:?}");
 }

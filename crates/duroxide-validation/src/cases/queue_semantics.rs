@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use duroxide_core::provider::ScheduledActivityIdentifier;
+
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
 
@@ -125,4 +127,36 @@ pub async fn test_orphan_queue_messages_dropped<F: ProviderFactory + ?Sized>(fac
     bench.send(items::queue_message("nobody", "c")).await;
     let turn = bench.turn_of("nobody").await;
     assert_eq!(turn.item.messages, [items::queue_message("nobody", "c")]);
+}
+
+/// Whether an activity was ever claimed: not before, and ever after; or the store cannot tell.
+pub async fn a_claimed_activity_is_told<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first()
+        .work(items::activity("asked", 2))
+        .work(items::activity("asked", 3));
+    bench.create_with("asked", first).await;
+    let claimed = async |activity_id| {
+        let activity = ScheduledActivityIdentifier {
+            instance: "asked".to_owned(),
+            execution_id: 1,
+            activity_id,
+        };
+        let answer = bench.store.activity_claimed(&activity).await;
+        answer.expect("an answer")
+    };
+    let Some(before) = claimed(2).await else {
+        return;
+    };
+    assert!(!before, "nobody claimed it");
+    let work = bench.work().await;
+    assert_eq!(work.id(), 2);
+    assert_eq!(
+        (claimed(2).await, claimed(3).await),
+        (Some(true), Some(false))
+    );
+    bench.give_back(&work, None, true).await;
+    let work = bench.work().await;
+    bench.finish(&work).await;
+    assert_eq!(claimed(2).await, Some(true), "it is not queued any more");
 }

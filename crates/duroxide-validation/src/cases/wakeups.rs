@@ -366,6 +366,16 @@ pub async fn an_ended_instance_is_never_called_running<F: ProviderFactory + ?Siz
     assert!(!is_running(), "the second start begins nothing");
 }
 
+/// Nor does it call an instance running that was deleted.
+pub async fn a_deleted_instance_is_never_called_running<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("deleted").await;
+    let deleted = bench.admin().delete_instance("deleted", true).await;
+    deleted.expect("it is deleted by force");
+    let watch = bench.store.watch_instance("deleted");
+    assert!(!watch.expect("the case requires it").is_running());
+}
+
 fn ended() -> Commit {
     Commit::to(1)
         .event(2, kinds::completed("done"))

@@ -76,6 +76,29 @@ pub async fn a_current_history_is_confirmed_or_loaded<F: ProviderFactory + ?Size
     }
 }
 
+/// Event ids may jump: a history is current by its last id, not by its length.
+pub async fn a_history_with_a_gap_is_known_by_its_last_event<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first()
+        .and(kinds::kv_set("k", "v"))
+        .continued("next");
+    bench.create_with("known", first).await;
+    let second = Commit::first_of(2).event(5, kinds::activity_scheduled("A"));
+    bench.next_execution("known", second).await;
+    let turn = claim_holding(&bench, Some((2, 2))).await;
+    is_loaded(&turn);
+    bench
+        .abandon(&crate::fixture::Turn::from(&turn), None)
+        .await;
+    let turn = claim_holding(&bench, Some((2, 5))).await;
+    match turn.history {
+        TurnHistory::Loaded => is_loaded(&turn),
+        TurnHistory::Unchanged(held) => assert_eq!(held.last_event_id, 5),
+    }
+}
+
 /// A history that moved on is loaded.
 pub async fn an_outdated_history_is_loaded<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = prepared(factory).await;

@@ -33,6 +33,28 @@ async fn gone<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, instance: &str)
         Vec::new(),
         "history of `{instance}`"
     );
+    let values = bench.store.get_kv_all_values(instance).await;
+    assert!(
+        values.expect("readable").is_empty(),
+        "values of `{instance}`"
+    );
+    let status = bench.store.get_custom_status(instance, 0).await;
+    assert_eq!(status, Ok(None), "status of `{instance}`");
+    let outcome = bench.store.read_outcome(instance).await;
+    assert_eq!(outcome, Ok(None), "outcome of `{instance}`");
+    let listed = bench.admin().list_instances().await.expect("a listing");
+    assert!(
+        !listed.iter().any(|id| id == instance),
+        "`{instance}` is listed"
+    );
+    let children = bench.admin().list_children(instance).await;
+    assert_eq!(children, Ok(Vec::new()), "children of `{instance}`");
+    let pending = bench.admin().pending_work(instance).await;
+    if let Some(pending) = pending.expect("readable") {
+        assert_eq!(pending.turn_leased_until_ms, None, "lease of `{instance}`");
+        assert_eq!(pending.messages, [], "messages of `{instance}`");
+        assert_eq!(pending.activities, [], "activities of `{instance}`");
+    }
 }
 
 async fn present<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, instance: &str) {

@@ -70,6 +70,8 @@ pub async fn test_delete_get_instance_tree<F: ProviderFactory + ?Sized>(factory:
     assert_eq!(tree.all_ids.first().map(String::as_str), Some("root"));
     assert_eq!(tree.size(), 4);
     assert!(!tree.is_root_only());
+    let place = |id: &str| tree.all_ids.iter().position(|known| known == id);
+    assert!(place("left") < place("leaf"), "parents first: {tree:?}");
     let mut ids = tree.all_ids.clone();
     ids.sort();
     assert_eq!(ids, ["leaf", "left", "right", "root"]);

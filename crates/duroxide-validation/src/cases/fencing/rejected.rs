@@ -51,9 +51,14 @@ pub async fn a_second_commit_is_rejected<F: ProviderFactory + ?Sized>(factory: &
     bench.start("once").await;
     let turn = bench.turn_of("once").await;
     bench.commit(&turn, Commit::first()).await;
-    let again = Commit::to(1).event(2, kinds::completed("again"));
+    let again = Commit::to(1)
+        .event(2, kinds::completed("again"))
+        .work(items::activity("once", 2))
+        .message(items::signal("once", "again"));
     assert!(bench.try_commit(&turn, again).await.is_err());
     assert_eq!(bench.read("once").await.len(), 1);
+    bench.no_work("a refused commit schedules nothing").await;
+    bench.idle("a refused commit sends nothing").await;
 }
 
 /// What was given back cannot be committed, nor given back again.
@@ -113,6 +118,42 @@ pub async fn an_activity_is_no_orchestrator_message<F: ProviderFactory + ?Sized>
     let error = bench.store.enqueue_for_orchestrator(wrong, None).await;
     assert!(!error.expect_err("wrong queue").is_retryable());
     bench.idle("nothing was enqueued").await;
+}
+
+/// Only activities belong on the worker queue, whoever puts them there.
+pub async fn the_worker_queue_takes_activities_only<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("typed").await;
+    for wrong in [
+        items::signal("typed", "x"),
+        items::start("typed"),
+        items::activity_done("typed", 2),
+    ] {
+        let error = bench.store.enqueue_for_worker(wrong.clone()).await;
+        assert!(!error.expect_err("wrong queue").is_retryable());
+        bench.send(items::signal("typed", "go")).await;
+        let turn = bench.turn_of("typed").await;
+        let error = bench.try_commit(&turn, Commit::to(1).work(wrong)).await;
+        assert!(!error.expect_err("wrong queue").is_retryable());
+        bench.commit(&turn, Commit::to(1)).await;
+    }
+    bench.no_work("nothing was enqueued").await;
+}
+
+/// A commit schedules a thousand activities, and they are handed out in order.
+pub async fn a_commit_may_schedule_a_thousand_activities<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let ids = 2..=1_001;
+    let mut wide = Commit::first();
+    for id in ids.clone() {
+        wide = wide.work(items::activity("wide", id));
+    }
+    bench.create_with("wide", wide).await;
+    let mut claimed = Vec::new();
+    while let Some(work) = bench.find_work_for(bench.lock * 100).await {
+        claimed.push(work.id());
+    }
+    assert_eq!(claimed, ids.collect::<Vec<u64>>());
 }
 
 /// A failed commit cancels nothing, sets no status, no key and no custom status.

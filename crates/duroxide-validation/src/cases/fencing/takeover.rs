@@ -76,7 +76,10 @@ pub async fn a_taken_over_turn_cannot_be_abandoned<F: ProviderFactory + ?Sized>(
     let answer = bench.try_abandon(&old, Some(bench.lock * 4), true).await;
     assert!(answer.is_err(), "it was taken over");
     bench.idle("the new lease holds").await;
-    bench.commit(&new, Commit::to(1)).await;
+    bench.outlive(bench.lock).await;
+    let third = bench.turn_of("contested").await;
+    assert_eq!((new.attempt, third.attempt), (2, 3), "none is forgiven");
+    bench.commit(&third, Commit::to(1)).await;
     bench.idle("the message was consumed").await;
 }
 
@@ -101,7 +104,10 @@ pub async fn a_taken_over_activity_cannot_be_renewed_or_given_back<F: ProviderFa
     let back = bench.store.abandon_work_item(&old.token, None, true).await;
     assert!(back.is_err(), "it was taken over");
     bench.no_work("the new lease holds").await;
-    bench.finish(&new).await;
+    bench.outlive(bench.lock).await;
+    let third = bench.work().await;
+    assert_eq!((new.attempt, third.attempt), (2, 3), "none is forgiven");
+    bench.finish(&third).await;
 }
 
 /// A renewal keeps an instance leased when the first lease would be over, counted from the renewal.
@@ -118,6 +124,33 @@ pub async fn a_renewed_turn_stays_leased<F: ProviderFactory + ?Sized>(factory: &
     }
     bench.idle("the lease was renewed").await;
     bench.commit(&turn, Commit::first()).await;
+}
+
+/// A renewal lasts as long as it asks for, longer or shorter than the first lease.
+pub async fn a_renewal_has_the_length_it_asks_for<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("renewed").await;
+    bench.schedule(items::activity("renewed", 2)).await;
+    let turn = bench.turn_of("renewed").await;
+    let work = bench.work().await;
+    let renew = async |length| {
+        let renewal = bench
+            .store
+            .renew_orchestration_item_lock(&turn.token, length);
+        renewal.await.expect("the lease holds");
+        let renewal = bench.renew_work(&work, length).await;
+        renewal.expect("the lease holds");
+    };
+    renew(bench.lock * 3).await;
+    bench.pass(bench.lock * 2).await;
+    bench.idle("the lease was made three times as long").await;
+    bench
+        .no_work("the lease was made three times as long")
+        .await;
+    renew(bench.brief()).await;
+    bench.outlive(bench.brief()).await;
+    bench.turn_of("renewed").await;
+    bench.work().await;
 }
 
 /// A renewal extends from now, not from the end of the lease.

@@ -1,6 +1,6 @@
 //! Texts come back byte for byte, wherever they were put.
 
-use duroxide_core::provider::TagFilter;
+use duroxide_core::provider::{ProviderError, TagFilter};
 
 use super::TEXTS;
 use crate::ProviderFactory;
@@ -102,6 +102,70 @@ pub async fn a_nul_character_is_kept_or_refused<F: ProviderFactory + ?Sized>(fac
     }
 }
 
+/// Nor in an id, an event, a key, a value, a status, or the input, tag or session of an activity.
+pub async fn a_nul_character_cuts_nothing_short<F: ProviderFactory + ?Sized>(factory: &F) {
+    const NUL: &str = "before\0after";
+    let bench = Bench::open(factory).await;
+    let told = |answer: Result<(), ProviderError>| match answer {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(!error.is_retryable(), "it will never fit: {error}");
+            false
+        }
+    };
+    bench.create("before").await;
+    if told(
+        bench
+            .store
+            .enqueue_for_orchestrator(items::start(NUL), None)
+            .await,
+    ) {
+        let turn = bench.turn_of(NUL).await;
+        bench.commit(&turn, Commit::first()).await;
+        assert_eq!(bench.read(NUL).await.len(), 1);
+    }
+    assert_eq!(bench.read("before").await.len(), 1, "another instance");
+    for (n, kind) in [
+        kinds::activity_completed(NUL),
+        kinds::kv_set(NUL, "value"),
+        kinds::kv_set("key", NUL),
+        kinds::custom_status(Some(NUL)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let instance = format!("nul-{n}");
+        bench.start(&instance).await;
+        let turn = bench.turn_of(&instance).await;
+        let commit = Commit::first().and(kind.clone());
+        if !told(bench.try_commit(&turn, commit).await) {
+            continue;
+        }
+        assert_eq!(bench.read(&instance).await[1].kind, kind);
+        let values = bench.store.get_kv_all_values(&instance).await;
+        let values = values.expect("readable");
+        let status = bench.store.get_custom_status(&instance, 0).await;
+        let status = status.expect("readable").and_then(|(text, _)| text);
+        match n {
+            1 => assert_eq!(values.get(NUL).map(String::as_str), Some("value")),
+            2 => assert_eq!(values.get("key").map(String::as_str), Some(NUL)),
+            3 => assert_eq!(status.as_deref(), Some(NUL)),
+            _ => {}
+        }
+    }
+    let plain = items::activity_input("before", 9, NUL);
+    let routed = items::activity_with("before", 10, Some(NUL), Some(NUL));
+    for item in [plain, routed] {
+        if told(bench.store.enqueue_for_worker(item.clone()).await) {
+            let owner = session("owner", bench.lock);
+            let tags = TagFilter::default_and([NUL]);
+            let found =
+                crate::fixture::work_from(&*bench.store, bench.lock, Some(&owner), &tags).await;
+            assert_eq!(found.map(|work| work.item), Some(item));
+        }
+    }
+}
+
 /// Tags, session ids and owner ids of any content work like plain ones.
 pub async fn sessions_and_tags_may_have_any_name<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
@@ -122,7 +186,8 @@ pub async fn forged_tokens_open_nothing<F: ProviderFactory + ?Sized>(factory: &F
     bench.schedule(items::activity("safe", 1)).await;
     let turn = bench.turn_of("safe").await;
     let work = bench.work().await;
-    for text in TEXTS {
+    let patterns = ["%", "_", "*", "?", ".*"];
+    for text in TEXTS.iter().chain(&patterns) {
         let forged = Turn {
             token: (*text).to_owned(),
             ..turn.clone()
@@ -135,10 +200,19 @@ pub async fn forged_tokens_open_nothing<F: ProviderFactory + ?Sized>(factory: &F
             bench.try_abandon(&forged, None, false).await.is_err(),
             "{text:?}"
         );
-        assert!(
-            bench.store.ack_work_item(text, None).await.is_err(),
-            "{text:?}"
-        );
+        let store = &bench.store;
+        assert!(store.ack_work_item(text, None).await.is_err(), "{text:?}");
+        let long = bench.lock * 100;
+        let renewal = store.renew_orchestration_item_lock(text, long).await;
+        assert!(renewal.is_err(), "{text:?}");
+        let renewal = store.renew_work_item_lock(text, long).await;
+        assert!(renewal.is_err(), "{text:?}");
+        let back = store.abandon_work_item(text, None, true).await;
+        assert!(back.is_err(), "{text:?}");
+        let aside = store.set_aside_messages(text, &[0], "forged").await;
+        assert_ne!(aside, Ok(true), "{text:?}");
+        let aside = store.set_aside_work_item(text, "forged").await;
+        assert_ne!(aside, Ok(true), "{text:?}");
     }
     bench.commit(&turn, Commit::first()).await;
     bench.finish(&work).await;

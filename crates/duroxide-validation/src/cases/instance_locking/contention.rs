@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Turn, contended};
+use crate::fixture::{Bench, Commit, Turn, contended};
 
 async fn claim_together<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
@@ -91,4 +91,16 @@ pub async fn test_multi_threaded_lock_expiration_recovery<F: ProviderFactory + ?
     let turns = claim_together(&bench, 5).await;
     assert_eq!(turns.len(), 1);
     assert_ne!(turns[0].token, lost.token);
+}
+
+/// Again and again: five claimers who meet at one instance have one winner.
+pub async fn no_meeting_of_claimers_has_two_winners<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    for round in 0..30 {
+        let instance = format!("met-{round}");
+        bench.start(&instance).await;
+        let turns = claim_together(&bench, 5).await;
+        assert_eq!(turns.len(), 1, "round {round}");
+        bench.commit(&turns[0], Commit::first()).await;
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::get;
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, kinds};
+use crate::fixture::{Bench, Commit, items, kinds};
 
 /// The second execution's value wins.
 pub async fn test_kv_cross_execution_overwrite<F: ProviderFactory + ?Sized>(factory: &F) {
@@ -27,7 +27,13 @@ pub async fn test_kv_cross_execution_remove_readd<F: ProviderFactory + ?Sized>(f
     let second = Commit::first_of(2).and(kinds::kv_clear("k")).continued("3");
     bench.next_execution("kv", second).await;
     assert_eq!(get(&bench, "kv", "k").await, None);
+    bench.send(items::next_execution("kv")).await;
+    let turn = bench.turn_of("kv").await;
+    assert!(!turn.item.kv_snapshot.contains_key("k"), "it was cleared");
     let third = Commit::first_of(3).and(kinds::kv_set("k", "3"));
-    bench.next_execution("kv", third).await;
+    bench.commit(&turn, third).await;
+    bench.send(items::signal("kv", "look")).await;
+    let turn = bench.turn_of("kv").await;
+    assert!(!turn.item.kv_snapshot.contains_key("k"), "it began without");
     assert_eq!(get(&bench, "kv", "k").await.as_deref(), Some("3"));
 }

@@ -80,7 +80,7 @@ pub async fn test_get_instance_stats_kv_merged<F: ProviderFactory + ?Sized>(fact
         .and(kinds::kv_set("b", "1234"))
         .continued("next");
     bench.create_with("merged", commit).await;
-    let second = Commit::first_of(2).and(kinds::kv_set("a", "123"));
+    let second = Commit::first_of(2).and(kinds::kv_set("a", "ä3"));
     bench.next_execution("merged", second).await;
     bench.send(items::signal("merged", "end")).await;
     let end = Commit::to(2).event(3, kinds::completed("ok"));

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, Labelling, Page, Pausing, PendingWork, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page, Pausing,
+    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    ReadyWork, Requeue, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
@@ -106,7 +106,17 @@ impl ProviderAdmin for Mutant {
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>> {
-        self.reference().list_children(instance_id).await
+        self.children(instance_id).await
+    }
+
+    async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree> {
+        let mut tree = self.reference().get_instance_tree(instance_id).await?;
+        if self.has(Flaw::TreeIsUnordered)
+            && let Some(descendants) = tree.all_ids.get_mut(1..)
+        {
+            descendants.reverse();
+        }
+        Ok(tree)
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>> {
@@ -119,12 +129,16 @@ impl ProviderAdmin for Mutant {
         force: bool,
     ) -> Result<DeleteInstanceResult> {
         let force = force || self.has(Flaw::DeletesRunning);
+        self.note_deleted(ids).await?;
         self.reference().delete_instances_atomic(ids, force).await
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
         if self.has(Flaw::BulkDeletesAll) {
             return self.delete_everything().await;
+        }
+        if self.has(Flaw::LimitCountsChildren) && filter.limit.is_some() {
+            return self.delete_counting_members(filter).await;
         }
         if self.has(Flaw::BulkTakesNewest) {
             return self.delete_newest(filter).await;

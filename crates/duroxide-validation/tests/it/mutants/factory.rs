@@ -72,7 +72,8 @@ impl ProviderFactory for Flawed {
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
-        self.reference.second_handle().await
+        let clock = self.reference.movable();
+        Arc::new(Mutant::around(self.reference.last(), self.flaw, clock))
     }
 
     async fn reopen(&self) -> Arc<dyn Provider> {

@@ -6,6 +6,7 @@
 mod admin;
 mod causes;
 mod contract;
+mod excused;
 mod factory;
 mod labels;
 mod matrix;
@@ -13,6 +14,7 @@ mod notes;
 mod provider;
 mod queries;
 mod reads;
+mod slips;
 mod turns;
 mod work;
 
@@ -216,4 +218,24 @@ flaws! {
     CarriedQueueGrows: "queue messages come with a continue-as-new that carries unread ones";
     EarlyMessagesStall: "early messages that one claim does not take stay behind";
     UnreadableStartIsLost: "no parent hears of a child whose start cannot be read";
+    LimitCountsChildren: "the limit of a bulk deletion counts the children of a root too";
+    ConfirmsByCount: "a history in the caller's memory is confirmed by its length";
+    SetAsideErrsOtherwise: "who lost the lease cannot set aside, and is not told why";
+    SetsTheNextAside: "a position that is wrong sets another message aside";
+    DeletionLeavesValues: "the key-values of a deleted instance stay";
+    ChildrenOutliveParents: "the children of a deleted instance are still listed";
+    RenewalKeepsLength: "a renewal lasts as long as the first lease, whatever it asks for";
+    SecondCommitEnqueues: "a second commit with the same token is refused, and its activities run";
+    StrangersForgive: "who lost a lease cannot give it back, and yet an attempt is forgiven";
+    CutsAtNul: "texts of activities end at a NUL character";
+    TokenIsAPattern: "a token is looked for as a pattern";
+    VersionFromEvent: "the version of an instance is taken from its start event";
+    ClaimsTwice: "two claimers that meet get the same instance";
+    KvClearsForgotten: "a key that an earlier execution cleared is in the snapshot";
+    Oversleeps: "two of three fetches wait for twice the time they may";
+    WatchForgetsDeletion: "a watch calls a deleted instance running";
+    ClaimIsToldLate: "an activity counts as claimed only when it is done";
+    WorkerQueueTakesAll: "a message on the worker queue that is no activity is dropped in silence";
+    TreeIsUnordered: "a tree lists children before their parents";
+    WideCommitIsCut: "a commit schedules no more than a hundred activities";
 }

@@ -1,10 +1,11 @@
 //! What a mutant remembers of the calls it saw.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
-use duroxide_core::provider::ScheduledActivityIdentifier;
+use duroxide_core::provider::{OrchestrationItem, ScheduledActivityIdentifier};
 use duroxide_core::{Labels, WorkItem};
 
 #[derive(Default)]
@@ -12,6 +13,8 @@ pub(super) struct Notes {
     inner: Mutex<Inner>,
     /// Whether a fetch is under way.
     pub(super) busy: AtomicBool,
+    /// How many fetches are under way, or were made.
+    pub(super) fetching: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -32,6 +35,18 @@ pub(super) struct Inner {
     pub(super) orphans: HashSet<String>,
     /// The real token behind the one that everybody gets.
     pub(super) real_token: Option<String>,
+    /// The token of the last claim.
+    pub(super) last_token: Option<String>,
+    /// How long the first lease of a token was.
+    pub(super) lengths: HashMap<String, Duration>,
+    /// What instances set, by instance and key.
+    pub(super) values: HashMap<String, HashMap<String, String>>,
+    /// Values and children of instances that were deleted.
+    pub(super) deleted: HashMap<String, (HashMap<String, String>, Vec<String>)>,
+    /// Attempts that strangers took off.
+    pub(super) forgiven: HashMap<String, u32>,
+    /// A claim that another claimer may have, too.
+    pub(super) met: Option<(OrchestrationItem, String, u32)>,
 }
 
 impl Notes {

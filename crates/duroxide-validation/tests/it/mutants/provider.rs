@@ -80,6 +80,10 @@ impl Layer for Mutant {
     }
 
     async fn enqueue_for_worker(&self, _next: &dyn Provider, item: WorkItem) -> Result<()> {
+        if self.has(Flaw::WorkerQueueTakesAll) && !matches!(item, WorkItem::ActivityExecute { .. })
+        {
+            return Ok(());
+        }
         self.inner.enqueue_for_worker(self.as_scheduled(item)).await
     }
 
@@ -151,7 +155,8 @@ impl Layer for Mutant {
         token: &str,
         extend_for: Duration,
     ) -> Result<()> {
-        self.renew_turn(&self.real_token(token), extend_for).await
+        let token = self.as_token(&self.real_token(token));
+        self.renew_turn(&token, extend_for).await
     }
 
     async fn enqueue_for_orchestrator(
@@ -197,7 +202,31 @@ impl Layer for Mutant {
         } else {
             key
         };
-        self.inner.get_kv_value(instance, key).await
+        let value = self.inner.get_kv_value(instance, key).await?;
+        if value.is_none() && self.has(Flaw::DeletionLeavesValues) {
+            return Ok(self.values_left(instance).remove(key));
+        }
+        Ok(value)
+    }
+
+    async fn get_kv_all_values(
+        &self,
+        _next: &dyn Provider,
+        instance: &str,
+    ) -> Result<HashMap<String, String>> {
+        let values = self.inner.get_kv_all_values(instance).await?;
+        if values.is_empty() && self.has(Flaw::DeletionLeavesValues) {
+            return Ok(self.values_left(instance));
+        }
+        Ok(values)
+    }
+
+    async fn activity_claimed(
+        &self,
+        _next: &dyn Provider,
+        activity: &ScheduledActivityIdentifier,
+    ) -> Result<Option<bool>> {
+        self.was_claimed(activity).await
     }
 
     async fn get_kv_all_values(
@@ -268,9 +297,17 @@ impl Layer for Mutant {
         if self.has(Flaw::SetAsideDoesNothing) {
             return Ok(true);
         }
-        self.inner
-            .set_aside_messages(&self.real_token(lock_token), positions, reason)
-            .await
+        let positions = self.as_positions(positions);
+        let answer = self
+            .inner
+            .set_aside_messages(&self.real_token(lock_token), &positions, reason)
+            .await;
+        answer.map_err(|error| match self.flaw {
+            Flaw::SetAsideErrsOtherwise => {
+                ProviderError::permanent(error.operation, "cannot set aside")
+            }
+            _ => error,
+        })
     }
 
     async fn rest_orchestration_item(
@@ -337,6 +374,14 @@ impl Layer for Mutant {
             return Some(Box::new(super::reads::Deluded {
                 inner,
                 calls_all_running,
+            }));
+        }
+        let left = self.notes.lock().deleted.contains_key(instance);
+        if left && self.has(Flaw::WatchForgetsDeletion) {
+            let inner = self.inner.watch_instance(instance)?;
+            return Some(Box::new(super::reads::Deluded {
+                inner,
+                calls_all_running: true,
             }));
         }
         self.inner.watch_instance(instance)

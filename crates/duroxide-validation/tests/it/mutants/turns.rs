@@ -79,6 +79,12 @@ impl Mutant {
                 .fetch_or_give_up(lock_timeout, poll_timeout, filter)
                 .await;
         }
+        if self.has(Flaw::ClaimsTwice) {
+            return self.fetch_twice(lock_timeout, poll_timeout).await;
+        }
+        if self.has(Flaw::Oversleeps) {
+            self.oversleep(poll_timeout).await;
+        }
         let filter = self.as_filter(filter);
         let lease = self.as_lease(lock_timeout);
         let found = match self.flaw {
@@ -98,6 +104,9 @@ impl Mutant {
                     .await?
             }
         };
+        if let Some((_, token, _)) = &found {
+            self.note_length(token, lock_timeout);
+        }
         if self.has(Flaw::LeaseIsLimitedTooLate)
             && let Some((_, token, _)) = &found
         {
@@ -189,6 +198,7 @@ impl Mutant {
             let mut notes = self.notes.lock();
             notes.turns.insert(token.clone(), item.instance.clone());
             notes.open_turns.insert(token.clone());
+            notes.last_token = Some(token.clone());
             notes.real_token = self.has(Flaw::OneTokenForAll).then(|| token.clone());
         }
         self.strip(&item.instance, &mut item.messages);
@@ -200,6 +210,8 @@ impl Mutant {
             Flaw::ExecutionStuck => item.execution_id = 1,
             Flaw::AttemptsFromZero => attempt -= 1,
             Flaw::AttemptsNotKept => attempt = 1,
+            Flaw::StrangersForgive => attempt = self.forgiven(&item.instance, attempt),
+            Flaw::KvClearsForgotten => self.unclear(&mut item),
             Flaw::KvSnapshotEmpty => item.kv_snapshot.clear(),
             Flaw::KvSnapshotTooNew => self.refresh_snapshot(&mut item).await?,
             _ => {}
@@ -233,6 +245,14 @@ impl Mutant {
                         && held.last_event_id == turn.item.history.len() as u64
                 };
                 return self.claim_trusting(claim, right_length).await;
+            }
+            Flaw::ConfirmsByCount => {
+                let same_length = |held: CachedHistory, turn: &ClaimedTurn| {
+                    Some(held.incarnation) == turn.incarnation
+                        && held.execution_id == turn.item.execution_id
+                        && held.last_event_id == turn.item.history.len() as u64
+                };
+                return self.claim_trusting(claim, same_length).await;
             }
             Flaw::LifePerClaim => return self.claim_renamed(claim, |_| rand_bits()).await,
             Flaw::LifePerId => return self.claim_renamed(claim, |id| 2 * id.len() as u64).await,
@@ -296,6 +316,10 @@ impl Mutant {
         if self.has(Flaw::CommitsTwice) && self.notes.lock().committed.contains(&token) {
             return Ok(());
         }
+        if self.has(Flaw::SecondCommitEnqueues) && self.notes.lock().committed.contains(&token) {
+            return self.schedule_anyway(turn).await;
+        }
+        self.slip(&mut turn);
         let after = self.before_commit(&mut turn).await?;
         let (execution, events) = (turn.execution_id, turn.events.clone());
         let answer = self.commit_inner(turn).await;
@@ -424,6 +448,9 @@ impl Mutant {
         if self.has(Flaw::AbandonForgivesStrangers) {
             return Ok(());
         }
+        if answer.is_err() && ignore_attempt && self.has(Flaw::StrangersForgive) {
+            self.forgive(token);
+        }
         answer?;
         self.notes.lock().open_turns.remove(token);
         if self.has(Flaw::AbandonDelaysAll) && delay.is_some() {
@@ -461,6 +488,7 @@ impl Mutant {
                 }
             };
         }
+        let extend_for = self.as_renewal(token, extend_for);
         let answer = self
             .inner
             .renew_orchestration_item_lock(token, extend_for)

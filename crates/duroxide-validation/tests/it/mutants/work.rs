@@ -20,6 +20,9 @@ impl Mutant {
         {
             *tag = None;
         }
+        if self.has(Flaw::CutsAtNul) {
+            Self::cut_texts(&mut item);
+        }
         item
     }
 
@@ -32,6 +35,9 @@ impl Mutant {
     ) -> Result<Fetched> {
         if self.is_blind() {
             return Ok(None);
+        }
+        if self.has(Flaw::Oversleeps) {
+            self.oversleep(poll_timeout).await;
         }
         let lease = lock_timeout;
         let tags = match tags {
@@ -69,6 +75,9 @@ impl Mutant {
                 .renew_work_item_lock(token, Duration::ZERO)
                 .await?;
         }
+        if let Some((_, token, _)) = &found {
+            self.note_length(token, lock_timeout);
+        }
         Ok(self.as_fetched_work(found))
     }
 
@@ -78,6 +87,7 @@ impl Mutant {
         let attempt = match self.flaw {
             Flaw::AttemptsFromZero => attempt - 1,
             Flaw::AttemptsNotKept => 1,
+            Flaw::StrangersForgive => self.forgiven(item.target_instance(), attempt),
             _ => attempt,
         };
         Some((item, token, attempt))
@@ -168,6 +178,7 @@ impl Mutant {
                 return Ok(());
             }
         }
+        let extend_for = self.as_renewal(token, extend_for);
         let answer = self.inner.renew_work_item_lock(token, extend_for).await;
         if self.has(Flaw::WorkRenewalRevives) && known {
             return Ok(());
@@ -247,6 +258,9 @@ impl Mutant {
             .await;
         if self.has(Flaw::AbandonForgivesStrangers) {
             return Ok(());
+        }
+        if answer.is_err() && ignore_attempt && self.has(Flaw::StrangersForgive) {
+            self.forgive(token);
         }
         answer
     }
