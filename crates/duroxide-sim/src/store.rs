@@ -1,24 +1,30 @@
 //! The store of a run: the one in memory, watched. In: batches, claims, queries of the adapter. Out: the same, with steps
 //! interleaved, wake-ups lost, every lease entered in the book, and every write of a history checked against it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use duroxide_store::memory::MemoryStore;
 use duroxide_store::{
-    Answer, AtomicOps, Batch, Claim, Claimed, Delivery, Guard, LeaseToken, MessageQueue, Operation,
-    Query, StoreError, TopicWatch,
+    After, Answer, AtomicOps, Batch, Claim, Claimed, Delivery, Guard, LeaseToken, MessageQueue,
+    Operation, Query, StoreError, TopicWatch,
 };
 
 use crate::leases::Granted;
 use crate::sched::yield_now;
 use crate::sim::{EPOCH_MS, Sim};
 
+/// Longer than any run.
+const DAY_MS: u64 = 86_400_000;
+
 /// The memory store of a run.
 #[derive(Debug)]
 pub struct SimStore {
     inner: MemoryStore,
     sim: Arc<Sim>,
+    /// Until when a node let an instance rest, by what the lease was for.
+    rests: Mutex<HashMap<String, u64>>,
 }
 
 impl SimStore {
@@ -28,6 +34,7 @@ impl SimStore {
         Self {
             inner: MemoryStore::with_clock(sim.clock),
             sim,
+            rests: Mutex::default(),
         }
     }
 
@@ -125,6 +132,12 @@ impl SimStore {
     }
 
     fn enter(&self, batch: &Ends) {
+        for (token, rest_ms) in &batch.rested {
+            if let Some(subject) = self.sim.leases.subject(token) {
+                let until = self.inner.now_ms() + rest_ms;
+                self.rests().insert(subject, until);
+            }
+        }
         for token in &batch.forgiven {
             self.sim.leases.forgiven(token);
         }
@@ -158,6 +171,8 @@ struct Ends {
     forgiven: Vec<LeaseToken>,
     /// Given back, and still counted as tried.
     counted: Vec<LeaseToken>,
+    /// Given back for a while.
+    rested: Vec<(LeaseToken, u64)>,
     renewed: Vec<(LeaseToken, u64)>,
     groups_gone: Vec<String>,
 }
@@ -171,7 +186,15 @@ impl Ends {
                     ends.completed.push(lease.clone());
                     ends.ended.push(lease.clone());
                 }
-                Operation::Release { lease, forgive, .. } => {
+                Operation::Release {
+                    lease,
+                    forgive,
+                    after,
+                } => {
+                    // What is paused, or belongs to nobody, rests for ever.
+                    if let After::QuietMs(rest_ms) = after {
+                        ends.rested.push((lease.clone(), (*rest_ms).min(DAY_MS)));
+                    }
                     match forgive {
                         true => ends.forgiven.push(lease.clone()),
                         false => ends.counted.push(lease.clone()),
@@ -311,6 +334,10 @@ impl MessageQueue for SimStore {
 }
 
 impl SimStore {
+    fn rests(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn check_attempts(&self, subject: &str, one: &Claimed) {
         for message in &one.messages {
             let tried = self.sim.leases.tried(message.id);
@@ -334,10 +361,10 @@ impl SimStore {
         let (Some(since), Some(well)) = (since, self.sim.well_since_ms()) else {
             return;
         };
-        let waited = self
-            .inner
-            .now_ms()
-            .saturating_sub(since.max(well + EPOCH_MS));
+        // A node that cannot run an instance lets it rest; who comes first ends that.
+        let rested = self.rests().remove(subject).unwrap_or_default();
+        let now_ms = self.inner.now_ms();
+        let waited = now_ms.saturating_sub(since.max(well + EPOCH_MS).max(rested));
         let limit = match claim.queue.delivery {
             Delivery::Grouped => LONGEST_WAIT_MS,
             // One slot may have to do all others first.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::redb::backends::InMemoryBackend;
-use ::redb::{Builder, Database, StorageBackend, TableDefinition};
+use ::redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
 
 use super::file::File;
 use super::{Durability, RedbOptions, RedbStore};
@@ -275,13 +275,22 @@ async fn a_file_of_another_format_or_program_is_refused_and_left_alone() {
         "not a database at all, but long enough to have a header",
     )
     .unwrap();
-    for path in [foreign, older, text] {
-        let error = RedbStore::open(&path).unwrap_err();
+    let words = std::fs::read(&text).unwrap();
+    for path in [&foreign, &older, &text] {
+        let error = RedbStore::open(path).unwrap_err();
         assert!(
             matches!(error, StoreError::Permanent(_)),
             "{path:?}: {error:?}"
         );
     }
+    assert_eq!(std::fs::read(&text).unwrap(), words);
+    for (path, tables) in [(&foreign, 1), (&older, 2)] {
+        let txn = Database::open(path).unwrap().begin_read().unwrap();
+        assert_eq!(txn.list_tables().unwrap().count(), tables, "{path:?}");
+    }
+    let txn = Database::open(&foreign).unwrap().begin_read().unwrap();
+    let theirs = txn.open_table(table).unwrap();
+    assert_eq!(theirs.get("k").unwrap().unwrap().value(), "v");
 }
 
 #[tokio::test]

@@ -138,6 +138,54 @@ async fn work_in_progress_finishes_within_the_grace_period_and_is_stored() {
 }
 
 #[tokio::test]
+async fn a_drain_longer_than_the_lease_of_a_session_keeps_the_session() {
+    let notes = Notes::default();
+    let store = in_memory().await;
+    let options = || RuntimeOptions {
+        session_lock_timeout: Duration::from_millis(400),
+        session_lock_renewal_buffer: Duration::from_millis(100),
+        ..quick()
+    };
+    let registry = || {
+        let seen = notes.clone();
+        activities()
+            .register("work", move |_: ActivityContext, input: String| {
+                let seen = seen.clone();
+                async move {
+                    seen.add(format!("{input} begins"));
+                    tokio::time::sleep(Duration::from_millis(1_200)).await;
+                    seen.add(format!("{input} ends"));
+                    Ok(input)
+                }
+            })
+            .build()
+    };
+    let code = || {
+        orchestrations()
+            .register("o", |ctx: OrchestrationContext, _| async move {
+                let first = ctx.schedule_activity_on_session("work", "first", "s");
+                ctx.schedule_wait("begun").await;
+                let second = ctx.schedule_activity_on_session("work", "second", "s");
+                Ok(first.await? + &second.await?)
+            })
+            .build()
+    };
+    let one = World::on(store.clone(), registry(), code(), options()).await;
+    one.begin("i", "o", "").await;
+    notes.wait_for("first begins").await;
+    one.waits_for("i", "begun").await;
+    // The other node finds the second activity; its session belongs to a node that drains for three leases.
+    let two = World::on(store, registry(), code(), options()).await;
+    let drain = tokio::spawn(one.runtime.clone().shutdown(Some(10_000)));
+    two.raise("i", "begun", "").await;
+    assert_eq!(output(&two.outcome("i").await), "firstsecond");
+    let expected = ["first begins", "first ends", "second begins", "second ends"];
+    assert_eq!(notes.all(), expected);
+    drain.await.unwrap();
+    two.stop().await;
+}
+
+#[tokio::test]
 async fn a_drain_longer_than_the_lease_runs_nothing_twice() {
     let notes = Notes::default();
     let store = in_memory().await;
