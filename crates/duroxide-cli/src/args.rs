@@ -87,6 +87,12 @@ pub(crate) enum Command {
     Prune(PruneArgs),
     /// Delete finished instances with their children
     Delete(DeleteArgs),
+    /// List the nodes that run on the store, those that went silent too
+    Nodes {
+        /// Also list which node has which code
+        #[arg(long)]
+        handlers: bool,
+    },
     /// Totals: instances, queues, ready work, dead letters
     Stats,
     /// Check the histories of the whole store

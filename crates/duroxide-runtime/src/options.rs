@@ -135,6 +135,9 @@ pub struct RuntimeOptions {
     pub activity_cancellation_check_interval: Duration,
     /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to the store.
     pub activity_heartbeat_interval: Duration,
+    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for operators; `None` for
+    /// never. After three that are missing it counts as gone. Where time is paused, in tests, nodes leave none.
+    pub node_announce_interval: Option<Duration>,
     /// Largest input, output or payload, in bytes.
     pub payload_bytes_max: usize,
     /// Longest history of one execution, in events; `None` for no limit.
@@ -175,6 +178,7 @@ impl Default for RuntimeOptions {
             sticky_idle_max: Duration::from_secs(15 * 60),
             activity_cancellation_check_interval: Duration::from_secs(1),
             activity_heartbeat_interval: Duration::from_secs(1),
+            node_announce_interval: Some(Duration::from_secs(5)),
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
             history_events_max: None,
             orchestration_panic_retries: 0,
@@ -292,6 +296,13 @@ impl RuntimeOptions {
                 "activity_heartbeat_interval",
                 self.activity_heartbeat_interval,
                 true,
+            ),
+            (
+                "node_announce_interval",
+                self.node_announce_interval
+                    .unwrap_or(Duration::MAX / 2)
+                    .min(LONGEST_DURATION),
+                false,
             ),
             (
                 "activity_cancellation_grace_period",

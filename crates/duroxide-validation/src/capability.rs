@@ -47,6 +47,8 @@ pub enum Capability {
     Pausing,
     /// The store changes labels for an operator.
     Labelling,
+    /// The store keeps a list of its nodes.
+    Nodes,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -86,6 +88,7 @@ impl Capability {
         Self::Requeue,
         Self::Pausing,
         Self::Labelling,
+        Self::Nodes,
         Self::Heartbeats,
         Self::Watch,
     ];
@@ -117,6 +120,7 @@ impl Capability {
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
             Self::Labelling => "the store does not change labels for an operator",
+            Self::Nodes => "the store keeps no list of its nodes",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",

@@ -49,6 +49,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Requeue
         | Capability::Pausing
         | Capability::Labelling
+        | Capability::Nodes
         | Capability::Heartbeats
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
@@ -72,6 +73,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
         Capability::Labelling => labels(store).await,
+        Capability::Nodes => keeps_nodes(store).await,
         Capability::Heartbeats => keeps_heartbeats(store).await,
         _ => true,
     }
@@ -170,6 +172,13 @@ async fn pauses(store: &dyn Provider) -> bool {
 async fn labels(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.change_labels("probe", &[]).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn keeps_nodes(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.list_nodes().await, Ok(None)),
         None => false,
     }
 }

@@ -8,6 +8,7 @@ mod history;
 mod labels;
 mod list;
 mod migrate;
+mod nodes;
 mod remove;
 mod send;
 mod show;
@@ -63,6 +64,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::DeadLetters(command) => dead_letters::run(&client, output, command).await,
         Command::Prune(args) => remove::prune(&client, output, args).await,
         Command::Delete(args) => remove::delete(&client, output, args).await,
+        Command::Nodes { handlers } => nodes::run(&client, output, handlers).await,
         Command::Stats => stats::run(&client, output).await,
         Command::Check => check::run(&client, output, address.sqlite_file()).await,
         Command::Export(args) => export::run(&client, output, &address, args).await,

@@ -12,6 +12,7 @@ mod heartbeats;
 mod kv;
 mod labels;
 mod messages;
+mod nodes;
 mod pause;
 mod query;
 mod start;

@@ -12,6 +12,7 @@ pub(crate) mod instances;
 pub(crate) mod kv;
 pub(crate) mod labels;
 mod latest_time;
+pub(crate) mod nodes;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;
 pub(crate) mod sessions;

@@ -13,6 +13,7 @@ mod kept;
 mod kinds;
 mod labels;
 mod names;
+mod nodes;
 mod pause;
 mod pending;
 mod provider;

@@ -28,6 +28,7 @@ pub mod lock_expiration;
 pub mod long_polling;
 pub mod management;
 pub mod multi_execution;
+pub mod nodes;
 pub mod orphans;
 pub mod outcome;
 pub mod pausing;

@@ -15,6 +15,7 @@ mod recorded_handlers;
 mod samples;
 mod support;
 
+mod announced;
 mod async_runtimes;
 mod bad_input;
 mod blocked;

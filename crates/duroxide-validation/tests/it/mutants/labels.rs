@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use duroxide_core::provider::{
-    InstanceCount, InstanceQuery, Labelling, Provider, ProviderError,
-};
+use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling, Provider, ProviderError};
 use duroxide_core::{LabelChange, Labels, labels_after};
 
 use super::{Flaw, Mutant};

@@ -9,6 +9,7 @@ mod contract;
 mod factory;
 mod labels;
 mod matrix;
+mod nodes;
 mod notes;
 mod provider;
 mod queries;
@@ -191,6 +192,10 @@ flaws! {
     QueryForgetsLabels: "a query takes no notice of labels";
     QueryLooksAtOneLabel: "a query looks at the first label only";
     LabelsOfAllAreCounted: "labels are counted whatever the query";
+    NodesAreNeverGone: "a node that went silent counts as up";
+    GoneNodesStay: "a node that was gone for long is still listed";
+    NodesNeverLeave: "a node that shut down is still listed";
+    NodesHaveNoCode: "a node is listed without its code";
     RequeueKeepsTheLetter: "a dead letter that went back into its queue stays";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
