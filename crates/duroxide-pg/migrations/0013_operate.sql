@@ -80,3 +80,25 @@ BEGIN
     DELETE FROM nodes AS n WHERE n.id = p_id;
     RETURN 0;
 END $$;
+
+-- What one node at a time does.
+CREATE TABLE duties (
+    duty       text COLLATE "C" PRIMARY KEY,
+    holder     text   NOT NULL,
+    held_until bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Takes or keeps a duty for a while, or gives it back with no time; whether the holder has it.
+CREATE FUNCTION hold_duty(p_expected bigint, p_duty text, p_holder text, p_for bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := now_ms(p_expected);
+BEGIN
+    IF p_for = 0 THEN
+        DELETE FROM duties AS d WHERE d.duty = p_duty AND d.holder = p_holder;
+        RETURN false;
+    END IF;
+    INSERT INTO duties AS d (duty, holder, held_until) VALUES (p_duty, p_holder, v_now + p_for)
+    ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+    WHERE d.holder = excluded.holder OR d.held_until <= v_now;
+    RETURN FOUND;
+END $$;

@@ -1,6 +1,7 @@
 //! The administrative contract over the store: one statement per method.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::event::Event;
@@ -462,6 +463,10 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
         named("list_nodes")(self.nodes().await).map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        named("hold_duty")(self.duty_held(duty, holder, time).await).map(Some)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

@@ -19,3 +19,10 @@ CREATE TABLE nodes (
     gone_at   INTEGER NOT NULL,
     forget_at INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- What one node at a time does.
+CREATE TABLE duties (
+    duty       TEXT    NOT NULL PRIMARY KEY,
+    holder     TEXT    NOT NULL,
+    held_until INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,5 +1,7 @@
 //! The administrative contract over the store: one delegating step per method.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
@@ -15,7 +17,9 @@ use crate::ops::{delete, inspect, label, pause, pending, prune, query, ready, re
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
-use crate::tables::{dead_letters, deletions, executions, instances, labels, nodes, pauses};
+use crate::tables::{
+    dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
+};
 use crate::tx::{Tx, shown_ms};
 use crate::writer_tx::WriterTx;
 
@@ -271,6 +275,13 @@ impl ProviderAdmin for SqliteProvider {
     async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
         let step = |tx: &mut Tx<'_>| nodes::list(tx);
         self.reading("list_nodes", step).await.map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        let (duty, holder) = (duty.to_owned(), holder.to_owned());
+        let step = move |tx: &mut WriterTx<'_>| duties::hold(tx, &duty, &holder, time);
+        let held = self.writing("hold_duty", LeaseView::Needed, step).await?;
+        Ok(Some(held))
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

@@ -49,6 +49,8 @@ pub enum Capability {
     Labelling,
     /// The store keeps a list of its nodes.
     Nodes,
+    /// The store gives a duty to one node at a time.
+    Duties,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -89,6 +91,7 @@ impl Capability {
         Self::Pausing,
         Self::Labelling,
         Self::Nodes,
+        Self::Duties,
         Self::Heartbeats,
         Self::Watch,
     ];
@@ -121,6 +124,7 @@ impl Capability {
             Self::Pausing => "the store does not pause instances",
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",
+            Self::Duties => "the store gives no duties to nodes",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",

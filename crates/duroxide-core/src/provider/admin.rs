@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{
@@ -287,6 +289,20 @@ pub trait ProviderAdmin: Any + Send + Sync {
     ///
     /// Default: `None`, the store keeps no nodes.
     async fn list_nodes(&self) -> Result<Option<Vec<SeenNode>>, ProviderError> {
+        Ok(None)
+    }
+
+    /// Takes a duty for a while, keeps it, or gives it back with a time of zero; returns whether the holder has it then. One holder at
+    /// a time has a duty: another one gets it after it was given back, or when its time is over by the clock of the store.
+    ///
+    /// Default: `None`, the store knows no duties.
+    async fn hold_duty(
+        &self,
+        duty: &str,
+        holder: &str,
+        time: Duration,
+    ) -> Result<Option<bool>, ProviderError> {
+        let _ = (duty, holder, time);
         Ok(None)
     }
 

@@ -15,6 +15,7 @@ mod messages;
 mod nodes;
 mod pause;
 mod query;
+mod retention;
 mod start;
 mod start_typed;
 mod wait;

@@ -3,6 +3,7 @@
 mod builder;
 mod gauges;
 mod node;
+mod retain;
 
 use std::fmt;
 use std::sync::Arc;
@@ -377,6 +378,8 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
         let node = node::announce(Arc::clone(engine)).with_current_subscriber();
         engine.executor.spawn_on_host(&engine.tasks, node);
     }
+    let retention = retain::retain(Arc::clone(engine)).with_current_subscriber();
+    engine.executor.spawn_on_host(&engine.tasks, retention);
     let sweeper = sweep_memory(Arc::clone(engine));
     engine
         .executor

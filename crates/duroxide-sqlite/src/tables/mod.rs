@@ -3,6 +3,7 @@
 mod budget;
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
+pub(crate) mod duties;
 pub(crate) mod executions;
 pub(crate) mod heartbeats;
 pub(crate) mod history;

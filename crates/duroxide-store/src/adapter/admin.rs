@@ -1,5 +1,7 @@
 //! The administrative trait, as a table of contents.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Labelling,
@@ -10,7 +12,8 @@ use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
 use super::{
-    StoreProvider, dead_letters, delete, inspect, labels, nodes, pause, pending, prune, read,
+    StoreProvider, dead_letters, delete, duties, inspect, labels, nodes, pause, pending, prune,
+    read,
 };
 use crate::EventStore;
 
@@ -121,6 +124,11 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
 
     async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
         at("list_nodes", nodes::list(&*self.store).await).map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        let held = duties::hold(&*self.store, duty, holder, time).await;
+        at("hold_duty", held).map(Some)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

@@ -7,6 +7,7 @@ mod admin;
 mod awaited;
 mod dead_letters;
 mod delete;
+mod duties;
 mod error;
 mod inspect;
 mod kept;

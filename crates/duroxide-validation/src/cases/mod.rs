@@ -13,6 +13,7 @@ pub mod dead_letters;
 pub mod deletion;
 pub mod drop_safety;
 pub mod durability;
+pub mod duties;
 pub mod error_handling;
 pub mod fencing;
 pub mod handlers;

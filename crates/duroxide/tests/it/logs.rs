@@ -14,25 +14,25 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::support::{World, activities, in_memory, orchestrations, output, quick, until};
 
 #[derive(Debug, Clone)]
-struct Line {
+pub(crate) struct Line {
     level: Level,
-    target: String,
+    pub(crate) target: String,
     message: String,
-    fields: BTreeMap<String, String>,
+    pub(crate) fields: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<Line>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<Line>>>);
 
 impl Lines {
     /// Collects what this thread logs from now on.
-    fn collect() -> (Self, DefaultGuard) {
+    pub(crate) fn collect() -> (Self, DefaultGuard) {
         let lines = Self::default();
         let guard = tracing::subscriber::set_default(lines.clone());
         (lines, guard)
     }
 
-    fn all(&self) -> Vec<Line> {
+    pub(crate) fn all(&self) -> Vec<Line> {
         self.0.lock().unwrap().clone()
     }
 

@@ -1,5 +1,7 @@
 //! Flaws of the administrative half.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
@@ -249,6 +251,10 @@ impl ProviderAdmin for Mutant {
 
     async fn list_nodes(&self) -> Result<Option<Vec<SeenNode>>> {
         self.nodes().await
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Result<Option<bool>> {
+        self.duty(duty, holder, time).await
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {

@@ -196,6 +196,9 @@ flaws! {
     GoneNodesStay: "a node that was gone for long is still listed";
     NodesNeverLeave: "a node that shut down is still listed";
     NodesHaveNoCode: "a node is listed without its code";
+    DutiesHaveManyHolders: "a duty is given to everybody who asks";
+    DutiesLastForEver: "a duty of a silent holder is never given to another";
+    DutiesAreNotGivenBack: "a duty that was given back is not free";
     RequeueKeepsTheLetter: "a dead letter that went back into its queue stays";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";

@@ -31,6 +31,21 @@ impl Mutant {
         }
     }
 
+    pub(super) async fn duty(
+        &self,
+        duty: &str,
+        holder: &str,
+        time: Duration,
+    ) -> Result<Option<bool>> {
+        let (holder, time) = match self.flaw {
+            Flaw::DutiesHaveManyHolders => ("everybody", time),
+            Flaw::DutiesLastForEver if !time.is_zero() => (holder, AGES),
+            Flaw::DutiesAreNotGivenBack if time.is_zero() => return Ok(Some(false)),
+            _ => (holder, time),
+        };
+        self.reference().hold_duty(duty, holder, time).await
+    }
+
     pub(super) async fn nodes(&self) -> Result<Option<Vec<SeenNode>>> {
         self.reference().list_nodes().await
     }
