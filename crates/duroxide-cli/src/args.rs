@@ -85,8 +85,16 @@ pub(crate) enum Command {
     DeadLetters(DeadLettersCommand),
     /// Delete old executions of instances that continued as new
     Prune(PruneArgs),
+    /// Delete what a retention rule no longer keeps
+    Retention(RetentionArgs),
     /// Delete finished instances with their children
     Delete(DeleteArgs),
+    /// List the nodes that run on the store, those that went silent too
+    Nodes {
+        /// Also list which node has which code
+        #[arg(long)]
+        handlers: bool,
+    },
     /// Totals: instances, queues, ready work, dead letters
     Stats,
     /// Check the histories of the whole store
@@ -327,6 +335,27 @@ pub(crate) struct PruneArgs {
     /// Only executions that ended before this: a time, or a span like 30d
     #[arg(long)]
     pub(crate) before: Option<String>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetentionArgs {
+    /// completed or failed; both without it
+    #[arg(long)]
+    pub(crate) status: Vec<duroxide_core::provider::InstanceStatus>,
+    /// Only instances of this orchestration
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Delete instances that ended longer ago than this, as in 30d
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) ended_for: Option<std::time::Duration>,
+    /// Keep the newest of those that have ended; alone it deletes all others
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep: Option<u32>,
+    /// Keep this many executions of each instance, the current one among them
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_executions: Option<u32>,
     #[command(flatten)]
     pub(crate) consent: Consent,
 }

@@ -50,3 +50,55 @@ BEGIN
     SELECT p_instance, c.key, c.value FROM unnest(p_keys, p_values) AS c (key, value) WHERE c.value IS NOT NULL;
     RETURN QUERY SELECT 0, v_after, array_agg(l.key), array_agg(l.value) FROM labels AS l WHERE l.instance_id = p_instance;
 END $$;
+
+-- Nodes on this store, as they say of themselves (JSON). Each writes its row every few seconds.
+CREATE TABLE nodes (
+    id        text COLLATE "C" PRIMARY KEY,
+    info      text   NOT NULL,
+    seen_at   bigint NOT NULL,
+    gone_at   bigint NOT NULL,
+    forget_at bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE FUNCTION announce_node(p_expected bigint, p_id text, p_info text, p_gone bigint, p_forget bigint) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := now_ms(p_expected);
+BEGIN
+    INSERT INTO nodes AS n (id, info, seen_at, gone_at, forget_at)
+    VALUES (p_id, p_info, v_now, v_now + p_gone, v_now + p_gone + p_forget)
+    ON CONFLICT (id) DO UPDATE SET info = excluded.info, seen_at = excluded.seen_at, gone_at = excluded.gone_at,
+        forget_at = excluded.forget_at;
+    -- Two nodes that clean up at once do not wait for each other.
+    DELETE FROM nodes AS n WHERE n.id IN
+        (SELECT o.id FROM nodes AS o WHERE o.forget_at <= v_now AND o.id <> p_id ORDER BY o.id FOR UPDATE SKIP LOCKED);
+    RETURN 0;
+END $$;
+
+CREATE FUNCTION forget_node(p_id text) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM nodes AS n WHERE n.id = p_id;
+    RETURN 0;
+END $$;
+
+-- What one node at a time does.
+CREATE TABLE duties (
+    duty       text COLLATE "C" PRIMARY KEY,
+    holder     text   NOT NULL,
+    held_until bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Takes or keeps a duty for a while, or gives it back with no time; whether the holder has it.
+CREATE FUNCTION hold_duty(p_expected bigint, p_duty text, p_holder text, p_for bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := now_ms(p_expected);
+BEGIN
+    IF p_for = 0 THEN
+        DELETE FROM duties AS d WHERE d.duty = p_duty AND d.holder = p_holder;
+        RETURN false;
+    END IF;
+    INSERT INTO duties AS d (duty, holder, held_until) VALUES (p_duty, p_holder, v_now + p_for)
+    ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+    WHERE d.holder = excluded.holder OR d.held_until <= v_now;
+    RETURN FOUND;
+END $$;

@@ -1,6 +1,7 @@
 //! The administrative contract over the store: one statement per method.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::event::Event;
@@ -8,9 +9,9 @@ use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page,
-    Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SystemMetrics,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling,
+    NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
 };
 use duroxide_core::{LabelChange, Labels};
 use tokio_postgres::Row;
@@ -449,6 +450,23 @@ impl ProviderAdmin for PostgresProvider {
         key: &str,
     ) -> Answer<Vec<InstanceCount>> {
         named("count_instances_by_label")(self.counts_by_label(query, key).await)
+    }
+
+    async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Answer<bool> {
+        let announced = self.node_announced(node, term).await;
+        named("announce_node")(announced).map(|()| true)
+    }
+
+    async fn forget_node(&self, id: &str) -> Answer<()> {
+        named("forget_node")(self.node_forgotten(id).await)
+    }
+
+    async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
+        named("list_nodes")(self.nodes().await).map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        named("hold_duty")(self.duty_held(duty, holder, time).await).map(Some)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

@@ -26,6 +26,7 @@ mod hold;
 mod labels;
 mod look;
 mod migrate;
+mod nodes;
 mod notify;
 mod ops;
 mod options;

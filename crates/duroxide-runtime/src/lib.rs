@@ -14,6 +14,7 @@ mod options;
 mod orchestration;
 mod panics;
 pub mod registry;
+mod retention;
 mod runtime;
 mod state;
 mod status;
@@ -39,6 +40,7 @@ pub use options::{
     InvalidOptions, OnDivergence, OnUnregistered, RuntimeOptions, UnregisteredBackoffConfig,
 };
 pub use registry::{OrchestrationRegistry, OrchestrationRegistryBuilder, VersionPolicy};
+pub use retention::{Retention, RetentionPolicy, RetentionReport, RetentionRule};
 pub use runtime::{BuildError, Runtime, RuntimeBuilder};
 pub use state::{Needed, State, States};
 pub use status::{OrchestrationDescriptor, OrchestrationStatus};

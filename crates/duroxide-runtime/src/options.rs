@@ -7,6 +7,7 @@ use duroxide_core::provider::{DispatcherCapabilityFilter, SemverRange, TagFilter
 use duroxide_core::replay::TurnLimits;
 
 use crate::observability::ObservabilityConfig;
+use crate::retention::Retention;
 
 /// What to do with an orchestration whose code no longer fits its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,6 +136,11 @@ pub struct RuntimeOptions {
     pub activity_cancellation_check_interval: Duration,
     /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to the store.
     pub activity_heartbeat_interval: Duration,
+    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for operators; `None` for
+    /// never. After three that are missing it counts as gone. Where time is paused, in tests, nodes leave none.
+    pub node_announce_interval: Option<Duration>,
+    /// What this node deletes from time to time, if no other node does; `None`: nothing.
+    pub retention: Option<Retention>,
     /// Largest input, output or payload, in bytes.
     pub payload_bytes_max: usize,
     /// Longest history of one execution, in events; `None` for no limit.
@@ -175,6 +181,8 @@ impl Default for RuntimeOptions {
             sticky_idle_max: Duration::from_secs(15 * 60),
             activity_cancellation_check_interval: Duration::from_secs(1),
             activity_heartbeat_interval: Duration::from_secs(1),
+            node_announce_interval: Some(Duration::from_secs(5)),
+            retention: None,
             payload_bytes_max: DEFAULT_PAYLOAD_BYTES_MAX,
             history_events_max: None,
             orchestration_panic_retries: 0,
@@ -216,6 +224,12 @@ impl RuntimeOptions {
     /// The first thing that cannot work, in words.
     pub fn validate(&self) -> Result<(), InvalidOptions> {
         self.check_durations()?;
+        if let Some(retention) = &self.retention {
+            retention.policy.validate().map_err(InvalidOptions)?;
+            if retention.interval.is_zero() {
+                return refuse("retention.interval must be greater than zero".to_owned());
+            }
+        }
         if self.max_attempts == 0 {
             return refuse("max_attempts must be at least 1".to_owned());
         }
@@ -292,6 +306,13 @@ impl RuntimeOptions {
                 "activity_heartbeat_interval",
                 self.activity_heartbeat_interval,
                 true,
+            ),
+            (
+                "node_announce_interval",
+                self.node_announce_interval
+                    .unwrap_or(Duration::MAX / 2)
+                    .min(LONGEST_DURATION),
+                false,
             ),
             (
                 "activity_cancellation_grace_period",

@@ -1,12 +1,14 @@
 //! The administrative contract over the store: one delegating step per method.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page, Pausing,
-    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
+    Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
@@ -15,7 +17,9 @@ use crate::ops::{delete, inspect, label, pause, pending, prune, query, ready, re
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
-use crate::tables::{dead_letters, deletions, executions, instances, labels, pauses};
+use crate::tables::{
+    dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
+};
 use crate::tx::{Tx, shown_ms};
 use crate::writer_tx::WriterTx;
 
@@ -247,6 +251,37 @@ impl ProviderAdmin for SqliteProvider {
         let (query, key) = (query.clone(), key.to_owned());
         let step = move |tx: &mut Tx<'_>| query::counts_by_label(tx, &query, &key);
         self.reading("count_instances_by_label", step).await
+    }
+
+    async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Answer<bool> {
+        let json = serde_json::to_string(node).map_err(|error| {
+            ProviderError::permanent(
+                "announce_node",
+                format!("a node cannot be written: {error}"),
+            )
+        })?;
+        let id = node.id.clone();
+        let step = move |tx: &mut WriterTx<'_>| nodes::announce(tx, &id, &json, term);
+        let announced = self.writing("announce_node", LeaseView::Needed, step);
+        announced.await.map(|()| true)
+    }
+
+    async fn forget_node(&self, id: &str) -> Answer<()> {
+        let id = id.to_owned();
+        let step = move |tx: &mut WriterTx<'_>| nodes::forget(tx, &id);
+        self.writing("forget_node", LeaseView::Needed, step).await
+    }
+
+    async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
+        let step = |tx: &mut Tx<'_>| nodes::list(tx);
+        self.reading("list_nodes", step).await.map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        let (duty, holder) = (duty.to_owned(), holder.to_owned());
+        let step = move |tx: &mut WriterTx<'_>| duties::hold(tx, &duty, &holder, time);
+        let held = self.writing("hold_duty", LeaseView::Needed, step).await?;
+        Ok(Some(held))
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

@@ -275,6 +275,7 @@ fn quiet(options: RuntimeOptions) -> RuntimeOptions {
     RuntimeOptions {
         dispatcher_long_poll_timeout: AGES,
         session_cleanup_interval: AGES,
+        node_announce_interval: None,
         observability: ObservabilityConfig {
             gauge_poll_interval: AGES,
             ..options.observability

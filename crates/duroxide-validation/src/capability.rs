@@ -49,6 +49,10 @@ pub enum Capability {
     Resting,
     /// The store changes labels for an operator.
     Labelling,
+    /// The store keeps a list of its nodes.
+    Nodes,
+    /// The store gives a duty to one node at a time.
+    Duties,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -89,6 +93,8 @@ impl Capability {
         Self::Pausing,
         Self::Resting,
         Self::Labelling,
+        Self::Nodes,
+        Self::Duties,
         Self::Heartbeats,
         Self::Watch,
     ];
@@ -121,6 +127,8 @@ impl Capability {
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
             Self::Labelling => "the store does not change labels for an operator",
+            Self::Nodes => "the store keeps no list of its nodes",
+            Self::Duties => "the store gives no duties to nodes",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",

@@ -601,6 +601,17 @@ macro_rules! for_each_case {
                 instances_are_counted_by_label [Management];
                 labels_outlive_the_process [Reopen, Labelling, Management];
             }
+            nodes {
+                a_node_that_announces_itself_is_listed [Nodes, Management];
+                a_silent_node_is_gone [Nodes, Management];
+                a_node_that_leaves_is_forgotten [Nodes, Management];
+                nodes_that_were_gone_for_long_are_forgotten [Nodes, Management];
+            }
+            duties {
+                one_node_holds_a_duty [Duties, Management];
+                a_duty_passes_on_when_its_holder_is_silent [Duties, Management];
+                a_duty_that_is_given_back_is_free [Duties, Management];
+            }
             query {
                 every_instance_is_met_once_page_by_page [Management];
                 pages_stay_whole_while_instances_come_and_go [Management];

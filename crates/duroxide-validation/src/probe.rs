@@ -50,6 +50,8 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Pausing
         | Capability::Resting
         | Capability::Labelling
+        | Capability::Nodes
+        | Capability::Duties
         | Capability::Heartbeats
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
@@ -74,6 +76,8 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Pausing => pauses(store).await,
         Capability::Resting => rests(store).await,
         Capability::Labelling => labels(store).await,
+        Capability::Nodes => keeps_nodes(store).await,
+        Capability::Duties => gives_duties(store).await,
         Capability::Heartbeats => keeps_heartbeats(store).await,
         _ => true,
     }
@@ -183,6 +187,23 @@ async fn pauses(store: &dyn Provider) -> bool {
 async fn labels(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
         Some(admin) => !matches!(admin.change_labels("probe", &[]).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn keeps_nodes(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.list_nodes().await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn gives_duties(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => {
+            let answer = admin.hold_duty("probe", "probe", Duration::ZERO);
+            !matches!(answer.await, Ok(None))
+        }
         None => false,
     }
 }

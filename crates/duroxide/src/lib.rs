@@ -33,8 +33,8 @@ pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
     ActivityBody, App, AppBuilder, AppError, Ask, AskError, Declared, Handle, Handlers, IfExists,
-    Needed, Register, ResultError, SendError, Sending, Start, State, States, activity_fn,
-    orchestration_fn,
+    Needed, Register, ResultError, Retention, RetentionPolicy, RetentionReport, RetentionRule,
+    SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
 };
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,

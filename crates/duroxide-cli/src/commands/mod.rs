@@ -8,7 +8,9 @@ mod history;
 mod labels;
 mod list;
 mod migrate;
+mod nodes;
 mod remove;
+mod retention;
 mod send;
 mod show;
 mod stats;
@@ -62,7 +64,9 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Kv(args) => show::kv(&client, output, args).await,
         Command::DeadLetters(command) => dead_letters::run(&client, output, command).await,
         Command::Prune(args) => remove::prune(&client, output, args).await,
+        Command::Retention(args) => retention::run(&client, output, args).await,
         Command::Delete(args) => remove::delete(&client, output, args).await,
+        Command::Nodes { handlers } => nodes::run(&client, output, handlers).await,
         Command::Stats => stats::run(&client, output).await,
         Command::Check => check::run(&client, output, address.sqlite_file()).await,
         Command::Export(args) => export::run(&client, output, &address, args).await,
@@ -89,6 +93,7 @@ fn access(command: &Command) -> Access {
         | Command::Resume(args) => args.consent.yes,
         Command::Labels(args) => !args.set.is_empty() || !args.remove.is_empty(),
         Command::Prune(args) => args.consent.yes,
+        Command::Retention(args) => args.consent.yes,
         Command::Delete(args) => args.consent.yes,
         Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => true,
         Command::DeadLetters(DeadLettersCommand::Delete { consent, .. }) => consent.yes,

@@ -307,3 +307,29 @@ async fn following_a_history_survives_a_prune() {
     assert!(followed.out.contains("done"), "{followed:?}");
     runtime.shutdown(None).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_says_what_it_would_delete_and_deletes_it_when_told_twice() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let before = store.json(&["stats"])["instances"].clone();
+        let unsaid = store.run(&["retention", "--yes"]);
+        assert_eq!(unsaid.code, 2, "{unsaid:?}");
+        let refused = store.run(&["retention", "--keep", "0"]);
+        assert_eq!(refused.code, 6, "{refused:?}");
+        let dry = store.json(&[
+            "retention",
+            "--keep",
+            "0",
+            "--status",
+            "completed",
+            "--dry-run",
+        ]);
+        assert_eq!(dry["deleted"]["instances"], 1);
+        assert_eq!(store.json(&["stats"])["instances"], before);
+        let done = store.json(&["retention", "--keep", "0", "--status", "completed", "--yes"]);
+        assert_eq!(done["deleted"]["instances"], 1, "{done}");
+        let gone = store.run(&["show", "paid"]);
+        assert_eq!(gone.code, 3, "{gone:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use duroxide::testing::replay;
 use duroxide_core::FnOrchestration;
 
-use crate::support::{Kind, Store, sleeper};
+use crate::support::{Kind, Store, sleeper, start};
 
 const KINDS: [Kind; 2] = [Kind::Sqlite, Kind::Redb];
 
@@ -17,7 +17,7 @@ async fn instances_are_listed_and_filtered() {
         let lines: Vec<&str> = listed.lines().collect();
         assert_eq!(
             lines[0],
-            "ID NAME VERSION STATUS RUN EVENTS CREATED UPDATED SAYS"
+            "ID NAME VERSION STATUS RUN EVENTS CREATED UPDATED LABELS SAYS"
         );
         let ids = |text: &str| {
             let first = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
@@ -110,7 +110,9 @@ async fn the_reason_is_told_down_to_the_last_child() {
         "{unknown}"
     );
     assert!(
-        unknown.contains("1 of orchestration not-deployed ready for a node"),
+        unknown.contains(
+            "no handler registered for orchestration not-deployed: no node is up; 1 ready"
+        ),
         "{unknown}"
     );
     let refused = store.tells(&["explain", "refused"]);
@@ -186,4 +188,26 @@ async fn a_table_fits_the_terminal() {
     assert!(!plain.contains('\u{1b}'), "no colours into a pipe");
     let coloured = store.tells(&["list", "--color", "always"]);
     assert!(coloured.contains("\u{1b}["), "colours if asked for");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_listed_with_their_code() {
+    let store = Store::filled(Kind::Sqlite).await;
+    assert_eq!(store.json(&["nodes"]), serde_json::json!([]));
+    let runtime = start(store.open().await).await;
+    let client = runtime.client();
+    let mut wait = tokio::time::interval(std::time::Duration::from_millis(10));
+    while client.nodes().await.unwrap().unwrap().is_empty() {
+        wait.tick().await;
+    }
+    let listed = store.json(&["nodes"]);
+    assert_eq!(listed[0]["is_gone"], false);
+    assert_eq!(listed[0]["node"]["pid"], std::process::id());
+    let shown = store.tells(&["nodes", "--handlers"]);
+    assert!(
+        shown.contains(" up ") && shown.contains("approval"),
+        "{shown}"
+    );
+    runtime.shutdown(None).await;
+    assert_eq!(store.json(&["nodes"]), serde_json::json!([]));
 }

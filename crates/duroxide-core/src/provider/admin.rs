@@ -3,13 +3,15 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Labelling, Page,
-    Pausing, PendingWork, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
-    Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Labelling,
+    NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
 };
 use crate::event::{Event, EventKind};
 use crate::label::{LabelChange, Labels, labels_after};
@@ -264,6 +266,44 @@ pub trait ProviderAdmin: Any + Send + Sync {
             }
         }
         Ok(largest_first(counts))
+    }
+
+    /// Keeps what a node says of itself, in place of what it said before, and forgets nodes that were gone for too long. Returns
+    /// whether the store keeps nodes at all. Times are those of the store.
+    ///
+    /// Default: `false`.
+    async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Result<bool, ProviderError> {
+        let _ = (node, term);
+        Ok(false)
+    }
+
+    /// A node shuts down: it is not listed any more.
+    ///
+    /// Default: nothing.
+    async fn forget_node(&self, id: &str) -> Result<(), ProviderError> {
+        let _ = id;
+        Ok(())
+    }
+
+    /// The nodes that announced themselves, by name and id, those that are gone included.
+    ///
+    /// Default: `None`, the store keeps no nodes.
+    async fn list_nodes(&self) -> Result<Option<Vec<SeenNode>>, ProviderError> {
+        Ok(None)
+    }
+
+    /// Takes a duty for a while, keeps it, or gives it back with a time of zero; returns whether the holder has it then. One holder at
+    /// a time has a duty: another one gets it after it was given back, or when its time is over by the clock of the store.
+    ///
+    /// Default: `None`, the store knows no duties.
+    async fn hold_duty(
+        &self,
+        duty: &str,
+        holder: &str,
+        time: Duration,
+    ) -> Result<Option<bool>, ProviderError> {
+        let _ = (duty, holder, time);
+        Ok(None)
     }
 
     /// What lies in the queues for one instance; nothing for an unknown one.

@@ -9,6 +9,7 @@ mod incarnation;
 mod key_values;
 mod labelling;
 pub mod management;
+mod nodes;
 mod outcome;
 mod pause;
 mod pending;
@@ -35,6 +36,7 @@ pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
+pub use nodes::{NodeInfo, NodeTerm, SeenNode};
 pub use outcome::{InstanceOutcome, OutcomeStatus};
 pub use pause::Pausing;
 pub use pending::{PendingActivity, PendingMessage, PendingWork};

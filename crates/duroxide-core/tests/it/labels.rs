@@ -89,12 +89,12 @@ fn the_next_execution_begins_with_what_the_code_knows() {
 #[test]
 fn children_and_detached_starts_carry_labels_and_histories_do_not() {
     let mut world = World::of(|ctx, _| async move {
-        ctx.spawn(CHILD, &1)
+        ctx.spawn(CHILD, 1)
             .label("kind", "detached")
             .id("apart")
             .label("n", "1");
-        let child = ctx.child(CHILD, &2).label("kind", "child");
-        Ok(child.await.map_err(|error| error.to_string())?)
+        let child = ctx.child(CHILD, 2).label("kind", "child");
+        child.await.map_err(|error| error.to_string())
     });
     let turn = world.turn(vec![]);
     let mut sent = Vec::new();
@@ -117,9 +117,9 @@ fn children_and_detached_starts_carry_labels_and_histories_do_not() {
     }
     // Other labels are no divergence.
     world.redeploy(handler(|ctx, _| async move {
-        ctx.spawn(CHILD, &1).id("apart");
-        let child = ctx.child(CHILD, &2).label("kind", "other");
-        Ok(child.await.map_err(|error| error.to_string())?)
+        ctx.spawn(CHILD, 1).id("apart");
+        let child = ctx.child(CHILD, 2).label("kind", "other");
+        child.await.map_err(|error| error.to_string())
     }));
     assert_eq!(world.turn(vec![]).outcome, Outcome::Waiting);
 }
@@ -127,7 +127,7 @@ fn children_and_detached_starts_carry_labels_and_histories_do_not() {
 #[test]
 fn labels_that_are_not_fit_are_refused() {
     let mut world = World::of(|ctx, _| async move {
-        let child = ctx.child(CHILD, &2).label("not fit", "");
+        let child = ctx.child(CHILD, 2).label("not fit", "");
         Err(child.await.unwrap_err().to_string())
     });
     let turn = world.turn(vec![]);
@@ -135,7 +135,7 @@ fn labels_that_are_not_fit_are_refused() {
     assert_eq!(turn.actions, [], "nothing was started");
 
     let mut world = World::of(|ctx, _| async move {
-        let mut child = ctx.child(CHILD, &2);
+        let mut child = ctx.child(CHILD, 2);
         for n in 0..=LABELS_MAX {
             child = child.label(n.to_string(), "");
         }

@@ -34,6 +34,16 @@ impl CodeHere {
         }
     }
 
+    /// The orchestrations, as name and version.
+    pub(crate) fn orchestrations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.orchestrations.iter()
+    }
+
+    /// The activities, those of the engine included.
+    pub(crate) fn activities(&self) -> impl Iterator<Item = &str> {
+        self.activities.iter().map(String::as_str)
+    }
+
     /// Whether this node can run the handler of some ready work.
     pub(crate) fn can_run(&self, work: &ReadyWork) -> bool {
         match work.kind {

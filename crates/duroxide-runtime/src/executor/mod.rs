@@ -67,6 +67,14 @@ pub(crate) struct Shared {
 }
 
 impl Executor {
+    /// Whether time passes by steps only, as in tests with a paused clock.
+    pub(crate) fn is_in_virtual_time(&self) -> bool {
+        match self {
+            Self::Own(shared) => matches!(shared.threads, Threads::Host(_)),
+            Self::Given(_) => false,
+        }
+    }
+
     /// An executor on the current async runtime. What it polls counts as these tasks and ends when `abort` fires. Fires
     /// it itself when nothing will be polled any more, because the async runtime is gone.
     pub(crate) fn start(

@@ -2,6 +2,8 @@
 
 mod builder;
 mod gauges;
+mod node;
+mod retain;
 
 use std::fmt;
 use std::sync::Arc;
@@ -371,6 +373,13 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     });
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
     engine.executor.spawn_on_host(&engine.tasks, gauges);
+    // In virtual time every sign of life would be a step.
+    if !engine.executor.is_in_virtual_time() {
+        let node = node::announce(Arc::clone(engine)).with_current_subscriber();
+        engine.executor.spawn_on_host(&engine.tasks, node);
+    }
+    let retention = retain::retain(Arc::clone(engine)).with_current_subscriber();
+    engine.executor.spawn_on_host(&engine.tasks, retention);
     let sweeper = sweep_memory(Arc::clone(engine));
     engine
         .executor

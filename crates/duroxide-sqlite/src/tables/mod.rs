@@ -3,6 +3,7 @@
 mod budget;
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
+pub(crate) mod duties;
 pub(crate) mod executions;
 pub(crate) mod heartbeats;
 pub(crate) mod history;
@@ -12,6 +13,7 @@ pub(crate) mod instances;
 pub(crate) mod kv;
 pub(crate) mod labels;
 mod latest_time;
+pub(crate) mod nodes;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;
 pub(crate) mod rests;

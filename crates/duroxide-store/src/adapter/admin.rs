@@ -1,15 +1,20 @@
 //! The administrative trait, as a table of contents.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::provider::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Labelling,
-    Pausing, PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, Requeue, SystemMetrics,
+    NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin, ProviderError, PruneOptions,
+    PruneResult, QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
-use super::{StoreProvider, dead_letters, delete, inspect, labels, pause, pending, prune, read};
+use super::{
+    StoreProvider, dead_letters, delete, duties, inspect, labels, nodes, pause, pending, prune,
+    read,
+};
 use crate::EventStore;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -106,6 +111,24 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     ) -> Answer<Option<Labelling>> {
         let changed = labels::change(&*self.store, instance, changes).await;
         at("change_labels", changed).map(Some)
+    }
+
+    async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Answer<bool> {
+        let announced = nodes::announce(&*self.store, node, term).await;
+        at("announce_node", announced).map(|()| true)
+    }
+
+    async fn forget_node(&self, id: &str) -> Answer<()> {
+        at("forget_node", nodes::forget(&*self.store, id).await)
+    }
+
+    async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
+        at("list_nodes", nodes::list(&*self.store).await).map(Some)
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
+        let held = duties::hold(&*self.store, duty, holder, time).await;
+        at("hold_duty", held).map(Some)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

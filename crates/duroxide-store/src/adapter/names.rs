@@ -20,6 +20,10 @@ pub(super) const TIMER: &str = "timer";
 
 /// Scope of instance rows, by instance.
 pub(super) const INSTANCES: &str = "instances";
+/// Scope of duties, by name.
+pub(super) const DUTIES: &str = "duties";
+/// Scope of nodes, by id.
+pub(super) const NODES: &str = "nodes";
 /// Scope that lists the instances whose current execution runs.
 pub(super) const RUNNING_INSTANCES: &str = "running";
 

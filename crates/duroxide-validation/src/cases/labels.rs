@@ -220,6 +220,8 @@ pub async fn a_query_finds_instances_by_label<F: ProviderFactory + ?Sized>(facto
         .create_with("d", labelled(1, &[("blue", "team")]))
         .await;
     bench.create("e").await;
+    let other = [("shift", "day"), ("team", "red")];
+    bench.create_with("f", labelled(1, &other)).await;
     let by = |key: &str, value: &str| InstanceQuery::new().with_label(key, value);
     assert_eq!(found(&bench, &by("team", "blue")).await, ["a", "b"]);
     assert_eq!(found(&bench, &by("team", "blu")).await, [""; 0]);

@@ -16,9 +16,9 @@ use crate::support::{World, activities, in_memory, orchestrations, output, quick
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     level: Level,
-    target: String,
+    pub(crate) target: String,
     pub(crate) message: String,
-    fields: BTreeMap<String, String>,
+    pub(crate) fields: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Default)]

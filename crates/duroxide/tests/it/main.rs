@@ -15,7 +15,9 @@ mod recorded_handlers;
 mod samples;
 mod support;
 
+mod announced;
 mod async_runtimes;
+mod audit;
 mod bad_input;
 mod blocked;
 mod cancel;
@@ -45,6 +47,7 @@ mod outage;
 mod pausing;
 mod poison;
 mod recovery;
+mod retention;
 mod retry;
 mod routing;
 mod shutdown;

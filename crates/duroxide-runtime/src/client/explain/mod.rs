@@ -10,7 +10,8 @@ use std::collections::HashSet;
 use duroxide_core::Event;
 use duroxide_core::clock::{Clock, SystemClock};
 use duroxide_core::provider::{
-    DeadLetter, HandlerKind, PendingActivity, PendingWork, ReadyWork, ScheduledActivityIdentifier,
+    DeadLetter, HandlerKind, NodeInfo, PendingActivity, PendingWork, ReadyWork,
+    ScheduledActivityIdentifier, SeenNode,
 };
 
 pub use types::{ActivityPlace, Explanation, Finding, Standing, Wait};
@@ -31,6 +32,8 @@ const UNCLAIMED_MS: u64 = 30_000;
 /// What is asked of the store once, and not once per instance.
 struct Surroundings {
     ready: Vec<ReadyWork>,
+    /// Nodes that are up; `None` if the store keeps no nodes.
+    nodes: Option<Vec<NodeInfo>>,
     seen: HashSet<String>,
 }
 
@@ -62,8 +65,10 @@ impl Client {
     pub async fn explain(&self, instance: &str) -> Result<Explanation, ClientError> {
         let admin = self.admin()?;
         let ready = admin.list_ready_work(LOOKED_THROUGH).await?;
+        let nodes = admin.list_nodes().await?;
         let mut around = Surroundings {
             ready: ready.unwrap_or_default(),
+            nodes: nodes.map(up),
             seen: HashSet::new(),
         };
         let told = self.explain_one(instance, &mut around, 0).await?;
@@ -213,6 +218,11 @@ fn told_letters(letters: &[DeadLetter]) -> Vec<Finding> {
     letters.iter().rev().map(tell).collect()
 }
 
+fn up(seen: Vec<SeenNode>) -> Vec<NodeInfo> {
+    let up = seen.into_iter().filter(|node| !node.is_gone);
+    up.map(|seen| seen.node).collect()
+}
+
 /// An instance without a history: its start waits, or the store knows nothing of it.
 fn not_begun(
     instance: &str,
@@ -315,6 +325,17 @@ fn ready_for(
     })?;
     let (name, version) = (ready.name.clone(), ready.version.clone());
     let (count, since_ms) = (ready.count, ready.ready_since_ms);
+    let has_it = |node: &NodeInfo| node.has(kind, &name, version.as_deref());
+    if let Some(nodes) = around.nodes.as_ref().filter(|all| !all.iter().any(has_it)) {
+        return Some(Finding::NoNodeHasIt {
+            kind,
+            name,
+            version,
+            count,
+            since_ms,
+            nodes: nodes.len() as u64,
+        });
+    }
     Some(match now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
         true => Finding::InLine {
             kind,

@@ -171,6 +171,22 @@ pub enum Finding {
         /// Since when the oldest does.
         since_ms: u64,
     },
+    /// Work of a handler that it needs is ready, and no node that is up has the code.
+    NoNodeHasIt {
+        /// The kind of handler.
+        #[serde(serialize_with = "kind_in_words")]
+        kind: HandlerKind,
+        /// The handler.
+        name: String,
+        /// The version that is needed.
+        version: Option<String>,
+        /// How many instances or activities wait for it.
+        count: u64,
+        /// Since when the oldest does.
+        since_ms: u64,
+        /// How many nodes are up.
+        nodes: u64,
+    },
     /// Work of a handler that it needs is ready, and has been for a short time only: nodes are busy, or about to take it.
     InLine {
         /// The kind of handler.

@@ -183,6 +183,25 @@ impl Finding {
                     "no node claims {handler}: {count} ready, the oldest since {since}; is a node running that has its code?"
                 )
             }
+            Self::NoNodeHasIt {
+                kind,
+                name,
+                version,
+                count,
+                since_ms,
+                nodes,
+            } => {
+                let handler = handler(*kind, name, version.as_deref());
+                let since = ago(*since_ms, now_ms);
+                let seen = match nodes {
+                    0 => "no node is up".to_owned(),
+                    1 => "the one node that is up does not have it".to_owned(),
+                    n => format!("none of the {n} nodes that are up has it"),
+                };
+                format!(
+                    "no handler registered for {handler}: {seen}; {count} ready, the oldest since {since}"
+                )
+            }
             Self::InLine {
                 kind,
                 name,

@@ -1,11 +1,13 @@
 //! Flaws of the administrative half.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, Page, Pausing,
-    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
-    ReadyWork, Requeue, SystemMetrics,
+    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
+    Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
+    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
@@ -251,6 +253,22 @@ impl ProviderAdmin for Mutant {
         key: &str,
     ) -> Result<Vec<InstanceCount>> {
         self.count_labels(query, key).await
+    }
+
+    async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Result<bool> {
+        self.announce(node, term).await
+    }
+
+    async fn forget_node(&self, id: &str) -> Result<()> {
+        self.leave(id).await
+    }
+
+    async fn list_nodes(&self) -> Result<Option<Vec<SeenNode>>> {
+        self.nodes().await
+    }
+
+    async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Result<Option<bool>> {
+        self.duty(duty, holder, time).await
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Result<bool> {

@@ -1,0 +1,53 @@
+//! Retention by hand.
+
+use duroxide_runtime::client::Client;
+use duroxide_runtime::{RetentionPolicy, RetentionReport, RetentionRule};
+use serde_json::json;
+
+use crate::args::RetentionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) async fn run(
+    client: &Client,
+    output: &Output,
+    args: RetentionArgs,
+) -> Result<(), Failure> {
+    let rule = RetentionRule {
+        statuses: args.status,
+        name: args.name,
+        ended_for: args.ended_for,
+        newest_kept: args.keep,
+        executions_kept: args.keep_executions,
+    };
+    let policy = RetentionPolicy::new().rule(rule);
+    policy.validate().map_err(Failure::Usage)?;
+    if args.consent.yes {
+        let done = client.apply_retention(&policy).await?;
+        return report(output, done, true);
+    }
+    let would = client.preview_retention(&policy).await?;
+    if args.consent.dry_run {
+        return report(output, would, false);
+    }
+    Err(Failure::NeedsYes(in_words(would, false)))
+}
+
+fn report(output: &Output, told: RetentionReport, done: bool) -> Result<(), Failure> {
+    match output.json {
+        true => output.document(&json!({ "done": done, "deleted": told })),
+        false => output.line(in_words(told, done)),
+    }
+}
+
+fn in_words(told: RetentionReport, done: bool) -> String {
+    let (instances, executions, events) = (told.instances, told.executions, told.events);
+    match done {
+        true => format!(
+            "{instances} instances and {executions} executions were deleted, with {events} events"
+        ),
+        false => format!(
+            "{instances} instances with their children, and {executions} old executions of others, would be deleted"
+        ),
+    }
+}

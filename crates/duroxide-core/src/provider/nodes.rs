@@ -1,0 +1,97 @@
+//! Nodes as a store knows them: who runs on it, with which code, seen when. Pure data; runtimes write it, operators read it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::HandlerKind;
+
+/// What a node says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// One life of a runtime: another one, also of the same program, has another id.
+    pub id: String,
+    /// The name that its program chose, or host and process.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// The version of the engine.
+    pub engine_version: String,
+    /// When it started, in milliseconds since the Unix epoch.
+    pub started_at_ms: u64,
+    /// The orchestrations that it has, each with its versions. Empty if it runs no orchestrations.
+    pub orchestrations: BTreeMap<String, Vec<String>>,
+    /// The activities that it has. Empty if it runs no activities.
+    pub activities: Vec<String>,
+}
+
+impl NodeInfo {
+    /// A node without any code.
+    pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it has a handler; of any version if none is asked for.
+    ///
+    /// ```
+    /// use duroxide_core::provider::{HandlerKind, NodeInfo};
+    /// let mut node = NodeInfo::new("n1", "worker-1");
+    /// node.orchestrations.insert("order".into(), vec!["1.0.0".into()]);
+    /// assert!(node.has(HandlerKind::Orchestration, "order", None));
+    /// assert!(!node.has(HandlerKind::Orchestration, "order", Some("2.0.0")));
+    /// assert!(!node.has(HandlerKind::Activity, "order", None));
+    /// ```
+    #[must_use]
+    pub fn has(&self, kind: HandlerKind, name: &str, version: Option<&str>) -> bool {
+        match (kind, version) {
+            (HandlerKind::Activity, _) => self.activities.iter().any(|it| it == name),
+            (HandlerKind::Orchestration, None) => self.orchestrations.contains_key(name),
+            (HandlerKind::Orchestration, Some(version)) => {
+                let versions = self.orchestrations.get(name);
+                versions.is_some_and(|all| all.iter().any(|it| it == version))
+            }
+        }
+    }
+}
+
+/// How long a store believes in a node that it does not hear from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeTerm {
+    /// After so long without another word it counts as gone.
+    pub gone_after: Duration,
+    /// After so long beyond that it is no longer listed.
+    pub forgotten_after: Duration,
+}
+
+/// A node as a store has seen it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SeenNode {
+    /// What it said of itself.
+    pub node: NodeInfo,
+    /// When it was last heard from, by the clock of the store.
+    pub last_seen_ms: u64,
+    /// It has not been heard from for too long: it died, or it cannot reach the store.
+    pub is_gone: bool,
+}
+
+impl SeenNode {
+    /// A node that was last heard from at this time; stores make it.
+    #[must_use]
+    pub fn new(node: NodeInfo, last_seen_ms: u64, is_gone: bool) -> Self {
+        Self {
+            node,
+            last_seen_ms,
+            is_gone,
+        }
+    }
+}

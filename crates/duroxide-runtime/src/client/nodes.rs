@@ -1,0 +1,32 @@
+//! Who runs on the store.
+
+use duroxide_core::provider::SeenNode;
+
+use super::{Client, ClientError};
+
+impl Client {
+    /// The nodes that run on the store, by name: who they are, which code they have, and when the store heard from them. Those that
+    /// went silent are listed as gone for an hour; those that shut down are not listed. `None` if the store keeps no nodes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::Client;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// for seen in client.nodes().await?.unwrap_or_default() {
+    ///     println!("{} has {} activities", seen.node.name, seen.node.activities.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn nodes(&self) -> Result<Option<Vec<SeenNode>>, ClientError> {
+        Ok(self.admin()?.list_nodes().await?)
+    }
+}

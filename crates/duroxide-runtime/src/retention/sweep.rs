@@ -1,0 +1,214 @@
+//! One pass of a policy over a store, step by step. Whoever drives it may stop after any step: the next pass begins anew and finds
+//! what is left.
+
+use std::time::Duration;
+
+use duroxide_core::provider::{
+    InstanceFilter, InstanceQuery, InstanceStatus, InstanceSummary, PAGE_SIZE_MAX, Page,
+    ProviderAdmin, ProviderError, PruneOptions, SortKey, SortOrder,
+};
+
+use super::{RetentionPolicy, RetentionReport, RetentionRule};
+
+/// Instances that one step deletes or prunes. Stores delete large ones in steps of their own.
+const STEP: u32 = 20;
+
+/// A pass.
+pub(crate) struct Sweep {
+    policy: RetentionPolicy,
+    now_ms: u64,
+    is_preview: bool,
+    rule: usize,
+    phase: Phase,
+}
+
+/// What the next step does for the current rule.
+enum Phase {
+    Begin,
+    /// Passes over instances that are kept because they are new.
+    PassOver {
+        query: InstanceQuery,
+        left: u32,
+    },
+    Delete(InstanceQuery),
+    BeginExecutions,
+    Prune(InstanceQuery),
+}
+
+impl Sweep {
+    /// A pass that deletes; `now_ms` is the time of the store.
+    pub(crate) fn new(policy: RetentionPolicy, now_ms: u64) -> Self {
+        Self {
+            policy,
+            now_ms,
+            is_preview: false,
+            rule: 0,
+            phase: Phase::Begin,
+        }
+    }
+
+    /// A pass that only counts.
+    pub(crate) fn preview(policy: RetentionPolicy, now_ms: u64) -> Self {
+        Self {
+            is_preview: true,
+            ..Self::new(policy, now_ms)
+        }
+    }
+
+    /// One step; `None` if the pass is over.
+    pub(crate) async fn step(
+        &mut self,
+        admin: &dyn ProviderAdmin,
+    ) -> Result<Option<RetentionReport>, ProviderError> {
+        let Some(rule) = self.policy.rules.get(self.rule).cloned() else {
+            return Ok(None);
+        };
+        let mut done = RetentionReport::default();
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Begin) {
+            Phase::Begin => self.begin(&rule),
+            Phase::PassOver { query, left } => self.pass_over(admin, &rule, query, left).await?,
+            Phase::Delete(query) => {
+                let page = admin.query_instances(&query).await?;
+                done = self.delete(admin, &rule, &page.items).await?;
+                next_page(query, &page).map_or(Phase::BeginExecutions, Phase::Delete)
+            }
+            Phase::BeginExecutions => match rule.executions_kept {
+                Some(_) => Phase::Prune(all_of(&rule)),
+                None => self.next_rule(),
+            },
+            Phase::Prune(query) => {
+                let page = admin.query_instances(&query).await?;
+                done = self.prune(admin, &rule, &page.items).await?;
+                match next_page(query, &page) {
+                    Some(query) => Phase::Prune(query),
+                    None => self.next_rule(),
+                }
+            }
+        };
+        Ok(Some(done))
+    }
+
+    fn begin(&self, rule: &RetentionRule) -> Phase {
+        if !rule.deletes_instances() {
+            return Phase::BeginExecutions;
+        }
+        let mut query = all_of(rule).with_roots_only();
+        query.statuses = match rule.statuses.is_empty() {
+            true => vec![InstanceStatus::Completed, InstanceStatus::Failed],
+            false => rule.statuses.clone(),
+        };
+        match rule.newest_kept {
+            Some(left @ 1..) => Phase::PassOver { query, left },
+            _ => Phase::Delete(self.ended_in_time(rule, query)),
+        }
+    }
+
+    async fn pass_over(
+        &self,
+        admin: &dyn ProviderAdmin,
+        rule: &RetentionRule,
+        query: InstanceQuery,
+        left: u32,
+    ) -> Result<Phase, ProviderError> {
+        let query = query.with_page_size(left.min(PAGE_SIZE_MAX));
+        let page = admin.query_instances(&query).await?;
+        let left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
+        Ok(match next_page(query, &page) {
+            None => Phase::BeginExecutions,
+            Some(query) if left > 0 => Phase::PassOver { query, left },
+            Some(query) => Phase::Delete(self.ended_in_time(rule, query)),
+        })
+    }
+
+    fn ended_in_time(&self, rule: &RetentionRule, mut query: InstanceQuery) -> InstanceQuery {
+        query.ended.until_ms = Some(self.ended_before(rule));
+        query.with_page_size(STEP)
+    }
+
+    /// What ends later stays, whatever else the rule says: it was not there when the pass began.
+    fn ended_before(&self, rule: &RetentionRule) -> u64 {
+        let span = rule.ended_for.unwrap_or(Duration::ZERO);
+        let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.now_ms.saturating_sub(span)
+    }
+
+    async fn delete(
+        &self,
+        admin: &dyn ProviderAdmin,
+        rule: &RetentionRule,
+        found: &[InstanceSummary],
+    ) -> Result<RetentionReport, ProviderError> {
+        if self.is_preview || found.is_empty() {
+            return Ok(RetentionReport {
+                instances: found.len() as u64,
+                ..RetentionReport::default()
+            });
+        }
+        let ids = found.iter().map(|one| one.instance_id.clone());
+        // The store looks again, in the transaction that deletes: another life of an id has not ended in time.
+        let these = InstanceFilter {
+            instance_ids: Some(ids.collect()),
+            completed_before: Some(self.ended_before(rule)),
+            limit: Some(u32::MAX),
+        };
+        let deleted = admin.delete_instance_bulk(these).await?;
+        Ok(RetentionReport {
+            instances: deleted.instances_deleted,
+            executions: deleted.executions_deleted,
+            events: deleted.events_deleted,
+        })
+    }
+
+    async fn prune(
+        &self,
+        admin: &dyn ProviderAdmin,
+        rule: &RetentionRule,
+        found: &[InstanceSummary],
+    ) -> Result<RetentionReport, ProviderError> {
+        let kept = rule.executions_kept.unwrap_or(u32::MAX);
+        let mut done = RetentionReport::default();
+        for one in found
+            .iter()
+            .filter(|one| one.execution_id > u64::from(kept))
+        {
+            let id = &one.instance_id;
+            if self.is_preview {
+                let executions = admin.list_executions(id).await?.len() as u64;
+                done.executions += executions.saturating_sub(u64::from(kept));
+                continue;
+            }
+            let options = PruneOptions {
+                keep_last: Some(kept),
+                completed_before: None,
+            };
+            match admin.prune_executions(id, options).await {
+                Ok(pruned) => {
+                    done.executions += pruned.executions_deleted;
+                    done.events += pruned.events_deleted;
+                }
+                // It was deleted meanwhile.
+                Err(error) if !error.is_retryable() && error.message.contains("not found") => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn next_rule(&mut self) -> Phase {
+        self.rule += 1;
+        Phase::Begin
+    }
+}
+
+/// All instances that a rule is about, newest first: their order does not change while others go.
+fn all_of(rule: &RetentionRule) -> InstanceQuery {
+    let mut query = InstanceQuery::new()
+        .sorted(SortKey::Created, SortOrder::NewestFirst)
+        .with_page_size(STEP);
+    query.name.clone_from(&rule.name);
+    query
+}
+
+fn next_page(query: InstanceQuery, page: &Page<InstanceSummary>) -> Option<InstanceQuery> {
+    page.next.clone().map(|next| query.after(next))
+}

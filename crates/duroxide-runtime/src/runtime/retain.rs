@@ -1,0 +1,92 @@
+//! Retention by a node itself. In: a policy in the options. Out: one pass from time to time, by one node at a time. Never: a pass
+//! without the duty.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::clock::Clock;
+use duroxide_core::provider::{ProviderAdmin, ProviderError};
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::retention::{Retention, RetentionReport, Sweep};
+
+/// The duty that the node of a pass holds.
+const DUTY: &str = "retention";
+/// For so long the duty is held without another word: another node takes over after it.
+const HELD_FOR: Duration = Duration::from_secs(60);
+/// After so long it is held anew.
+const RENEWED_AFTER: Duration = Duration::from_secs(15);
+/// Between two steps the store belongs to others.
+const REST: Duration = Duration::from_millis(20);
+
+/// Applies the policy until the runtime stops.
+pub(super) async fn retain(engine: Arc<Engine>) {
+    let Some(retention) = engine.options.retention.clone() else {
+        return;
+    };
+    let Some(admin) = engine.store.as_management_capability() else {
+        return;
+    };
+    loop {
+        match pass(&engine, admin, &retention).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(
+                    target: "duroxide::runtime",
+                    "this store cannot give a duty to one node: retention does not run; apply it from outside"
+                );
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(target: "duroxide::runtime", %error, "retention stopped in its pass; the next one goes on");
+            }
+        }
+        if !engine.pause(retention.interval).await {
+            return;
+        }
+    }
+}
+
+/// One pass, if no other node has the duty; `false` if the store knows no duties.
+async fn pass(
+    engine: &Engine,
+    admin: &dyn ProviderAdmin,
+    retention: &Retention,
+) -> Result<bool, ProviderError> {
+    let holder = engine.runtime_id.as_str();
+    match admin.hold_duty(DUTY, holder, HELD_FOR).await? {
+        Some(true) => {}
+        Some(false) => return Ok(true),
+        None => return Ok(false),
+    }
+    let mut held_at = Instant::now();
+    let mut sweep = Sweep::new(retention.policy.clone(), engine.clock.now_ms());
+    let mut total = RetentionReport::default();
+    let ended = loop {
+        if held_at.elapsed() > RENEWED_AFTER {
+            if admin.hold_duty(DUTY, holder, HELD_FOR).await? != Some(true) {
+                break Ok(());
+            }
+            held_at = Instant::now();
+        }
+        match sweep.step(admin).await {
+            Ok(Some(done)) => total.add(done),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+        if !engine.pause(REST).await {
+            break Ok(());
+        }
+    };
+    if total != RetentionReport::default() {
+        tracing::info!(
+            target: "duroxide::audit",
+            verb = "retention", actor = %holder, instances = total.instances,
+            executions = total.executions, events = total.events, "retention deleted what its policy says"
+        );
+    }
+    // What cannot be given back now lapses.
+    let _ = admin.hold_duty(DUTY, holder, Duration::ZERO).await;
+    ended.map(|()| true)
+}
