@@ -13,6 +13,8 @@ use crate::random::Random;
 use crate::store::Place;
 use crate::worker::Life;
 
+/// The environment variable that names a point to a worker.
+const KILL_AT: &str = "DUROXIDE_KILL_AT";
 /// Lets the store hand out turns early at once; as shipped it is careful for a while after a crash, longer than most lives
 /// here last.
 const CARELESS: &str = "DUROXIDE_SQLITE_SKIP_CRASH_CAUTION";
@@ -78,7 +80,7 @@ fn first_life(
     let (_, points) = place.points();
     let point = points[random.between(0, points.len() as u64) as usize];
     let mut worker = spawn(folder, &place, Life::Feed, |command| {
-        command.env(place.kill_at(), format!("{point}:1"));
+        command.env(KILL_AT, format!("{point}:1"));
     });
     let until = Instant::now() + OPENING_MAX;
     let mut died = false;
@@ -142,7 +144,7 @@ fn one_life(folder: &Path, place: &Place, random: &mut Random) -> Option<&'stati
             command.env(CARELESS, "1");
         }
         if at_a_point {
-            command.env(place.kill_at(), format!("{point}:{nth}"));
+            command.env(KILL_AT, format!("{point}:{nth}"));
         }
     });
     let has_second = random.next().is_multiple_of(4) && place.is_shared();

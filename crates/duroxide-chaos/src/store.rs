@@ -99,14 +99,6 @@ impl Place {
         }
     }
 
-    /// The environment variable that names a point to a worker.
-    pub(crate) fn kill_at(&self) -> &'static str {
-        match self {
-            Self::Redb(_) => "DUROXIDE_REDB_KILL_AT",
-            Self::Sqlite { .. } | Self::Postgres(_) => "DUROXIDE_SQLITE_KILL_AT",
-        }
-    }
-
     /// Whether two processes may share it.
     pub(crate) fn is_shared(&self) -> bool {
         !matches!(self, Self::Sqlite { alone: true, .. } | Self::Redb(_))

@@ -154,14 +154,16 @@ pub fn labelled_input(labels: &Labels, input: String) -> String {
     format!("{INPUT_PREFIX}{}:{json}{input}", json.len())
 }
 
-/// Labels and the author's input in the input of a start message.
+/// Labels and the author's input in the input of a start message. Labels that no instance could have are part of the input.
 #[must_use]
 pub fn labels_of_input(input: String) -> (Labels, String) {
     let parts = input
         .strip_prefix(INPUT_PREFIX)
         .and_then(|rest| rest.split_once(':'))
         .and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?))
-        .and_then(|(json, own)| Some((serde_json::from_str(json).ok()?, own)));
+        .and_then(|(json, own)| Some((serde_json::from_str(json).ok()?, own)))
+        // Whoever wrote this without the checks of a starter gave no labels.
+        .filter(|(labels, _)| check_labels(labels).is_ok());
     match parts {
         Some((labels, own)) => (labels, own.to_owned()),
         None => (Labels::new(), input),
@@ -277,6 +279,15 @@ mod tests {
         }
         let plain = labelled_input(&Labels::new(), "plain".to_owned());
         assert_eq!(plain, "plain", "an input without labels is as it was");
+    }
+
+    #[test]
+    fn labels_that_no_instance_could_have_are_part_of_the_input() {
+        let many = (0..=LABELS_MAX).map(|n| (n.to_string(), String::new()));
+        for unfit in [many.collect(), labels(&[("a key", "")])] {
+            let sent = labelled_input(&unfit, "x".to_owned());
+            assert_eq!(labels_of_input(sent.clone()), (Labels::new(), sent));
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod event;
 mod future;
 mod handler;
 mod ids;
+#[doc(hidden)]
+pub mod kill;
 mod label;
 pub mod limits;
 mod message;

@@ -68,7 +68,9 @@ BEGIN
         RAISE EXCEPTION 'ids with sub:: belong to children' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM send_message(instance_id, 'StartOrchestration', json_build_object('instance', instance_id, 'orchestration', name,
-        'input', input, 'version', version, 'parent_instance', NULL, 'parent_id', NULL, 'execution_id', 1),
+        -- Labels travel in front of an input: what begins like them is told to have none.
+        'input', CASE WHEN starts_with(input, 'duroxide:labels:') THEN 'duroxide:labels:2:{}' ELSE '' END || input,
+        'version', version, 'parent_instance', NULL, 'parent_id', NULL, 'execution_id', 1),
         '[' || to_json(name)::text || ',' || coalesce(to_json(version)::text, 'null') || ',null]');
 END $$;
 

@@ -51,8 +51,15 @@ impl OrchestrationContext {
     }
 
     /// Removes a label; recorded also when there is none.
+    ///
+    /// # Panics
+    ///
+    /// If no label can have this key.
     #[track_caller]
     pub fn remove_label(&self, key: &str) {
+        if let Err(why) = check_label(key, "") {
+            panic!("{why}");
+        }
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
         cell.labels.remove(key);

@@ -1,7 +1,7 @@
 //! Doing something once more: dead letters back into their queue, an instance under another id.
 
 use duroxide_core::provider::{DeadLetter, Requeue};
-use duroxide_core::{EventKind, WorkItem, labels_after};
+use duroxide_core::{EventKind, LABELS_MAX, WorkItem, labels_after};
 
 use super::audit::Deed;
 use super::{Client, ClientError};
@@ -94,10 +94,17 @@ impl Client {
         }
         // An instance that ended without its code may have begun without a version: the nodes choose one.
         let version = semver::Version::parse(&version).is_ok().then_some(version);
-        let labels = match self.store.as_management_capability() {
-            Some(admin) => admin.labels(instance).await?,
-            None => labels_after(&history),
-        };
+        let mut labels = labels_after(&history);
+        if let Some(admin) = self.store.as_management_capability() {
+            // Operator and code may have given more than one instance can begin with: the code's go first.
+            let stored = admin.labels(instance).await?;
+            labels.retain(|key, _| stored.contains_key(key));
+            for (key, value) in stored {
+                if labels.contains_key(&key) || labels.len() < LABELS_MAX {
+                    labels.insert(key, value);
+                }
+            }
+        }
         self.start_orchestration_labelled(new_id, name, version, input, labels)
             .await?;
         self.audit(Deed::of("restart", instance).because(new_id));

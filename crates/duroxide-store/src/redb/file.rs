@@ -15,9 +15,9 @@ use ::redb::{
 };
 
 use super::error::{Result, Trouble};
-use super::kill;
 use super::tables::{self, CLOCK, FORMAT, Tables, numbers};
 use crate::error::StoreError;
+use duroxide_core::kill;
 
 /// How long the first opener waits for a reader of the store before it, and how often it looks.
 const BUSY_TRIES: u32 = 50;

@@ -8,7 +8,6 @@ mod error;
 mod file;
 mod group;
 mod grouped;
-mod kill;
 mod lazy_table;
 mod messages;
 mod provider;

@@ -18,7 +18,6 @@ use super::Durability;
 use super::commit;
 use super::error::{Result, Trouble};
 use super::file::File;
-use super::kill;
 use super::tables::{CLOCK, Tables};
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
@@ -26,6 +25,7 @@ use crate::error::StoreError;
 use crate::message::{Claim, Claimed, later_ms};
 use crate::poll::Attempt;
 use crate::wake::Wakeups;
+use duroxide_core::kill;
 
 type Reply<T> = oneshot::Sender<std::result::Result<T, StoreError>>;
 

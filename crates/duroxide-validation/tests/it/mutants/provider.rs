@@ -214,7 +214,7 @@ impl Layer for Mutant {
         _next: &dyn Provider,
         instance: &str,
     ) -> Result<HashMap<String, String>> {
-        let values = self.inner.get_kv_all_values(instance).await?;
+        let values = self.all_values(instance).await?;
         if values.is_empty() && self.has(Flaw::DeletionLeavesValues) {
             return Ok(self.values_left(instance));
         }
@@ -227,14 +227,6 @@ impl Layer for Mutant {
         activity: &ScheduledActivityIdentifier,
     ) -> Result<Option<bool>> {
         self.was_claimed(activity).await
-    }
-
-    async fn get_kv_all_values(
-        &self,
-        _next: &dyn Provider,
-        instance: &str,
-    ) -> Result<HashMap<String, String>> {
-        self.all_values(instance).await
     }
 
     async fn get_instance_stats(

@@ -1,16 +1,16 @@
 //! Points at which a test may kill this process. Without the feature `kill-points` they are nothing.
 
-/// Kills the process here with SIGKILL, if the environment asks for it: `DUROXIDE_REDB_KILL_AT=<point>:<n>` kills it the n-th
-/// time it passes the point.
+/// Kills the process here with SIGKILL, if the environment asks for it: `DUROXIDE_KILL_AT=<point>:<n>` kills it the n-th time it
+/// passes the point.
 #[cfg(feature = "kill-points")]
-pub(super) fn point(name: &str) {
+pub fn point(name: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     let wanted = WANTED.get_or_init(|| {
-        let text = std::env::var("DUROXIDE_REDB_KILL_AT").ok()?;
+        let text = std::env::var("DUROXIDE_KILL_AT").ok()?;
         let (point, nth) = text.split_once(':')?;
         Some((point.to_owned(), nth.parse().ok()?))
     });
@@ -31,4 +31,4 @@ pub(super) fn point(name: &str) {
 
 /// Nothing.
 #[cfg(not(feature = "kill-points"))]
-pub(super) fn point(_name: &str) {}
+pub fn point(_name: &str) {}
