@@ -20,7 +20,8 @@ pub(crate) fn page(
     query: &InstanceQuery,
     position: Option<&PagePosition>,
 ) -> Result<Page<InstanceSummary>> {
-    let criteria = criteria(query);
+    let mut criteria = criteria(query);
+    choose_label(tx, query, &mut criteria)?;
     let order = match (query.sort.by, query.sort.order) {
         (SortKey::Created, SortOrder::NewestFirst) => PageOrder::CreatedDown,
         (SortKey::Created, SortOrder::OldestFirst) => PageOrder::CreatedUp,
@@ -76,6 +77,20 @@ pub(crate) fn counts_by_label(
     let counted = instance_pages::counts_by_label(tx, &criteria(query), key)?;
     let count = |(key, count)| InstanceCount { key, count };
     Ok(counted.into_iter().map(count).collect())
+}
+
+/// Of several labels, one that few instances have is the one to begin with.
+fn choose_label(tx: &Tx<'_>, query: &InstanceQuery, criteria: &mut Criteria) -> Result<()> {
+    if query.labels.len() < 2 {
+        return Ok(());
+    }
+    for (key, value) in &query.labels {
+        criteria.label = (key.clone(), value.clone());
+        if instance_pages::few_of_label(tx, criteria, FEW)? {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// The narrowest rows to begin with.
