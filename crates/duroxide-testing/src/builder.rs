@@ -14,10 +14,10 @@ use duroxide_store::{StoreProvider, TokioClock};
 use crate::courier::{Courier, Manner};
 use crate::fate::Fate;
 use crate::harness::{AGES, Harness};
-use crate::many::seed_of_environment;
 use crate::rng::Rng;
 use crate::sched::Scheduler;
 use crate::script::{ActivityCall, Script};
+use crate::seed::seed_of_environment;
 use crate::workers::{Code, Workers};
 
 /// When tests begin: 2026-01-01 00:00:00 UTC.
@@ -34,6 +34,13 @@ pub struct HarnessBuilder {
     pub(crate) seed: u64,
     workers: usize,
     manner: Manner,
+}
+
+impl Harness {
+    /// Begins a harness.
+    pub fn builder() -> HarnessBuilder {
+        HarnessBuilder::default()
+    }
 }
 
 impl Default for HarnessBuilder {

@@ -13,7 +13,6 @@ use duroxide_store::TokioClock;
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use crate::builder::HarnessBuilder;
 use crate::determinism::check_determinism;
 use crate::sched::Group;
 use crate::script::{ActivityCall, Script};
@@ -59,11 +58,6 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Begins a harness.
-    pub fn builder() -> HarnessBuilder {
-        HarnessBuilder::default()
-    }
-
     pub(crate) async fn begin(
         workers: Arc<Workers>,
         script: Arc<Script>,

@@ -15,6 +15,7 @@ pub mod rng;
 #[doc(hidden)]
 pub mod sched;
 mod script;
+mod seed;
 mod typed;
 mod verify;
 mod workers;

@@ -4,20 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::builder::HarnessBuilder;
 use crate::harness::{Harness, block_on};
-
-/// Names one seed for all tests.
-const SEED: &str = "DUROXIDE_SEED";
-
-/// The seed that the environment asks for.
-///
-/// # Panics
-///
-/// If it is no number.
-pub(crate) fn seed_of_environment() -> Option<u64> {
-    let text = std::env::var(SEED).ok()?;
-    let seed = text.parse();
-    Some(seed.unwrap_or_else(|_| panic!("{SEED} is {text:?}, which is no seed")))
-}
+use crate::seed::{SEED, seed_of_environment};
 
 impl Harness {
     /// Runs a test once with each seed, each time from the beginning. Says which seed failed; `DUROXIDE_SEED=N` runs that one
