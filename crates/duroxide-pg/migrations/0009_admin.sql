@@ -103,15 +103,16 @@ CREATE FUNCTION is_finished_root(p_instance text, p_before bigint) RETURNS boole
               AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation))))
 $$;
 
--- Deletes a root with its tree, unless it came back to life or anything in the tree runs. No row: nothing was deleted.
-CREATE FUNCTION delete_tree(p_root text)
+-- Deletes a root with its tree, unless it came back to life, is another one by now that ended later, or anything in the tree runs. No
+-- row: nothing was deleted.
+CREATE FUNCTION delete_tree(p_root text, p_before bigint)
 RETURNS TABLE (instances_gone bigint, executions_gone bigint, events_gone bigint, messages_gone bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_tree text[];
     v_result record;
 BEGIN
-    IF NOT is_finished_root(p_root, NULL) THEN
+    IF NOT is_finished_root(p_root, p_before) THEN
         RETURN;
     END IF;
     SELECT array_agg(t) INTO v_tree FROM instance_tree(p_root) AS t;

@@ -26,8 +26,14 @@ BEGIN
         (SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at > v_now)))
     WHERE b.instance_id = p_instance AND NOT EXISTS (
         SELECT 1 FROM orchestrator_queue AS q
-        WHERE q.instance_id = p_instance AND q.visible_at <= v_now AND q.id <> ALL (v_inbox.message_ids)
-          AND CASE WHEN v_inbox.is_cut THEN q.kind = 'CancelInstance' AND q.attempt_count = 0
-              ELSE NOT (v_carries AND q.kind = 'QueueMessage') END);
+        WHERE NOT v_inbox.is_cut AND q.instance_id = p_instance AND q.visible_at <= v_now
+          AND q.id <> ALL (v_inbox.message_ids) AND NOT (v_carries AND q.kind = 'QueueMessage'))
+      -- A full claim takes the oldest request to cancel in any case: one came since if it took none.
+      AND NOT (v_inbox.is_cut AND EXISTS (
+        SELECT 1 FROM orchestrator_queue AS q
+        WHERE q.instance_id = p_instance AND q.kind = 'CancelInstance' AND q.visible_at <= v_now)
+      AND NOT EXISTS (
+        SELECT 1 FROM orchestrator_queue AS q
+        WHERE q.instance_id = p_instance AND q.kind = 'CancelInstance' AND q.id = ANY (v_inbox.message_ids)));
     RETURN true;
 END $$;

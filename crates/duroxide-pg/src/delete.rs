@@ -97,7 +97,7 @@ impl PostgresProvider {
                 break;
             }
             let stored = text::owned(&root);
-            let call = Call::new("delete_tree").text(&stored);
+            let call = Call::new("delete_tree").text(&stored).opt_int(before);
             let rows = self.store.db.transact_later(&[call]).await?;
             if let Some(row) = rows.first().and_then(|rows| rows.first()) {
                 add(&mut total, &counts(row, 0)?);

@@ -20,7 +20,7 @@ use crate::store::ReadView;
 use crate::tables::{
     dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
 };
-use crate::tx::{Tx, shown_ms};
+use crate::tx::{Tx, shown_ms, stored_ms};
 use crate::writer_tx::WriterTx;
 
 type Answer<T> = Result<T, ProviderError>;
@@ -132,13 +132,16 @@ impl ProviderAdmin for SqliteProvider {
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {
         const OPERATION: &str = "delete_instance_bulk";
         let mut left = usize::try_from(filter.limit.unwrap_or(steps::BULK_LIMIT)).unwrap_or(0);
+        let ended_before = filter.completed_before.map(stored_ms);
         let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
         let roots = self.reading(OPERATION, select).await?;
         let mut total = DeleteInstanceResult::default();
         let mut roots = roots.as_slice();
         while left > 0 && !roots.is_empty() {
             let part = &roots[..roots.len().min(BULK_STEP)];
-            let done = self.delete_roots(OPERATION, part, left).await?;
+            let done = self
+                .delete_roots(OPERATION, part, ended_before, left)
+                .await?;
             left -= done.deleted;
             // Something was looked at, unless every root is done with.
             roots = &roots[done.looked_at.max(1)..];
@@ -336,10 +339,11 @@ impl SqliteProvider {
         &self,
         operation: &str,
         roots: &[String],
+        ended_before: Option<i64>,
         limit: usize,
     ) -> Answer<delete::BulkStep> {
         let all = roots.to_vec();
-        let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, limit);
+        let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, ended_before, limit);
         let error = match self.store.write(LeaseView::Needed, step).await {
             Err(error @ SqliteError::Damaged { .. }) => error,
             done => return done.at(operation),
@@ -351,7 +355,8 @@ impl SqliteProvider {
             return Ok(total);
         }
         for root in roots.chunks(1) {
-            let one = Box::pin(self.delete_roots(operation, root, limit - total.deleted));
+            let left = limit - total.deleted;
+            let one = Box::pin(self.delete_roots(operation, root, ended_before, left));
             let one = one.await?;
             total.looked_at += one.looked_at;
             total.deleted += one.deleted;

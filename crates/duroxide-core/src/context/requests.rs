@@ -306,7 +306,10 @@ impl OrchestrationContext {
         // With every reply: a client compares it with what it read before.
         let count = ReplyCount {
             given: number,
-            forgotten: kept.get(gone).map_or(number, |first| first.number) - 1,
+            forgotten: kept
+                .get(gone)
+                .map_or(number, |first| first.number)
+                .saturating_sub(1),
         };
         self.set_kv_value(REPLY_COUNT_KEY, encoded(&count));
     }

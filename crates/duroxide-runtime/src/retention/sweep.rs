@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    InstanceFilter, InstanceQuery, InstanceStatus, InstanceSummary, PAGE_SIZE_MAX, Page,
-    ProviderAdmin, ProviderError, PruneOptions, SortKey, SortOrder,
+    DeleteInstanceResult, InstanceFilter, InstanceQuery, InstanceStatus, InstanceSummary,
+    PAGE_SIZE_MAX, Page, ProviderAdmin, ProviderError, PruneOptions, SortKey, SortOrder,
 };
 
 use super::{RetentionPolicy, RetentionReport, RetentionRule};
@@ -151,7 +151,10 @@ impl Sweep {
             completed_before: Some(self.ended_before(rule)),
             limit: Some(u32::MAX),
         };
-        let deleted = admin.delete_instance_bulk(these).await?;
+        let deleted = match admin.delete_instance_bulk(these.clone()).await {
+            Err(error) if !error.is_retryable() => one_by_one(admin, &these, &error).await?,
+            deleted => deleted?,
+        };
         Ok(RetentionReport {
             instances: deleted.instances_deleted,
             executions: deleted.executions_deleted,
@@ -198,6 +201,34 @@ impl Sweep {
         self.rule += 1;
         Phase::Begin
     }
+}
+
+/// One that cannot be deleted costs only itself: it is named in the log, and stays.
+async fn one_by_one(
+    admin: &dyn ProviderAdmin,
+    these: &InstanceFilter,
+    why: &ProviderError,
+) -> Result<DeleteInstanceResult, ProviderError> {
+    tracing::debug!(target: "duroxide::runtime", error = %why, "retention goes on instance by instance");
+    let mut total = DeleteInstanceResult::default();
+    for id in these.instance_ids.iter().flatten() {
+        let this = InstanceFilter {
+            instance_ids: Some(vec![id.clone()]),
+            ..these.clone()
+        };
+        match admin.delete_instance_bulk(this).await {
+            Ok(deleted) => {
+                total.instances_deleted += deleted.instances_deleted;
+                total.executions_deleted += deleted.executions_deleted;
+                total.events_deleted += deleted.events_deleted;
+            }
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) => {
+                tracing::warn!(target: "duroxide::runtime", instance_id = %id, %error, "retention could not delete this instance");
+            }
+        }
+    }
+    Ok(total)
 }
 
 /// All instances that a rule is about, newest first: their order does not change while others go.

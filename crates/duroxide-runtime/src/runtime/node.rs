@@ -32,7 +32,6 @@ pub(super) async fn announce(engine: Arc<Engine>) {
         forgotten_after: LISTED_FOR,
     };
     let node = describe(&engine);
-    let mut is_known = false;
     loop {
         let told = tokio::select! {
             biased;
@@ -40,7 +39,7 @@ pub(super) async fn announce(engine: Arc<Engine>) {
             told = admin.announce_node(&node, term) => told,
         };
         match told {
-            Ok(true) => is_known = true,
+            Ok(true) => {}
             // This store keeps no nodes.
             Ok(false) => return,
             // Operators see this node as gone while the store is away, which is true.
@@ -52,10 +51,9 @@ pub(super) async fn announce(engine: Arc<Engine>) {
             break;
         }
     }
-    if is_known {
-        let leave = leave(admin, &node.id);
-        engine.abort.run_until_cancelled(leave).await;
-    }
+    // What was announced may have been stored, also if no answer came.
+    let leave = leave(admin, &node.id);
+    engine.abort.run_until_cancelled(leave).await;
 }
 
 /// A node that could not take its leave is gone after a while.

@@ -29,7 +29,13 @@ pub(super) async fn retain(engine: Arc<Engine>) {
         return;
     };
     loop {
-        match pass(&engine, admin, &retention).await {
+        // What a step has begun is a transaction of its own: whether it is waited for does not matter.
+        let passed = tokio::select! {
+            biased;
+            () = engine.stop.cancelled() => return,
+            passed = pass(&engine, admin, &retention) => passed,
+        };
+        match passed {
             Ok(true) => {}
             Ok(false) => {
                 tracing::warn!(
@@ -55,18 +61,23 @@ async fn pass(
     retention: &Retention,
 ) -> Result<bool, ProviderError> {
     let holder = engine.runtime_id.as_str();
+    // The store's own time, if it has one: a node whose clock is ahead must not delete early.
+    let of_store = engine.store.clock_ms().await?;
+    let now_ms = of_store.unwrap_or_else(|| engine.clock.now_ms());
     match admin.hold_duty(DUTY, holder, HELD_FOR).await? {
         Some(true) => {}
         Some(false) => return Ok(true),
         None => return Ok(false),
     }
     let mut held_at = Instant::now();
-    let mut sweep = Sweep::new(retention.policy.clone(), engine.clock.now_ms());
+    let mut sweep = Sweep::new(retention.policy.clone(), now_ms);
     let mut total = RetentionReport::default();
     let ended = loop {
         if held_at.elapsed() > RENEWED_AFTER {
-            if admin.hold_duty(DUTY, holder, HELD_FOR).await? != Some(true) {
-                break Ok(());
+            match admin.hold_duty(DUTY, holder, HELD_FOR).await {
+                Ok(Some(true)) => {}
+                Ok(_) => break Ok(()),
+                Err(error) => break Err(error),
             }
             held_at = Instant::now();
         }

@@ -75,8 +75,14 @@ pub(crate) struct BulkStep {
 }
 
 /// Deletes some of these roots with their trees, at most `limit` of them, until the rows of one transaction are used up. A
-/// tree in which anything is live is left alone, and so is a root that came back to life since it was chosen.
-pub(crate) fn bulk_step(tx: &mut WriterTx<'_>, roots: &[String], limit: usize) -> Result<BulkStep> {
+/// tree in which anything is live is left alone, and so is a root that came back to life since it was chosen, or is another one
+/// by now that ended later than asked for.
+pub(crate) fn bulk_step(
+    tx: &mut WriterTx<'_>,
+    roots: &[String],
+    ended_before: Option<i64>,
+    limit: usize,
+) -> Result<BulkStep> {
     let mut done = BulkStep::default();
     let mut left = STEP_ROWS;
     for root in roots {
@@ -84,7 +90,7 @@ pub(crate) fn bulk_step(tx: &mut WriterTx<'_>, roots: &[String], limit: usize) -
             break;
         }
         done.looked_at += 1;
-        if !instances::is_finished_root(tx, root, None)? {
+        if !instances::is_finished_root(tx, root, ended_before)? {
             continue;
         }
         let tree = descend(tx, root)?;
@@ -345,7 +351,7 @@ mod tests {
         while !roots.is_empty() {
             let before = conn.total_changes();
             let mut tx = writer.tx(&statements, 1);
-            let done = bulk_step(&mut tx, roots, usize::MAX).unwrap();
+            let done = bulk_step(&mut tx, roots, None, usize::MAX).unwrap();
             let changes = conn.total_changes() - before;
             assert!(changes <= STEP_ROWS as u64 * 11 / 10, "{changes} rows");
             roots = &roots[done.looked_at..];

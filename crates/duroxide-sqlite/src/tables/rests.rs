@@ -10,6 +10,11 @@ use crate::tx::{Rests, Tx};
 /// Notes that the messages of an instance are not visible until a time that no other message of it has.
 pub(crate) fn hide(tx: &Tx<'_>, instance: &str, until: i64) -> Result<()> {
     changes(tx);
+    // Those that are over go with the next one that begins.
+    tx.execute(
+        "DELETE FROM rests WHERE until <= ?1 AND instance_id IN (SELECT instance_id FROM rests WHERE until <= ?1 LIMIT 100)",
+        [tx.now],
+    )?;
     tx.execute(
         "INSERT INTO rests (instance_id, until) VALUES (?1, ?2)
          ON CONFLICT (instance_id) DO UPDATE SET until = excluded.until",
@@ -66,8 +71,9 @@ fn is_empty(tx: &Tx<'_>) -> Result<bool> {
     let known = match memory.rests() {
         Some(known) => known,
         None => {
-            let any = "SELECT 1 FROM rests UNION ALL SELECT 1 FROM instance_locks WHERE lock_token = ?1 LIMIT 1";
-            match tx.first(any, [instance_locks::RESTING], |_| Ok(()))? {
+            let any = "SELECT 1 FROM rests WHERE until > ?2
+                       UNION ALL SELECT 1 FROM instance_locks WHERE lock_token = ?1 AND locked_until > ?2 LIMIT 1";
+            match tx.first(any, (instance_locks::RESTING, tx.now), |_| Ok(()))? {
                 None => Rests::None,
                 Some(()) => Rests::Some,
             }

@@ -25,12 +25,25 @@ pub(super) async fn run<S: EventStore>(
     ids: &[String],
     force: bool,
 ) -> Result<DeleteInstanceResult> {
+    run_if(store, ids, force, |_| true).await
+}
+
+/// Deletes these instances if each is as it should be when it goes; one that is not is told as running.
+async fn run_if<S: EventStore>(
+    store: &S,
+    ids: &[String],
+    force: bool,
+    is_meant: impl Fn(&Found) -> bool,
+) -> Result<DeleteInstanceResult> {
     let ids: BTreeSet<&String> = ids.iter().collect();
     let mut last = String::new();
     for tried in 0..TRIES {
         let mut plan = Plan::default();
         for found in Found::read(store, &ids).await? {
             found.check(&ids, force)?;
+            if !is_meant(&found) {
+                return Err(Error::Running(found.id));
+            }
             plan.add(found, force);
         }
         match store.commit(plan.batch).await {
@@ -271,7 +284,10 @@ pub(super) async fn bulk<S: EventStore>(
         }
         matching += 1;
         let tree = tree(store, &root.id).await?;
-        match run(store, &tree, false).await {
+        // It may be another one by now.
+        let is_meant =
+            |found: &Found| found.id != root.id || ended_in_time(filter, found.current.as_ref());
+        match run_if(store, &tree, false, is_meant).await {
             Ok(deleted) => {
                 total.instances_deleted += deleted.instances_deleted;
                 total.executions_deleted += deleted.executions_deleted;
@@ -321,14 +337,13 @@ pub(super) fn selects(filter: &InstanceFilter, one: &Listed) -> bool {
         .instance_ids
         .as_ref()
         .is_none_or(|ids| ids.contains(&one.id));
-    let ended_at = one
-        .current
-        .as_ref()
-        .and_then(|current| current.completed_at);
-    let old_enough = filter
-        .completed_before
-        .is_none_or(|before| ended_at.is_some_and(|ended| ended < before));
-    named && old_enough
+    named && ended_in_time(filter, one.current.as_ref())
+}
+
+fn ended_in_time(filter: &InstanceFilter, current: Option<&ExecutionRow>) -> bool {
+    let ended_at = current.and_then(|current| current.completed_at);
+    let before = filter.completed_before;
+    before.is_none_or(|before| ended_at.is_some_and(|ended| ended < before))
 }
 
 pub(super) fn limit(filter: &InstanceFilter) -> usize {

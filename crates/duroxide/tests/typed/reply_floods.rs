@@ -19,30 +19,16 @@ fn request(n: u64) -> Request<(), u64> {
     serde_json::from_value(text).unwrap()
 }
 
-/// How the others are answered.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-enum Pace {
-    AtOnce,
-    InHundreds,
-    /// So few that they are not too many, and so slowly that the first ones become old.
-    Slowly,
-}
-
 /// Takes a request, answers it when it is told to, and then many others, all in one turn or a hundred in each.
 #[duroxide::orchestration]
-async fn flooding(ctx: OrchestrationContext, pace: Pace) -> Result<(), String> {
+async fn flooding(ctx: OrchestrationContext, at_once: bool) -> Result<(), String> {
     let first = ctx.requests::<(), u64>("up").next().await;
     ctx.dequeue_event("go").await;
     ctx.reply(first, &0);
-    let (others, at_a_time, pause) = match pace {
-        Pace::AtOnce => (FLOOD, FLOOD, SECOND / 100),
-        Pace::InHundreds => (FLOOD, 100, SECOND / 100),
-        Pace::Slowly => (40, 1, 3 * SECOND),
-    };
-    for n in 1..=others {
+    for n in 1..=FLOOD {
         ctx.reply(request(n), &n);
-        if n % at_a_time == 0 {
-            ctx.sleep(pause).await;
+        if !at_once && n % 100 == 0 {
+            ctx.sleep(SECOND / 100).await;
         }
     }
     ctx.set_custom_status("flooded");
@@ -66,7 +52,7 @@ impl Layer for Gate {
 }
 
 /// The flood, and a client that asked before it and did not look while the gate was closed.
-async fn flood(pace: Pace) -> (App, Result<u64, AskError>) {
+async fn flood(at_once: bool) -> (App, Result<u64, AskError>) {
     let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
     let code = Handlers::new().register(flooding);
     let app = Duroxide::on(store.clone())
@@ -74,7 +60,7 @@ async fn flood(pace: Pace) -> (App, Result<u64, AskError>) {
         .start()
         .await
         .unwrap();
-    app.client().start(flooding, pace).id("f").await.unwrap();
+    app.client().start(flooding, at_once).id("f").await.unwrap();
     let gated = Arc::new(Layered::around(store, Gate(Semaphore::new(1))));
     let late = duroxide::Client::new(gated.clone());
     let ask = late.ask("f", "up", &()).id("first").timeout(1000 * SECOND);
@@ -96,7 +82,7 @@ async fn flood(pace: Pace) -> (App, Result<u64, AskError>) {
 
 #[tokio::test(start_paused = true)]
 async fn replies_of_one_turn_are_seen_however_many() {
-    let (app, first) = flood(Pace::AtOnce).await;
+    let (app, first) = flood(true).await;
     assert_eq!(first.unwrap(), 0);
     for n in [1, 400, FLOOD] {
         let ask = app.client().ask::<_, u64>("f", "up", &());
@@ -108,33 +94,12 @@ async fn replies_of_one_turn_are_seen_however_many() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_missed_its_reply_in_a_flood_is_told() {
-    let (app, first) = flood(Pace::InHundreds).await;
+    let (app, first) = flood(false).await;
     let error = first.unwrap_err();
     assert!(matches!(error, AskError::Forgotten), "{error}");
     assert_eq!(error.code(), "D0163");
     let ask = app.client().ask::<_, u64>("f", "up", &());
     let reply = ask.id((FLOOD - 999).to_string()).timeout(SECOND).await;
     assert_eq!(reply.unwrap(), FLOOD - 999, "the last thousand are there");
-    app.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_slept_until_its_reply_was_old_is_told() {
-    let (app, first) = flood(Pace::Slowly).await;
-    let error = first.unwrap_err();
-    assert!(matches!(error, AskError::Forgotten), "{error}");
-    app.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_whose_request_waits_while_others_are_answered_waits_on() {
-    let (app, _) = flood(Pace::Slowly).await;
-    let client = app.client();
-    let ask = client
-        .ask::<_, u64>("f", "never", &())
-        .id("waits")
-        .timeout(10 * SECOND);
-    let error = ask.await.unwrap_err();
-    assert!(!matches!(error, AskError::Forgotten), "{error}");
     app.shutdown().await;
 }

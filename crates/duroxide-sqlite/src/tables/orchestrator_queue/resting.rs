@@ -29,16 +29,28 @@ pub(crate) fn came_since_claim(
         (instance, bounds.visible_by, token),
         |_| Ok(()),
     )?;
+    if bounds.is_cut {
+        return asked_to_cancel_since(tx, instance, token);
+    }
     let found = tx.first(
         "SELECT 1 FROM orchestrator_queue
-         WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token IS NOT ?3
-           AND CASE WHEN ?4 THEN kind = 'CancelInstance' AND attempt_count = 0
-                    ELSE NOT (?5 AND kind = 'QueueMessage') END
+         WHERE instance_id = ?1 AND visible_at <= ?2 AND lock_token IS NOT ?3 AND NOT (?4 AND kind = 'QueueMessage')
          LIMIT 1",
-        (instance, tx.now, token, bounds.is_cut, carries.is_some()),
+        (instance, tx.now, token, carries.is_some()),
         |_| Ok(()),
     )?;
     Ok(found.is_some())
+}
+
+/// Whether a request to cancel came since the claim of this token, which took none: it takes the oldest one in any case. The index
+/// has only such requests, however many messages there are.
+fn asked_to_cancel_since(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
+    tx.one(
+        "SELECT COUNT(*) > 0 AND TOTAL(lock_token IS ?2) = 0 FROM orchestrator_queue INDEXED BY idx_orch_cancel_of
+         WHERE instance_id = ?1 AND kind = 'CancelInstance' AND visible_at <= ?3",
+        (instance, token, tx.now),
+        |row| row.get(0),
+    )
 }
 
 /// Whether a visible message is queued that this claim did not take.
