@@ -63,6 +63,9 @@ impl Provider for TinyProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<()> {
+        for item in &worker_items {
+            activity_only("ack_orchestration_item", item)?;
+        }
         let commit = Commit {
             token: lock_token.to_owned(),
             execution: execution_id,
@@ -106,6 +109,7 @@ impl Provider for TinyProvider {
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<()> {
+        activity_only("enqueue_for_worker", &item)?;
         self.step(|state, now| state.schedule(item, now));
         Ok(())
     }
@@ -196,5 +200,16 @@ impl Provider for TinyProvider {
 
     async fn get_instance_stats(&self, instance: &str) -> Result<Option<SystemStats>> {
         self.step(|state, _| state.stats(instance))
+    }
+}
+
+/// Only activities belong on the worker queue.
+fn activity_only(operation: &str, item: &WorkItem) -> Result<()> {
+    match item {
+        WorkItem::ActivityExecute { .. } => Ok(()),
+        _ => Err(ProviderError::permanent(
+            operation,
+            "Invalid work item type",
+        )),
     }
 }
