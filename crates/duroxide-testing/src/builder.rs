@@ -245,7 +245,7 @@ impl HarnessBuilder {
     }
 
     /// Starts the engine. Needs a current-thread runtime with paused time: `#[tokio::test(start_paused = true)]` or
-    /// [`block_on`].
+    /// [`block_on`](crate::block_on).
     ///
     /// # Panics
     ///
