@@ -26,11 +26,12 @@ const COMMITS: [&str; 2] = ["ack_orchestration_item", "ack_work_item"];
 const COMMIT: &str = "commit";
 
 /// Calls that a runtime makes, by the names of their methods.
-const CALLS: [&str; 16] = [
+const CALLS: [&str; 17] = [
     COMMIT,
     "claim_turns",
     "ack_orchestration_item",
     "abandon_orchestration_item",
+    "rest_orchestration_item",
     "renew_orchestration_item_lock",
     "claim_work",
     "ack_work_item",
