@@ -1,7 +1,7 @@
 //! Leaving an instance as it is, because its code does not fit its history or the store refuses what it decided. In: a
 //! claim and a report. Out: the claim given back, the report where an operator finds it. Never an end.
 
-use super::commit::{Attempt, give_back};
+use super::commit::give_back;
 use super::plan::ExecutionRef;
 use crate::engine::{BlockCause, BlockedInstance, Engine};
 use crate::leases::Held;
@@ -30,5 +30,5 @@ pub(super) async fn block(
     };
     let backoff = &engine.options.unregistered_backoff;
     let delay = engine.blocked.insert(blocked, of.life, cause, backoff);
-    give_back(engine, lease, Some(delay), Attempt::Uncounted).await;
+    give_back(engine, lease, Some(delay)).await;
 }

@@ -21,7 +21,7 @@ use tracing::instrument::WithSubscriber;
 use crate::client::Client;
 use crate::engine::{
     BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
-    RunningActivities, StickyCache, StickyLimits, StoreTime,
+    NotBefore, RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
 use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
@@ -214,6 +214,7 @@ impl Runtime {
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
             excuses: Excuses::new(),
+            not_before: NotBefore::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,
