@@ -66,7 +66,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_attempt_waits_until_its_time_and_another_life_does_not() {
         let next = NotBefore::new();
-        let (one, other) = (Incarnation::from_random(1), Incarnation::from_random(2));
+        let (one, other) = (Incarnation::from_random(2), Incarnation::from_random(4));
         let pause = Duration::from_secs(5);
         next.set("i", Some(one), pause);
         assert_eq!(next.left("i", Some(one)), Some(pause));

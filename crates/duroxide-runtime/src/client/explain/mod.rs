@@ -13,6 +13,7 @@ use duroxide_core::provider::{
     DeadLetter, HandlerKind, NodeInfo, PendingActivity, PendingWork, ReadyWork,
     ScheduledActivityIdentifier, SeenNode,
 };
+use duroxide_core::replay::SYSCALL_PREFIX;
 
 pub use types::{ActivityPlace, Explanation, Finding, Standing, Wait};
 
@@ -325,7 +326,9 @@ fn ready_for(
     })?;
     let (name, version) = (ready.name.clone(), ready.version.clone());
     let (count, since_ms) = (ready.count, ready.ready_since_ms);
-    let has_it = |node: &NodeInfo| node.has(kind, &name, version.as_deref());
+    // Every node has the engine's own activities, and none lists them.
+    let is_engines = kind == HandlerKind::Activity && name.starts_with(SYSCALL_PREFIX);
+    let has_it = |node: &NodeInfo| is_engines || node.has(kind, &name, version.as_deref());
     if let Some(nodes) = around.nodes.as_ref().filter(|all| !all.iter().any(has_it)) {
         return Some(Finding::NoNodeHasIt {
             kind,
@@ -352,4 +355,38 @@ fn ready_for(
             since_ms,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
+
+    use super::*;
+
+    fn finding(name: &str, nodes: Vec<NodeInfo>) -> Finding {
+        let ready = ReadyWork {
+            kind: HandlerKind::Activity,
+            name: name.to_owned(),
+            version: None,
+            count: 1,
+            ready_since_ms: 0,
+        };
+        let around = Surroundings {
+            ready: vec![ready],
+            nodes: Some(nodes),
+            seen: HashSet::new(),
+        };
+        ready_for((&around, 1), HandlerKind::Activity, name, None).expect("it is ready")
+    }
+
+    #[test]
+    fn every_node_has_the_activities_of_the_engine_though_none_lists_them() {
+        let up = || vec![NodeInfo::new("1", "node")];
+        let own = finding(SYSCALL_AWAIT_INSTANCE, up());
+        assert!(matches!(own, Finding::InLine { .. }), "{own:?}");
+        let missing = finding("charge", up());
+        assert!(matches!(missing, Finding::NoNodeHasIt { nodes: 1, .. }));
+        let nobody = finding(SYSCALL_AWAIT_INSTANCE, Vec::new());
+        assert!(matches!(nobody, Finding::NoNodeHasIt { nodes: 0, .. }));
+    }
 }
