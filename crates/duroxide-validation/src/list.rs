@@ -574,6 +574,25 @@ macro_rules! for_each_case {
                 a_turn_that_was_taken_over_cannot_rest [Resting];
                 resuming_ends_a_rest [Resting, Pausing, Management];
             }
+            held_letters {
+                queue_messages_are_held_back_until_the_next_commit [HeldLetters];
+                queue_messages_that_were_queued_before_are_held_back [HeldLetters];
+                everything_else_passes [HeldLetters];
+                a_timer_of_a_holding_instance_fires [HeldLetters];
+                a_result_passes_a_crowd_of_queue_messages [HeldLetters];
+                later_queue_messages_stay_behind_held_ones [HeldLetters];
+                a_second_hold_keeps_the_order [HeldLetters];
+                a_claim_takes_a_bounded_number_of_queue_messages [HeldLetters];
+                a_holding_commit_is_a_commit [HeldLetters];
+                a_lost_lease_holds_nothing_back [HeldLetters];
+                only_a_commit_ends_a_hold [HeldLetters];
+                a_hold_reaches_into_the_next_execution [HeldLetters];
+                an_ended_instance_holds_nothing_back [HeldLetters];
+                a_later_life_holds_nothing_back [HeldLetters, Management];
+                a_hold_outlives_the_process [HeldLetters, Reopen];
+                pausing_leaves_a_hold_as_it_is [HeldLetters, Pausing, Management];
+                held_queue_messages_are_told_as_pending [HeldLetters, PendingWork, Management];
+            }
             pausing {
                 messages_of_a_paused_instance_wait [Pausing, Management, Handlers];
                 a_timer_of_a_paused_instance_waits [Pausing, Management];

@@ -10,7 +10,7 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
+use crate::tx::{Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -51,6 +51,7 @@ pub(crate) struct RecentInstances {
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
     rests: Cell<Option<Rests>>,
+    held_letters: Cell<Option<HeldLetters>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -134,6 +135,7 @@ impl RecentInstances {
         self.early_messages.set(None);
         self.pauses.set(None);
         self.rests.set(None);
+        self.held_letters.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -226,6 +228,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_rests(&self, rests: Option<Rests>) {
         self.rests.set(rests);
+    }
+
+    fn held_letters(&self) -> Option<HeldLetters> {
+        self.held_letters.get()
+    }
+
+    fn set_held_letters(&self, held: Option<HeldLetters>) {
+        self.held_letters.set(held);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

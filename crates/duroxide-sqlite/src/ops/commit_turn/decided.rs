@@ -41,6 +41,8 @@ pub(crate) struct Commit {
     pub(super) kv: Vec<KvChange>,
     pub(super) labels: Vec<LabelChange>,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Whether queue messages are held back until the next commit.
+    pub(super) holds_letters: bool,
     /// How the instance ends with this turn, if it does.
     pub(super) ended: Option<OutcomeStatus>,
 }
@@ -96,7 +98,14 @@ impl Commit {
             kv: history_delta.iter().filter_map(kv_change).collect(),
             labels: label_changes(history_delta),
             cancelled,
+            holds_letters: false,
         })
+    }
+
+    /// The same turn; queue messages of its instance are held back until the next one.
+    pub(crate) fn holding_letters(mut self) -> Self {
+        self.holds_letters = true;
+        self
     }
 
     /// The instance whose turn it is.
