@@ -231,7 +231,7 @@ impl PostgresProvider {
                      WHERE b.instance_id = $1 AND b.lock_token IS NOT NULL AND b.locked_until > n.now) AS b,
                      NULL::bigint AS c, NULL::bigint AS d, NULL::text AS t, NULL::text AS item, 0::bigint AS place FROM n
                  UNION ALL (
-                 SELECT 1, q.visible_at, NULL, q.attempt_count + (coalesce(q.id = ANY (b.message_ids), false))::integer,
+                 SELECT 1, CASE q.visible_at WHEN 9223372036854775807 THEN q.created_at ELSE q.visible_at END, NULL, q.attempt_count + (coalesce(q.id = ANY (b.message_ids), false))::integer,
                      NULL, q.kind, CASE WHEN q.begins IS NOT NULL THEN q.work_item END, q.id
                  FROM {s}.orchestrator_queue AS q
                  LEFT JOIN {s}.inboxes AS b ON b.instance_id = q.instance_id AND b.lock_token IS NOT NULL

@@ -37,6 +37,8 @@ pub(crate) struct Commit {
     custom_status: Option<Option<String>>,
     kv: Vec<KvChange>,
     cancelled: Vec<(String, i64, i64)>,
+    /// Whether queue messages are held back until the next commit.
+    holds_letters: bool,
     /// How the instance ends with this turn, if it does.
     pub(crate) ended: Option<OutcomeStatus>,
 }
@@ -116,7 +118,14 @@ impl Commit {
                     ))
                 })
                 .collect::<Result<_>>()?,
+            holds_letters: false,
         })
+    }
+
+    /// The same turn; queue messages of its instance are held back until the next one, if there is one.
+    pub(crate) fn holding_letters(mut self) -> Self {
+        self.holds_letters = self.merely_moves();
+        self
     }
 
     /// Whether it says something about its execution beyond that it runs.
@@ -184,6 +193,7 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .opt_texts(of().map(|c| c.custom_status.as_ref().and_then(|it| it.as_deref())))
         .flags(of().map(Commit::is_loud))
         .flags(of().map(Commit::ends_execution))
+        .flags(of().map(|c| c.holds_letters))
         .texts(events().map(|(c, _)| c.instance.as_str()))
         .ints(events().map(|(c, _)| c.execution_id))
         .ints(events().map(|(_, event)| event.id))
