@@ -12,7 +12,6 @@ mod slots;
 mod sticky;
 mod store_time;
 
-pub use blocked::BlockedInstance;
 pub(crate) use blocked::{BlockCause, BlockedInstances};
 pub(crate) use claiming::{Claiming, until_stopped};
 pub(crate) use code::{CodeHere, CodeWanted};

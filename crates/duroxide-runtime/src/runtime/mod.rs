@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{BlockedInstance, Provider};
 use duroxide_core::{Event, EventKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +20,8 @@ use tracing::instrument::WithSubscriber;
 
 use crate::client::Client;
 use crate::engine::{
-    BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
-    NotBefore, RunningActivities, StickyCache, StickyLimits, StoreTime,
+    BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames, NotBefore,
+    RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
 use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
