@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duroxide_core::{
-    INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, check_labels,
-    codec, labelled_input, uses_reserved_marker,
+    INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, StartExtras, WorkItem, check_instance_id,
+    check_labels, codec, labelled_input, uses_reserved_marker,
 };
 use serde::Serialize;
 
@@ -110,6 +110,7 @@ impl Client {
             version,
             input: input.into(),
             labels,
+            extras: StartExtras::default(),
         };
         self.begin_later(start, None).await
     }
@@ -148,6 +149,7 @@ impl Client {
             version,
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         self.begin_later(start, None).await
     }
@@ -162,7 +164,9 @@ impl Client {
         let start = WorkItem::StartOrchestration {
             instance: start.instance,
             orchestration: start.orchestration,
-            input: labelled_input(&start.labels, start.input),
+            input: start
+                .extras
+                .in_front_of(labelled_input(&start.labels, start.input)),
             version: start.version,
             parent_instance: None,
             parent_id: None,
@@ -190,6 +194,7 @@ pub(super) struct NewStart {
     pub(super) version: Option<String>,
     pub(super) input: String,
     pub(super) labels: Labels,
+    pub(super) extras: StartExtras,
 }
 
 fn check_id(instance: &str) -> Result<(), ClientError> {

@@ -64,7 +64,7 @@ pub(super) async fn run(
     begin: TurnStart,
     messages: Vec<WorkItem>,
 ) {
-    let cancel = CancelRequest::among(&messages);
+    let cancel = CancelRequest::of(run.source.recorded(), &messages);
     match drive(engine, begin, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,

@@ -229,7 +229,7 @@ impl ClaimInHand<'_> {
             give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
             return;
         }
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             Box::pin(forced::end(engine, self, item, request.into_end())).await;
             return;
         }
@@ -249,7 +249,7 @@ impl ClaimInHand<'_> {
 
     /// An execution that this code cannot run, as an earlier turn of it showed.
     async fn still_blocked(self, engine: &Engine, item: OrchestrationItem, report: String) {
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             forced::end(engine, self, item, request.into_end()).await;
             return;
         }

@@ -11,7 +11,8 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{
-    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
+    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, TraceContext, WorkItem, attempt_of,
+    trace_of,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -36,7 +37,9 @@ struct Work {
     first_attempt: u64,
     limits: AttemptLimits,
     name: String,
-    /// As the work item has it; see [`AttemptLimits::of`] and [`attempt_of`].
+    /// The place of the activity in the trace of its orchestration.
+    trace: Option<TraceContext>,
+    /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -112,26 +115,38 @@ impl Work {
                 input,
                 session_id,
                 tag,
-            } => Some(Self {
-                activity: ScheduledActivityIdentifier {
-                    instance,
-                    execution_id,
-                    activity_id: id,
-                },
-                first_attempt: attempt_of(AttemptLimits::of(&input).1)
-                    .0
-                    .filter(|_| !Defect::KeyPerAttempt.is_on())
-                    .unwrap_or(id),
-                limits: AttemptLimits::of(&input).0,
-                name,
-                input,
-                session_id,
-                tag,
-                attempt: claimed.attempt,
-                incarnation: claimed.incarnation,
-                registered: claimed.registered,
-                lease: claimed.lease,
-            }),
+            } => {
+                let (trace, input) = match trace_of(&input) {
+                    (None, rest) if rest.len() == input.len() => (None, input),
+                    (trace, rest) => {
+                        // All attempts of one item are one span.
+                        let within =
+                            trace.map(|trace| trace.within(&["activity", &id.to_string()]));
+                        (within, rest.to_owned())
+                    }
+                };
+                Some(Self {
+                    trace,
+                    activity: ScheduledActivityIdentifier {
+                        instance,
+                        execution_id,
+                        activity_id: id,
+                    },
+                    first_attempt: attempt_of(AttemptLimits::of(&input).1)
+                        .0
+                        .filter(|_| !Defect::KeyPerAttempt.is_on())
+                        .unwrap_or(id),
+                    limits: AttemptLimits::of(&input).0,
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                    attempt: claimed.attempt,
+                    incarnation: claimed.incarnation,
+                    registered: claimed.registered,
+                    lease: claimed.lease,
+                })
+            }
             other => {
                 wrong_kind::dead_letter(engine, claimed.lease, &other).await;
                 None
@@ -216,6 +231,7 @@ impl Work {
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
             tag: self.tag.clone(),
+            trace: self.trace.clone(),
         };
         let shutdown = engine.stop.clone();
         let client = Client::new(Arc::clone(&engine.store))
