@@ -49,6 +49,9 @@ pub struct StartExtras {
     /// The trace that the starter is part of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trace: Option<TraceContext>,
+    /// The trace begins with this instance: its starter is part of none.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub begins_trace: bool,
 }
 
 impl StartExtras {
@@ -135,6 +138,17 @@ impl StartExtras {
         place.map_or_else(Self::default, |at| read(&carried.remove(at).1))
     }
 
+    /// Begins a trace, whose ids follow from the words, unless what is carried into the execution belongs to one.
+    #[doc(hidden)]
+    pub fn begin_trace(carried: &mut Vec<(String, String)>, words: &[&str]) {
+        let mut extras = Self::take_from(carried);
+        if extras.trace.is_none() {
+            extras.trace = Some(TraceContext::derived(words));
+            extras.begins_trace = true;
+        }
+        carried.extend(extras.carried());
+    }
+
     /// What an execution began with.
     ///
     /// ```
@@ -165,6 +179,9 @@ impl StartExtras {
     #[must_use]
     pub fn for_another_life(mut self) -> Self {
         self.deadline_ms = None;
+        if std::mem::take(&mut self.begins_trace) {
+            self.trace = None;
+        }
         self
     }
 

@@ -234,11 +234,7 @@ impl Execution {
             version: version.clone(),
         };
         let extras = StartExtras::recorded_in(&first.kind);
-        let trace = extras.trace.as_ref().map(|trace| {
-            let (execution, began) = (first.execution_id, first.timestamp_ms);
-            let words = [execution.to_string(), began.to_string()];
-            trace.within(&[&first.instance_id, &words[0], &words[1]])
-        });
+        let trace = trace_of_execution(first);
         let cell = Cell {
             extras,
             trace,
@@ -457,6 +453,17 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// The place of an execution in the trace that its instance was started in. It follows from the first event.
+#[must_use]
+pub fn trace_of_execution(first: &Event) -> Option<TraceContext> {
+    let given = StartExtras::recorded_in(&first.kind).trace?;
+    let (execution, began) = (
+        first.execution_id.to_string(),
+        first.timestamp_ms.to_string(),
+    );
+    Some(given.within(&[&first.instance_id, &execution, &began]))
 }
 
 /// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.

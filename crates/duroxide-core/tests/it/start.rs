@@ -104,8 +104,10 @@ fn a_cancellation_that_came_first_stands() {
 #[test]
 fn code_that_winds_down_has_no_more_time_than_the_rest() {
     let mut world = World::of(|ctx, _| async move {
-        let reason = ctx.cancellation_requested().await;
-        ctx.schedule_activity("put_right", reason).await
+        match ctx.cancellable(ctx.schedule_wait("end")).await {
+            Ok(said) => Ok(said),
+            Err(_cancelled) => ctx.schedule_activity("put_right", "").await,
+        }
     })
     .with_extras(&timed());
     let due = deadline(&world.turn(vec![]).actions, 1);

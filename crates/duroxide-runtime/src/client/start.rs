@@ -115,6 +115,46 @@ impl Client {
         self.begin_later(start, None).await
     }
 
+    /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled), with a memo, a time limit or a trace.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::{Client, Labels, StartExtras};
+    /// use std::time::Duration;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// let extras = StartExtras::default().with_timeout(Duration::from_secs(3600))?;
+    /// client.start_orchestration_with("order-7", "order", None, "3 apples", Labels::new(), extras).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled).
+    pub async fn start_orchestration_with(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        version: Option<String>,
+        input: impl Into<String>,
+        labels: Labels,
+        extras: StartExtras,
+    ) -> Result<(), ClientError> {
+        let start = NewStart {
+            instance: instance.into(),
+            orchestration: orchestration.into(),
+            version,
+            input: input.into(),
+            labels,
+            extras,
+        };
+        self.begin_later(start, None).await
+    }
+
     /// Starts an orchestration unless the store already knows the id; returns whether it was unknown. Two callers at
     /// the same moment may both hear `true`; one start wins all the same.
     ///

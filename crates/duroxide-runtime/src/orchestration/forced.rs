@@ -18,6 +18,7 @@ use super::commit::{Attempt, Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
+use super::spans::{Placed, TurnSpans};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
 
@@ -208,7 +209,7 @@ pub(super) async fn end_at(
     how: &ForcedEnd,
 ) {
     let of = &point.of;
-    let first = point
+    let begun = point
         .beginning
         .as_ref()
         .map(|_| FirstTurn::of(of.execution_id > INITIAL_EXECUTION_ID));
@@ -220,11 +221,22 @@ pub(super) async fn end_at(
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
+        let first = point.base.first().or(point.beginning.as_ref());
+        let spans = TurnSpans::of(
+            engine,
+            of,
+            first.and_then(Placed::of_first),
+            &turn.events,
+            &outcome,
+        );
         let mut writes = plan(of, turn);
         writes.to_orchestrators.extend(point.refusals.clone());
         lease = match commit(engine, of.whose(), lease, writes).await {
             Committed::Yes => {
-                report.note(engine, of, first.as_ref(), &outcome);
+                report.note(engine, of, begun.as_ref(), &outcome);
+                if let Some(spans) = spans {
+                    spans.end(engine);
+                }
                 engine.blocked.remove(&of.instance);
                 return;
             }

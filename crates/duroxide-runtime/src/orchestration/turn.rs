@@ -20,6 +20,7 @@ use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
+use super::spans;
 
 use super::poison::{self, Isolated};
 use super::without_code;
@@ -350,8 +351,12 @@ impl ClaimInHand<'_> {
         engine: &Arc<Engine>,
         item: OrchestrationItem,
         batch: Batch,
-        beginning: Beginning,
+        mut beginning: Beginning,
     ) {
+        if !beginning.continues {
+            let carried = &mut beginning.carried;
+            spans::begin_trace(engine, &item.instance, self.incarnation, carried);
+        }
         let version = beginning.version.as_deref();
         let resolved = engine
             .orchestrations

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
@@ -26,7 +27,7 @@ use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
 use crate::leases::Held;
-use crate::observability::ActivityEnd;
+use crate::observability::{ActivityEnd, FinishedSpan, SpanOf};
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
 
@@ -39,6 +40,8 @@ struct Work {
     name: String,
     /// The place of the activity in the trace of its orchestration.
     trace: Option<TraceContext>,
+    /// The span of the execution that asked for it.
+    asked_by: Option<u64>,
     /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`attempt_of`].
     input: String,
     session_id: Option<String>,
@@ -116,17 +119,17 @@ impl Work {
                 session_id,
                 tag,
             } => {
-                let (trace, input) = match trace_of(&input) {
+                let (asked, input) = match trace_of(&input) {
                     (None, rest) if rest.len() == input.len() => (None, input),
-                    (trace, rest) => {
-                        // All attempts of one item are one span.
-                        let within =
-                            trace.map(|trace| trace.within(&["activity", &id.to_string()]));
-                        (within, rest.to_owned())
-                    }
+                    (asked, rest) => (asked, rest.to_owned()),
                 };
+                // All attempts of one item are one span.
+                let trace = asked
+                    .as_ref()
+                    .map(|asked| asked.within(&["activity", &id.to_string()]));
                 Some(Self {
                     trace,
+                    asked_by: asked.map(|asked| asked.span_id()),
                     activity: ScheduledActivityIdentifier {
                         instance,
                         execution_id,
@@ -353,6 +356,7 @@ impl Work {
         let end = self.end(outcome, seconds);
         // The instance may end with this result, and its client may look at the counters before this task goes on.
         engine.metrics.count_activity(&end);
+        let span = self.span(engine, &item, seconds);
         let completion = Completion {
             key: self.key(),
             lease: self.lease,
@@ -360,9 +364,34 @@ impl Work {
             end,
             execution_id: self.activity.execution_id,
             life: self.incarnation,
+            span,
             is_refused: false,
         };
         completion.store(engine).await;
+    }
+
+    /// The span that the activity leaves once its result is stored. What the engine asks for itself leaves none.
+    fn span(&self, engine: &Engine, item: &WorkItem, seconds: f64) -> Option<FinishedSpan> {
+        engine.spans.as_ref()?;
+        let context = self.trace.clone()?;
+        let end_ms = engine.clock.now_ms();
+        let error = match item {
+            WorkItem::ActivityFailed { details, .. } => Some(details.display_message()),
+            _ => None,
+        };
+        (self.name != SYSCALL_AWAIT_INSTANCE).then(|| FinishedSpan {
+            of: SpanOf::Activity,
+            context,
+            parent_span_id: self.asked_by,
+            name: self.name.clone(),
+            instance_id: self.activity.instance.clone(),
+            execution_id: self.activity.execution_id,
+            event_id: Some(self.activity.activity_id),
+            attempt: Some(self.attempt),
+            start_ms: end_ms.saturating_sub((seconds * 1_000.0) as u64),
+            end_ms,
+            error,
+        })
     }
 
     fn key(&self) -> String {
