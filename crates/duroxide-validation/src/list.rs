@@ -606,6 +606,15 @@ macro_rules! for_each_case {
                 a_query_finds_paused_instances [Pausing, Management];
                 a_pause_outlives_the_process [Reopen, Pausing, Management];
             }
+            starts {
+                a_list_shows_the_memo_of_a_start [Management];
+                a_memo_lasts_over_executions [Management];
+                a_later_life_has_a_memo_of_its_own [Management];
+                a_memo_is_no_key_value_and_no_message;
+                what_a_start_gave_holds_no_message_back;
+                a_deadline_comes_when_it_is_due;
+                a_memo_outlives_the_process [Reopen, Management];
+            }
             labels {
                 an_instance_begins_with_its_labels [Management];
                 the_code_sets_and_removes_labels [Management];

@@ -189,6 +189,10 @@ flaws! {
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
     QueryForgetsPauses: "a query does not tell who is paused";
+    MemosAreForgotten: "the memo of a start is not kept";
+    MemosAreCut: "a memo is kept up to 256 bytes";
+    MemosOutliveTheInstance: "a later life of an id has the memo of an earlier one";
+    StartsScheduleNothing: "the timer of a first event is dropped, because a start schedules nothing";
     LabelsEndWithTheirTurn: "labels that an execution begins with are not kept";
     LabelsOutliveTheInstance: "a later life of an id has the labels of an earlier one";
     LabelsAreOnlyTold: "an operator's change of labels is acknowledged and not made";
