@@ -2,18 +2,21 @@
 -- come back, as many as a claim takes, for these instances if their hold is over; since they were sent, so that those that came later
 -- and are not hidden yet stand behind them. The inboxes are locked already.
 CREATE FUNCTION release_letters(p_instance text[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_ids bigint[];
+    one text;
 BEGIN
-    UPDATE orchestrator_queue AS q SET visible_at = q.created_at
-    FROM (SELECT i.instance_id, o.id FROM instances AS i
-          CROSS JOIN LATERAL (SELECT o.id FROM orchestrator_queue AS o
-                              WHERE o.instance_id = i.instance_id AND o.visible_at = 9223372036854775807
-                              ORDER BY o.id LIMIT 64) AS o
-          WHERE i.instance_id = ANY (p_instance) AND i.letters = 2) AS o
-    WHERE q.instance_id = o.instance_id AND q.visible_at = 9223372036854775807 AND q.id = o.id;
-    UPDATE instances AS i SET letters = NULL
-    WHERE i.instance_id = ANY (p_instance) AND i.letters = 2 AND NOT EXISTS (
-        SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = i.instance_id AND q.visible_at = 9223372036854775807);
+    FOR one IN SELECT i.instance_id FROM instances AS i WHERE i.instance_id = ANY (p_instance) AND i.letters = 2 LOOP
+        SELECT array_agg(o.id) INTO v_ids FROM (
+            SELECT o.id FROM orchestrator_queue AS o
+            WHERE o.instance_id = one AND o.visible_at = 9223372036854775807 ORDER BY o.id LIMIT 64) AS o;
+        UPDATE orchestrator_queue AS q SET visible_at = q.created_at
+        WHERE q.instance_id = one AND q.visible_at = 9223372036854775807 AND q.id = ANY (v_ids);
+        IF v_ids IS NULL OR cardinality(v_ids) < 64 THEN
+            UPDATE instances AS i SET letters = NULL WHERE i.instance_id = one;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows

@@ -228,6 +228,7 @@ pub async fn a_holding_commit_is_a_commit<F: ProviderFactory + ?Sized>(factory: 
     hold(&bench, &turn, commit()).await;
     assert_eq!(bench.read("actor").await.len(), 2);
     assert_eq!(bench.turn_of("other").await.item.messages.len(), 2);
+    assert_eq!(bench.work().await.item, items::activity("actor", 2));
     let again = hold_to(&*bench.store, &turn, commit()).await;
     assert!(again.is_err(), "the lease has ended");
 }
@@ -354,4 +355,21 @@ pub async fn held_queue_messages_are_told_as_pending<F: ProviderFactory + ?Sized
     for message in pending.messages {
         assert!(message.visible_at_ms <= bench.now_ms(), "{message:?}");
     }
+}
+
+/// Queue messages that cannot be read do not stop those behind them, however many they are.
+pub async fn unreadable_queue_messages_stop_none_behind_them<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = holding(factory).await;
+    letters(&bench, 0..2 * CLAIM_LETTERS_MAX).await;
+    bench.idle("they are held back").await;
+    factory.corrupt_orchestrator_messages("actor").await;
+    letters(&bench, 500..501).await;
+    bench.send(items::signal("actor", "go")).await;
+    let turn = soon(&bench).await;
+    assert_eq!(turn.item.messages, [items::signal("actor", "go")]);
+    bench.commit(&turn, Commit::to(1)).await;
+    let turn = soon(&bench).await;
+    assert_eq!(turn.item.messages, [items::queue_message("actor", "500")]);
 }
