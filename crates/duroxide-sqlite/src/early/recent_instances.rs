@@ -10,7 +10,7 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
+use crate::tx::{Closing, Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -51,6 +51,7 @@ pub(crate) struct RecentInstances {
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
     rests: Cell<Option<Rests>>,
+    closing: Cell<Option<Closing>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -134,6 +135,7 @@ impl RecentInstances {
         self.early_messages.set(None);
         self.pauses.set(None);
         self.rests.set(None);
+        self.closing.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -218,6 +220,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_pauses(&self, pauses: Option<Pauses>) {
         self.pauses.set(pauses);
+    }
+
+    fn closing(&self) -> Option<Closing> {
+        self.closing.get()
+    }
+
+    fn set_closing(&self, closing: Option<Closing>) {
+        self.closing.set(closing);
     }
 
     fn rests(&self) -> Option<Rests> {

@@ -7,7 +7,7 @@ mod memory;
 mod values;
 
 pub(crate) use effects::{Effects, InstanceChange};
-pub(crate) use memory::{Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
+pub(crate) use memory::{Closing, Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
 pub(crate) use values::{
     Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,
 };

@@ -5,6 +5,7 @@
 
 mod admin;
 mod awaited;
+mod closing;
 mod dead_letters;
 mod delete;
 mod duties;
@@ -21,6 +22,7 @@ mod provider;
 mod prune;
 mod read;
 mod rows;
+mod snapshot;
 mod token;
 mod turn;
 mod unborn;
@@ -54,7 +56,7 @@ pub struct StoreProvider<S> {
     name: &'static str,
     unknown_instance_grace: Duration,
     kept: Arc<Kept>,
-    /// Dead letters go back into their queues one at a time.
+    /// Dead letters go back into their queues, and instances are restored, one at a time.
     requeue: Arc<tokio::sync::Mutex<()>>,
 }
 
