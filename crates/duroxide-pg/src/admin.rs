@@ -9,9 +9,10 @@ use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree, Labelling,
-    NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
+    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{LabelChange, Labels};
 use tokio_postgres::Row;

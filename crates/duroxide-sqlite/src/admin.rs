@@ -5,15 +5,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
-    Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
+    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, steps};
+use crate::ops::{
+    delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, steps,
+};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 
 use super::admin_defaults::{admitted, existing, largest_first, summary_of};
 use super::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary, InstanceTree, Labelling,
-    NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,
+    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
 };
 use crate::event::Event;
 use crate::label::{LabelChange, Labels, labels_after};

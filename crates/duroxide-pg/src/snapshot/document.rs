@@ -18,7 +18,11 @@ pub(super) fn of(snapshot: &InstanceSnapshot) -> Result<String> {
     let record = snapshot.record.as_ref();
     let labels = record.into_iter().flat_map(|record| &record.labels);
     let labels = labels.map(|(key, value)| json!({"key": owned(key), "value": owned(value)}));
-    let records: Vec<Value> = record.map(|it| row(snapshot, it)).transpose()?.into_iter().collect();
+    let records: Vec<Value> = record
+        .map(|it| row(snapshot, it))
+        .transpose()?
+        .into_iter()
+        .collect();
     let messages = snapshot.messages.iter().enumerate();
     let messages: Result<Vec<Value>> = messages.map(|(n, it)| message(n, it)).collect();
     let activities = snapshot.activities.iter().enumerate();

@@ -15,8 +15,17 @@ use crate::time::shown_ms;
 pub(super) fn snapshot(instance: &str, document: &str) -> Result<InstanceSnapshot> {
     let document: Value = serde_json::from_str(document)
         .map_err(|error| Refusal::undecodable(format!("the snapshot of {instance}"), &error))?;
-    let rows = |name: &str| document.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let record = document.get("record").filter(|it| !it.is_null()).map(record);
+    let rows = |name: &str| {
+        document
+            .get(name)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let record = document
+        .get("record")
+        .filter(|it| !it.is_null())
+        .map(record);
     let mut executions: Vec<ExecutionRecord> = rows("executions").iter().map(execution).collect();
     for event in rows("events") {
         let number = count(&event, "execution");
@@ -177,6 +186,9 @@ fn letter(row: &Value) -> LetterRecord {
         reason: text(row, "reason"),
         set_aside_at_ms: count(row, "set_aside_at"),
         life: life(row, "life"),
-        answered: row.get("answered").and_then(Value::as_bool).unwrap_or(false),
+        answered: row
+            .get("answered")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
     }
 }

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter, InstanceInfo, InstanceSnapshot, Labelling,
-    NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin, ProviderError, PruneOptions,
-    PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter, InstanceInfo,
+    InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
 use super::{
-    StoreProvider, closing, dead_letters, delete, duties, inspect, labels, nodes, pause, pending, prune,
-    read, snapshot,
+    StoreProvider, closing, dead_letters, delete, duties, inspect, labels, nodes, pause, pending,
+    prune, read, snapshot,
 };
 use crate::EventStore;
 

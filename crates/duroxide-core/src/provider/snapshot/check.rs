@@ -55,7 +55,9 @@ impl InstanceSnapshot {
                 }
             }
         }
-        self.activities.iter().try_for_each(|it| self.check_activity(it))
+        self.activities
+            .iter()
+            .try_for_each(|it| self.check_activity(it))
     }
 
     fn check_activity(&self, activity: &QueuedActivity) -> Result<(), String> {
@@ -70,7 +72,9 @@ impl InstanceSnapshot {
         };
         let (execution_id, id) = (activity.execution_id, activity.activity_id);
         if (told.execution_id, told.id) != (execution_id, id) {
-            return Err(format!("activity {id} of execution {execution_id} says it is another one"));
+            return Err(format!(
+                "activity {id} of execution {execution_id} says it is another one"
+            ));
         }
         if told.tag != activity.tag.as_deref()
             || told.session_id != activity.session.as_deref()
@@ -86,7 +90,10 @@ impl InstanceSnapshot {
         if target == self.instance_id {
             return Ok(());
         }
-        Err(format!("something for `{target}` lies with `{}`", self.instance_id))
+        Err(format!(
+            "something for `{target}` lies with `{}`",
+            self.instance_id
+        ))
     }
 }
 

@@ -47,8 +47,12 @@ impl InstanceSnapshot {
             change(&mut record.life);
             change(&mut record.parent_life);
         }
-        self.messages.iter_mut().for_each(|it| change(&mut it.sent_by));
-        self.activities.iter_mut().for_each(|it| change(&mut it.life));
+        self.messages
+            .iter_mut()
+            .for_each(|it| change(&mut it.sent_by));
+        self.activities
+            .iter_mut()
+            .for_each(|it| change(&mut it.life));
         self.letters.iter_mut().for_each(|it| change(&mut it.life));
     }
 }

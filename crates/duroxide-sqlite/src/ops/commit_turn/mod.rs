@@ -17,8 +17,8 @@ use crate::tables::dead_letters::{Kept, NewLetter};
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    closing, dead_letters, executions, history, instance_locks, instances, kv, labels, orchestrator_queue,
-    pauses, worker_queue,
+    closing, dead_letters, executions, history, instance_locks, instances, kv, labels,
+    orchestrator_queue, pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;

@@ -70,11 +70,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
     Ok(())
 }
 
-fn write_record(
-    tx: &Tx<'_>,
-    snapshot: &InstanceSnapshot,
-    record: &InstanceRecord,
-) -> Result<()> {
+fn write_record(tx: &Tx<'_>, snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<()> {
     let instance = &snapshot.instance_id;
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
@@ -96,7 +92,12 @@ fn write_record(
             Unsigned(record.custom_status_version),
         ),
     )?;
-    labels::restore(tx, instance, &record.labels, stored_ms(record.created_at_ms))?;
+    labels::restore(
+        tx,
+        instance,
+        &record.labels,
+        stored_ms(record.created_at_ms),
+    )?;
     if let Some(at) = record.paused_at_ms {
         pauses::restore(tx, instance, stored_ms(at))?;
     }
@@ -176,12 +177,7 @@ fn write_executions(tx: &Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
     Ok(())
 }
 
-fn key_value(
-    tx: &Tx<'_>,
-    sql: &'static str,
-    instance: &str,
-    one: &KeyValueRecord,
-) -> Result<()> {
+fn key_value(tx: &Tx<'_>, sql: &'static str, instance: &str, one: &KeyValueRecord) -> Result<()> {
     let at = stored_ms(one.at_ms);
     tx.execute(sql, (instance, &one.key, &one.value, at))?;
     Ok(())
@@ -213,7 +209,10 @@ fn columns(message: &QueuedMessage) -> Result<Columns> {
     Ok(match &message.awaiting {
         Some(awaiting) => Columns {
             kind: awaiting.kind.clone(),
-            answers: Some((stored_ms(awaiting.execution_id), stored_ms(awaiting.operation_id))),
+            answers: Some((
+                stored_ms(awaiting.execution_id),
+                stored_ms(awaiting.operation_id),
+            )),
             awaited_by: awaiting.parent.clone(),
             ..Columns::default()
         },

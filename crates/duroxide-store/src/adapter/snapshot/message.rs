@@ -1,10 +1,10 @@
 //! Between queued messages of the store and those of a snapshot.
 
+use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
     Awaiting, InstanceRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
 };
-use duroxide_core::WorkItem;
 
 use crate::adapter::error::Result;
 use crate::adapter::names;
@@ -42,7 +42,10 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
     let stamp = stamped_life(message.stamp);
     let is_start = match &item {
         Ok(item) => item.is_start(),
-        Err(_) => message.key.as_deref().is_some_and(|key| key.starts_with("start/")),
+        Err(_) => message
+            .key
+            .as_deref()
+            .is_some_and(|key| key.starts_with("start/")),
     };
     let own = record.and_then(|record| record.life);
     if !is_start && stamp.zip(own).is_some_and(|(stamp, own)| stamp != own) {
@@ -156,7 +159,10 @@ pub(super) fn told_activity(message: &Message, is_paused: bool) -> Option<Queued
 
 pub(super) fn restored_activity(instance: &str, activity: &QueuedActivity) -> NewMessage {
     NewMessage {
-        key: Some(names::activity_key(activity.execution_id, activity.activity_id)),
+        key: Some(names::activity_key(
+            activity.execution_id,
+            activity.activity_id,
+        )),
         affinity: activity.session.clone(),
         label: activity.tag.clone(),
         kind: activity.name.clone(),
