@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
     Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
     ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
@@ -15,7 +15,7 @@ use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
 use crate::ops::{
-    delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, steps,
+    delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, space, steps,
 };
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
@@ -321,6 +321,12 @@ impl ProviderAdmin for SqliteProvider {
     async fn closed_because(&self) -> Answer<Option<String>> {
         let step = |tx: &mut Tx<'_>| closing::reason(tx);
         self.reading("closed_because", step).await
+    }
+
+    async fn give_back_space(&self) -> Answer<Option<GivenBack>> {
+        let step = |tx: &mut WriterTx<'_>| space::give_back(tx);
+        let given = self.writing("give_back_space", LeaseView::NotNeeded, step);
+        given.await.map(Some)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

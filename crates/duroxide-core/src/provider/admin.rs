@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::admin_defaults::{admitted, existing, largest_first, summary_of};
 use super::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,
     InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError,
     PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
@@ -374,6 +374,13 @@ pub trait ProviderAdmin: Any + Send + Sync {
     ///
     /// Default: `None`.
     async fn closed_because(&self) -> Result<Option<String>, ProviderError> {
+        Ok(None)
+    }
+
+    /// Gives some of the space that deletions left back to the file system, in a step that holds nobody up for long.
+    ///
+    /// Default: `None`, the store looks after its space itself.
+    async fn give_back_space(&self) -> Result<Option<GivenBack>, ProviderError> {
         Ok(None)
     }
 

@@ -18,6 +18,7 @@ mod query;
 mod requeue;
 pub mod rules;
 mod snapshot;
+mod space;
 mod status;
 mod tags;
 mod types;
@@ -53,6 +54,7 @@ pub use snapshot::{
     InstanceSnapshot, KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, Restoring,
     StoredLife,
 };
+pub use space::GivenBack;
 pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{

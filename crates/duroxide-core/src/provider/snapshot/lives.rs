@@ -41,6 +41,22 @@ impl InstanceSnapshot {
         self
     }
 
+    /// The same snapshot with the life that follows from the id, as if no other were known: of an instance that comes from a store without
+    /// lives, and may come again because the first time was cut short.
+    #[must_use]
+    pub fn with_life_of_its_id(mut self) -> Self {
+        self.each_life(|_| StoredLife(0));
+        let mut settled = self.settled();
+        let own = settled.record.as_ref().and_then(|record| record.life);
+        if let Some(record) = &mut settled.record {
+            record.parent_life = None;
+        }
+        settled.messages.iter_mut().for_each(|it| it.sent_by = None);
+        settled.activities.iter_mut().for_each(|it| it.life = own);
+        settled.letters.iter_mut().for_each(|it| it.life = None);
+        settled
+    }
+
     fn each_life(&mut self, change: impl Fn(StoredLife) -> StoredLife) {
         let change = |life: &mut Option<StoredLife>| *life = life.map(&change);
         if let Some(record) = &mut self.record {
