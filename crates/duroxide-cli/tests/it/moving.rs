@@ -111,12 +111,21 @@ async fn everything_moves_and_goes_on() {
     goes_on(&back).await;
 }
 
+/// The tests' server may be given as words: `host=… user=…`.
+fn as_url(server: &str) -> String {
+    if server.starts_with("postgres") {
+        return server.to_owned();
+    }
+    format!("postgres:///?{}", server.replace(' ', "&"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_through_postgres_keeps_everything() {
-    let Ok(url) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") else {
+    let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") else {
         println!("skipped: DUROXIDE_TEST_POSTGRES_URL is not set");
         return;
     };
+    let url = as_url(&server);
     let store = Store::filled(Kind::Redb).await;
     let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
     let back = format!("sqlite:{}", folder.path().join("c.db").display());

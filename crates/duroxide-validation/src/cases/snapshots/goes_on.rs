@@ -2,11 +2,21 @@
 
 use std::time::Duration;
 
+use duroxide_core::EventKind;
 use duroxide_core::provider::TagFilter;
 
 use super::moved;
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
+
+/// That an instance asks for a child with an id of its own.
+fn asks_for(child: &str) -> EventKind {
+    EventKind::SubOrchestrationScheduled {
+        name: "ChildOrch".to_owned(),
+        instance: child.to_owned(),
+        input: "{}".to_owned(),
+    }
+}
 
 /// Queued activities are claimed by tag and session, with their attempts, and their results reach the instance.
 pub async fn restored_activities_are_run<F: ProviderFactory + ?Sized>(factory: &F) {
@@ -106,7 +116,7 @@ pub async fn an_unborn_child_comes_along<F: ProviderFactory + ?Sized>(factory: &
     let bench = Bench::open(factory).await;
     let start = items::child_start("unborn", "ChildOrch", "parent");
     bench
-        .create_with("parent", Commit::first().message(start))
+        .create_with("parent", Commit::first().and(asks_for("unborn")).message(start))
         .await;
     let other = moved(&bench, &["unborn", "parent"]).await;
     let deleted = other.admin().delete_instance("parent", true).await;
