@@ -155,6 +155,12 @@ pub(crate) struct ListArgs {
     /// Every page, whatever the limit
     #[arg(long, conflicts_with = "after")]
     pub(crate) all: bool,
+    /// Instances that a node cannot go on with for now; `why` shows the report
+    #[arg(long, conflicts_with_all = ["after", "waiting_for"])]
+    pub(crate) blocked: bool,
+    /// Running instances that wait for a signal, queue, activity or child of this name; reads their histories
+    #[arg(long, value_name = "NAME", conflicts_with = "after")]
+    pub(crate) waiting_for: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

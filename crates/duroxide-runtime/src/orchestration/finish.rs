@@ -8,7 +8,7 @@ use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
 use super::blocked::block;
-use super::commit::{Attempt, Committed, commit, give_back};
+use super::commit::{Committed, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
@@ -81,13 +81,13 @@ pub(super) async fn run(
         Err(NotDriven::TooLong) => {
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
-            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, claim, REST).await;
         }
         Err(NotDriven::Store(error)) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
             // The pause is made under the lease: messages that rest would be overtaken by later ones.
             tokio::time::sleep(REST).await;
-            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            give_back(engine, claim.lease, None).await;
         }
     }
 }
@@ -209,7 +209,7 @@ impl Refused {
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
         match (self.source, self.cancel) {
             (Source::Memory { .. }, _) => {
-                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+                give_back(engine, claim.lease, None).await;
             }
             (source, Some(request)) => {
                 let point = FailurePoint {
@@ -273,7 +273,7 @@ async fn cannot_run(
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
         (cancel, Source::Memory { .. }) if cancel.is_some() || cause == BlockCause::MayPass => {
-            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            give_back(engine, claim.lease, None).await;
         }
         _ => {
             let report = format!("its code does not fit its history: {report}");
@@ -298,7 +298,7 @@ async fn try_after_panic(
         attempt = claim.attempt,
         "{}, the turn runs again in {delay:?}", details.display_message()
     );
-    give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
+    try_later(engine, claim, delay).await;
 }
 
 fn is_panic(details: &ErrorDetails) -> bool {

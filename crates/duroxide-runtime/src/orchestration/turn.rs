@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
-use super::commit::{Attempt, give_back};
+use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
@@ -90,6 +90,7 @@ pub(super) async fn run(engine: &Arc<Engine>, opened: OpenedTurn, worker_id: &st
         lease,
         memory,
         incarnation: claimed.incarnation,
+        is_born: claimed.history != TurnHistory::Loaded || !claimed.item.history.is_empty(),
         attempt: engine
             .excuses
             .discount(&claimed.item.instance, claimed.attempt_count),
@@ -114,6 +115,13 @@ async fn process(
         ..
     } = claimed;
     from_parent::recognise(&mut item, kept.as_ref());
+    if let Some(left) = engine.not_before.left(&item.instance, claim.life())
+        && CancelRequest::among(&item.messages).is_none()
+    {
+        // A message came while the instance waits for its next attempt.
+        give_back(engine, claim.lease, Some(left)).await;
+        return;
+    }
     let options = &engine.options;
     let limit = options
         .orchestrator_lock_timeout
@@ -126,7 +134,7 @@ async fn process(
         // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
         // code that never returns becomes poison without taking thread after thread.
         if claim.attempt <= engine.options.max_attempts {
-            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, claim, REST).await;
             return;
         }
     }
@@ -136,7 +144,7 @@ async fn process(
             instance_id = %item.instance,
             "Execution pinned at incompatible version, abandoning (runtime-side check)"
         );
-        give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+        give_back(engine, claim.lease, Some(REST)).await;
         return;
     }
     if claim.attempt > engine.options.max_attempts {
@@ -161,7 +169,7 @@ async fn process(
                 return;
             }
             Isolated::StoreAway => {
-                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                give_back(engine, claim.lease, Some(REST)).await;
                 return;
             }
         }
@@ -180,7 +188,7 @@ async fn process(
             }
             // It left memory after the claim; without the history the dispatcher can only ask again.
             Some(_) | None => {
-                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+                give_back(engine, claim.lease, None).await;
             }
         },
         TurnHistory::Loaded => {
@@ -226,7 +234,7 @@ impl ClaimInHand<'_> {
     /// An instance whose history does not decode: it waits for code that can read it, or is poison in the end.
     async fn undecodable(self, engine: &Engine, item: OrchestrationItem) {
         if engine.options.on_divergence == OnDivergence::Fail {
-            give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, self, REST).await;
             return;
         }
         if let Some(request) = CancelRequest::among(&item.messages) {
@@ -342,7 +350,7 @@ impl ClaimInHand<'_> {
             instance_id = %instance,
             "CAN successor start not visible, deferring the batch for {delay:?}"
         );
-        give_back(engine, self.lease, Some(delay), Attempt::Counted).await;
+        try_later(engine, self, delay).await;
     }
 
     async fn begin(
@@ -358,7 +366,7 @@ impl ClaimInHand<'_> {
             .resolve_start(&beginning.name, version);
         let Some((version, handler)) = resolved else {
             // The version policy changed since the look above; the next claim sees it.
-            give_back(engine, self.lease, None, Attempt::Uncounted).await;
+            give_back(engine, self.lease, None).await;
             return;
         };
         let run = TurnRun {

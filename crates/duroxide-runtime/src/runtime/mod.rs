@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{BlockedInstance, Provider};
 use duroxide_core::{Event, EventKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use tracing::instrument::WithSubscriber;
 
 use crate::client::Client;
 use crate::engine::{
-    BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
+    BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames, NotBefore,
     RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
 use crate::executor::{Executor, Poller, Task};
@@ -214,6 +214,7 @@ impl Runtime {
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
             excuses: Excuses::new(),
+            not_before: NotBefore::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,

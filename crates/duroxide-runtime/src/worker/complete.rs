@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use duroxide_core::WorkItem;
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, ProviderError};
+use duroxide_core::provider::{BlockedInstance, Incarnation, ProviderError};
 use tokio::time::Instant;
 
 use super::claimed::give_back;
-use crate::engine::{BlockCause, BlockedInstance, Engine};
+use crate::engine::{BlockCause, Engine};
 use crate::executor::Task;
 use crate::leases::Held;
 use crate::observability::ActivityEnd;

@@ -116,7 +116,10 @@ pub async fn an_unborn_child_comes_along<F: ProviderFactory + ?Sized>(factory: &
     let bench = Bench::open(factory).await;
     let start = items::child_start("unborn", "ChildOrch", "parent");
     bench
-        .create_with("parent", Commit::first().and(asks_for("unborn")).message(start))
+        .create_with(
+            "parent",
+            Commit::first().and(asks_for("unborn")).message(start),
+        )
         .await;
     let other = moved(&bench, &["unborn", "parent"]).await;
     let deleted = other.admin().delete_instance("parent", true).await;
