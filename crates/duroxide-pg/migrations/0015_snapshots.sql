@@ -131,8 +131,8 @@ BEGIN
         RETURN QUERY SELECT NULL::bigint, h.id FROM (
             SELECT q.instance_id AS id FROM orchestrator_queue AS q WHERE q.instance_id > p_queued
             UNION SELECT w.instance_id FROM worker_queue AS w WHERE w.instance_id > p_queued
-            UNION SELECT s.instance_id FROM history AS s WHERE s.instance_id > p_queued
-                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = s.instance_id)
+            UNION SELECT e.instance_id FROM executions AS e WHERE e.instance_id > p_queued
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = e.instance_id)
             UNION SELECT d.instance_id FROM dead_letters AS d WHERE d.instance_id > p_queued) AS h
         WHERE NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = h.id)
         ORDER BY h.id COLLATE "C" LIMIT p_limit;
@@ -163,13 +163,14 @@ BEGIN
         DROP TRIGGER IF EXISTS closed ON inboxes;
         DROP TRIGGER IF EXISTS closed ON worker_queue;
         DROP TRIGGER IF EXISTS closed ON history;
+        DROP TRIGGER IF EXISTS closed ON duties;
         DELETE FROM closing;
         RETURN 0;
     END IF;
     IF NOT EXISTS (SELECT 1 FROM closing) THEN
-        -- What applications left comes along.
-        CREATE TRIGGER closed BEFORE INSERT ON arrivals FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        -- What applications left comes along. Who moves arrivals has this lock first, too.
         PERFORM pg_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0));
+        CREATE TRIGGER closed BEFORE INSERT ON arrivals FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
         WHILE receive_arrivals(p_expected, 1000) > 0 LOOP
         END LOOP;
         CREATE TRIGGER closed BEFORE UPDATE OF lock_token ON inboxes FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
@@ -177,6 +178,7 @@ BEGIN
         CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE OF lock_token ON worker_queue
             FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
         CREATE TRIGGER closed BEFORE INSERT ON history FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        CREATE TRIGGER closed BEFORE INSERT ON duties FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
     END IF;
     INSERT INTO closing (reason) VALUES (p_reason) ON CONFLICT (singleton) DO UPDATE SET reason = excluded.reason;
     RETURN 0;

@@ -286,7 +286,10 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
         let (duty, holder) = (duty.to_owned(), holder.to_owned());
-        let step = move |tx: &mut WriterTx<'_>| duties::hold(tx, &duty, &holder, time);
+        let step = move |tx: &mut WriterTx<'_>| {
+            closing::check(tx)?;
+            duties::hold(tx, &duty, &holder, time)
+        };
         let held = self.writing("hold_duty", LeaseView::Needed, step).await?;
         Ok(Some(held))
     }

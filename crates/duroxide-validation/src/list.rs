@@ -610,6 +610,7 @@ macro_rules! for_each_case {
             }
             closing {
                 a_closed_store_takes_and_gives_nothing [Closing, Management, DeadLetters];
+                a_closed_store_gives_no_duty [Closing, Duties, Management];
                 a_closed_store_can_be_moved [Closing, Snapshots, Management];
                 a_closed_store_stays_closed [Closing, Reopen, Management];
                 a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];

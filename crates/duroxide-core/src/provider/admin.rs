@@ -359,8 +359,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Closes the store for the engine and its clients, or changes why it is closed: from then on every attempt to enqueue, claim, commit
-    /// or acknowledge fails for good, with this reason in the error, also for those that had it open before. What was in
+    /// Closes the store for the engine and its clients, or changes why it is closed: from then on every attempt to enqueue, claim, commit,
+    /// acknowledge or take a duty fails for good, with this reason in the error, also for those that had it open before. What was in
     /// flight when it returns is committed or refused. Reads, snapshots and [`restore_instance`](Self::restore_instance) go on.
     /// `None` opens it again. Returns whether the store can do that.
     ///

@@ -149,7 +149,7 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     }
 
     async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
-        let closed = closing::set(&*self.store, reason).await;
+        let closed = closing::set(&*self.store, &self.open, reason).await;
         at("close_store", closed).map(|()| true)
     }
 

@@ -58,6 +58,7 @@ pub struct StoreProvider<S> {
     kept: Arc<Kept>,
     /// Dead letters go back into their queues, and instances are restored, one at a time.
     requeue: Arc<tokio::sync::Mutex<()>>,
+    open: Arc<closing::FoundOpen>,
 }
 
 impl<S: EventStore> StoreProvider<S> {
@@ -69,6 +70,7 @@ impl<S: EventStore> StoreProvider<S> {
             unknown_instance_grace: DEFAULT_UNKNOWN_INSTANCE_GRACE,
             kept: Arc::default(),
             requeue: Arc::default(),
+            open: Arc::default(),
         }
     }
 
@@ -94,6 +96,7 @@ impl<S> Clone for StoreProvider<S> {
             unknown_instance_grace: self.unknown_instance_grace,
             kept: Arc::clone(&self.kept),
             requeue: Arc::clone(&self.requeue),
+            open: Arc::clone(&self.open),
         }
     }
 }

@@ -194,7 +194,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let ask = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
-        let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
+        let mut claimed = at(
+            "fetch_work_item",
+            work::claim(&*self.store, &self.open, &ask).await,
+        )?;
         Ok(claimed.pop().map(ClaimedWork::into_parts))
     }
 
@@ -293,7 +296,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        at("claim_work", work::claim(&*self.store, &claim).await)
+        at(
+            "claim_work",
+            work::claim(&*self.store, &self.open, &claim).await,
+        )
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {

@@ -6,6 +6,7 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
+use super::closing::FoundOpen;
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, INSTANCES, TURNS, WORK};
 use super::{closing, dead_letters, kinds, ms, pause, rows, token};
@@ -14,7 +15,11 @@ use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
 use crate::message::{Claim, Claimed, Labels, Message, Visible};
 
-pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
+pub(super) async fn claim<S: EventStore>(
+    store: &S,
+    open: &FoundOpen,
+    ask: &WorkClaim,
+) -> Result<Vec<ClaimedWork>> {
     if ask.tag_filter == TagFilter::None {
         return Ok(Vec::new());
     }
@@ -41,7 +46,7 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
             })
             .await?;
         // After the claim: one that began to wait before the store was closed is refused too.
-        if let Err(closed) = closing::check(store).await {
+        if let Err(closed) = closing::check_claim(store, open).await {
             for one in claimed {
                 let _ = store.release(&one.token, After::Now, true).await;
             }

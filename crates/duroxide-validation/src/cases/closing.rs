@@ -80,6 +80,20 @@ pub async fn a_closed_store_takes_and_gives_nothing<F: ProviderFactory + ?Sized>
     assert_eq!(bench.work().await.id(), 3);
 }
 
+/// No node gets a duty on a closed store: nothing is deleted there by itself.
+pub async fn a_closed_store_gives_no_duty<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let minute = std::time::Duration::from_secs(60);
+    close(&bench, Some(REASON)).await;
+    refused(
+        bench.admin().hold_duty("sweep", "me", minute).await,
+        "a duty",
+    );
+    close(&bench, None).await;
+    let held = bench.admin().hold_duty("sweep", "me", minute).await;
+    assert_eq!(held.expect("it is open"), Some(true));
+}
+
 /// Instances are taken from a closed store, and restored into one.
 pub async fn a_closed_store_can_be_moved<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

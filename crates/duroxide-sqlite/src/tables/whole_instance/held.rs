@@ -60,7 +60,7 @@ fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
         "SELECT id FROM (
              SELECT DISTINCT instance_id AS id FROM orchestrator_queue WHERE instance_id > ?1
              UNION SELECT DISTINCT instance_id FROM worker_queue WHERE instance_id > ?1
-             UNION SELECT DISTINCT instance_id FROM history WHERE instance_id > ?1
+             UNION SELECT DISTINCT instance_id FROM executions WHERE instance_id > ?1
              UNION SELECT DISTINCT instance_id FROM dead_letters WHERE instance_id IS NOT NULL AND instance_id > ?1)
          WHERE NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = id)
          ORDER BY id LIMIT ?2",

@@ -27,7 +27,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         let claimed = provider.store.claim(claim_of(ask, wait)).await?;
         let leases: Vec<_> = claimed.iter().map(|one| one.token.clone()).collect();
         // After the claim: one that began to wait before the store was closed is refused too.
-        if let Err(closed) = closing::check(&*provider.store).await {
+        if let Err(closed) = closing::check_claim(&*provider.store, &provider.open).await {
             away::give_back(&*provider.store, leases).await;
             return Err(closed);
         }

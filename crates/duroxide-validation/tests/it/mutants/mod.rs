@@ -265,6 +265,7 @@ flaws! {
     RestoreOverwrites: "a restore replaces the instance that is there";
     RestoreInTwoSteps: "a restore writes the instance first and its queues later";
     ClosingIsOnlyTold: "a closed store says so, and goes on";
+    ClosedStoreGivesDuties: "a closed store still gives duties";
     ClosedForGood: "a store that was opened again stays closed";
     ClosingKeepsTheFirstReason: "why a store is closed cannot be changed";
 }
