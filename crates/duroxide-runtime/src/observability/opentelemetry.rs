@@ -101,8 +101,8 @@ impl SpanSink for OpenTelemetrySpans {
 
 impl Drop for OpenTelemetrySpans {
     fn drop(&mut self) {
-        // A batch that is not full yet would be lost; there is nobody left to hear of an error.
-        let _ended = self.processor.shutdown();
+        // A batch that is not full yet would be lost with its processor.
+        self.flush();
     }
 }
 
