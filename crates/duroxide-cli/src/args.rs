@@ -101,6 +101,12 @@ pub(crate) enum Command {
     Check,
     /// Write instances as JSON Lines
     Export(ExportArgs),
+    /// Bring instances of an export into the store
+    Import(ImportArgs),
+    /// Move everything from one store to another, of any kind
+    Move(MoveArgs),
+    /// Open a store again that a move closed
+    Reopen(Consent),
     /// Copy an SQLite store while programs use it
     Backup {
         /// The file to write; it must not exist
@@ -110,11 +116,11 @@ pub(crate) enum Command {
     Vacuum(VacuumArgs),
     /// Bring the schema of a store up to this build
     Migrate(MigrateArgs),
-    /// Bring an SQLite file of the published 0.1.32 crate over into a new store
+    /// Bring an SQLite file of the published 0.1.32 crate over into a new store of any kind
     ImportPublished {
         /// The file of the published crate; it is only read
         old: std::path::PathBuf,
-        /// The new store, as in sqlite:new.db; it must not exist
+        /// The new store, as in sqlite:new.db; a file that does not exist, or an empty schema of --schema
         new: String,
     },
     /// Print a script that completes commands in a shell
@@ -403,10 +409,41 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// A file that `export` wrote
+    pub(crate) file: std::path::PathBuf,
+    /// Only check the file, and what is there already
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Go on with an import that was cut short; it told this number
+    #[arg(long, value_name = "NUMBER", conflicts_with = "dry_run")]
+    pub(crate) resume: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The store that everything is in
+    pub(crate) from: String,
+    /// An empty store, or one that does not exist yet
+    pub(crate) to: String,
+    /// The schema of the target, if it is in PostgreSQL
+    #[arg(long)]
+    pub(crate) to_schema: Option<String>,
+    /// Also while nodes run on the source: it is closed under them
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct VacuumArgs {
     /// Also while programs use the file: they cannot commit meanwhile, and their activities may run again
     #[arg(long)]
     pub(crate) while_running: bool,
+    /// In small steps beside programs that use the file, which hardly notice
+    #[arg(long, conflicts_with = "while_running")]
+    pub(crate) in_steps: bool,
     #[command(flatten)]
     pub(crate) consent: Consent,
 }

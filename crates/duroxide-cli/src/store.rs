@@ -90,6 +90,49 @@ impl Address {
 
     /// A client on the store. A schema of another build is refused.
     pub(crate) async fn open(&self, access: Access) -> Result<Client, Failure> {
+        Ok(Client::new(self.provider(access).await?).acting_as(operator()))
+    }
+
+    /// Whether both name one store, as far as names tell.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sqlite(_, one), Self::Sqlite(_, other))
+            | (Self::Redb(one), Self::Redb(other)) => {
+                let place = |path: &Path| std::fs::canonicalize(path).unwrap_or(path.to_owned());
+                place(one) == place(other)
+            }
+            (
+                Self::Postgres { url, schema },
+                Self::Postgres {
+                    url: other,
+                    schema: other_schema,
+                },
+            ) => url == other && schema == other_schema,
+            _ => false,
+        }
+    }
+
+    /// The store itself, which is made if it does not exist. A schema of another build is brought up to this one only if it is new.
+    pub(crate) async fn create(&self) -> Result<Arc<dyn Provider>, Failure> {
+        match self {
+            Self::Sqlite(url, file) if !file.exists() => {
+                let opened = SqliteProvider::new(&url.created(), None).await;
+                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
+            }
+            Self::Redb(path) if !path.exists() => {
+                let opened = RedbProvider::open_async(path, RedbOptions::default()).await;
+                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
+            }
+            Self::Sqlite(..) | Self::Redb(_) => self.provider(Access::Write).await,
+            Self::Postgres { url, schema } => {
+                let opened = postgres(url, schema.as_deref(), MigrationPolicy::ApplyAll).await;
+                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
+            }
+        }
+    }
+
+    /// The store itself. A schema of another build is refused.
+    pub(crate) async fn provider(&self, access: Access) -> Result<Arc<dyn Provider>, Failure> {
         let provider: Arc<dyn Provider> = match self {
             Self::Sqlite(url, _) => {
                 let url = match access {
@@ -115,7 +158,7 @@ impl Address {
                 Arc::new(opened.map_err(|error| self.refused(error))?)
             }
         };
-        Ok(Client::new(provider).acting_as(operator()))
+        Ok(provider)
     }
 
     pub(crate) fn refused(&self, why: impl fmt::Display) -> Failure {

@@ -85,8 +85,23 @@ impl StartExtras {
         self
     }
 
-    /// Whether a start can carry this.
     fn checked(self) -> Result<Self, String> {
+        self.check().map(|()| self)
+    }
+
+    /// Whether a start can carry this.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub fn check(&self) -> Result<(), String> {
+        if self.deadline_ms.is_some() || self.begins_trace {
+            return Err("the first turn computes the deadline and begins the trace".to_owned());
+        }
+        let memo = self.memo.as_deref().unwrap_or("null");
+        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(memo) {
+            return Err(format!("the memo is no JSON: {error}"));
+        }
         let length = self.memo.as_ref().map_or(0, String::len);
         if length > MEMO_BYTES_MAX {
             return Err(format!(
@@ -95,7 +110,7 @@ impl StartExtras {
         }
         match self.timeout_ms {
             Some(0) => Err("an execution timeout of less than a millisecond".to_owned()),
-            _ => Ok(self),
+            _ => Ok(()),
         }
     }
 
@@ -259,6 +274,18 @@ mod tests {
             },
             StartExtras {
                 timeout_ms: Some(0),
+                ..StartExtras::default()
+            },
+            StartExtras {
+                memo: Some("no JSON".to_owned()),
+                ..StartExtras::default()
+            },
+            StartExtras {
+                deadline_ms: Some(7),
+                ..StartExtras::default()
+            },
+            StartExtras {
+                begins_trace: true,
                 ..StartExtras::default()
             },
         ];

@@ -3,14 +3,15 @@
 -- JSON, at most 4 KiB, for people who look at the instance.
 ALTER TABLE instances ADD COLUMN memo text;
 
--- The memo of an instance that begins is committed as a key-value under a reserved key; it is kept with the instance instead.
+-- The memo of an instance that begins is committed as a key-value under a key that no author's key is stored as; it is kept with the
+-- instance instead.
 CREATE FUNCTION keep_memo() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE instances AS i SET memo = NEW.value WHERE i.instance_id = NEW.instance_id;
     RETURN NULL;
 END $$;
 CREATE TRIGGER kv_delta_memos BEFORE INSERT ON kv_delta FOR EACH ROW
-    WHEN (NEW.key = 'duroxide:memo') EXECUTE FUNCTION keep_memo();
+    WHEN (NEW.key = E'\x01memo') EXECUTE FUNCTION keep_memo();
 
 -- Keys, labels and what a start gave are the engine's own.
 CREATE OR REPLACE FUNCTION carries(p_kind text, p_item text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS

@@ -8,10 +8,11 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling,
-    NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
+    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{LabelChange, Labels};
 use tokio_postgres::Row;
@@ -396,6 +397,26 @@ impl ProviderAdmin for PostgresProvider {
         options: PruneOptions,
     ) -> Answer<PruneResult> {
         named("prune_executions_bulk")(self.prune_bulk(&filter, &options).await)
+    }
+
+    async fn held_ids(&self, after: Option<&str>, limit: u32) -> Answer<Option<HeldIds>> {
+        named("held_ids")(self.held(after, limit).await).map(Some)
+    }
+
+    async fn snapshot_instance(&self, instance: &str) -> Answer<Option<InstanceSnapshot>> {
+        named("snapshot_instance")(self.snapshot(instance).await).map(Some)
+    }
+
+    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Answer<Option<Restoring>> {
+        named("restore_instance")(self.restore(snapshot).await).map(Some)
+    }
+
+    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
+        named("close_store")(self.close_or_open(reason).await).map(|()| true)
+    }
+
+    async fn closed_because(&self) -> Answer<Option<String>> {
+        named("closed_because")(self.closing().await)
     }
 
     async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {

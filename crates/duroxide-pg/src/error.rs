@@ -157,6 +157,9 @@ impl PgError {
     }
 }
 
+/// How the schema's triggers say that the store is closed.
+const CLOSED: &str = "DX001";
+
 /// Whether the transaction was rolled back for a reason that is gone the next moment: another one was in the way, or a plan was made
 /// before a migration.
 pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
@@ -177,6 +180,10 @@ impl From<tokio_postgres::Error> for PgError {
             };
         };
         let why = format!("{} ({})", server.message(), server.code().code());
+        if server.code().code() == CLOSED {
+            let reason = server.message().to_owned();
+            return Self::Contract(Refusal::Closed { reason });
+        }
         // Classes of the standard; a code of its own where a class says too little.
         match &server.code().code()[..2] {
             "08" => Self::OutOfReach { why },

@@ -37,6 +37,7 @@ mod query;
 mod read;
 mod requeue;
 mod schema;
+mod snapshot;
 mod store;
 mod text;
 mod time;

@@ -5,20 +5,24 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
-    Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
+    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
-use crate::ops::{delete, inspect, label, pause, pending, prune, query, ready, requeue, steps};
+use crate::ops::{
+    delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, space, steps,
+};
 use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
 use crate::tables::{
-    dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
+    closing, dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
+    whole_instance,
 };
 use crate::tx::{Tx, shown_ms, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -282,9 +286,50 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
         let (duty, holder) = (duty.to_owned(), holder.to_owned());
-        let step = move |tx: &mut WriterTx<'_>| duties::hold(tx, &duty, &holder, time);
+        let step = move |tx: &mut WriterTx<'_>| {
+            closing::check(tx)?;
+            duties::hold(tx, &duty, &holder, time)
+        };
         let held = self.writing("hold_duty", LeaseView::Needed, step).await?;
         Ok(Some(held))
+    }
+
+    async fn held_ids(&self, after: Option<&str>, limit: u32) -> Answer<Option<HeldIds>> {
+        const OPERATION: &str = "held_ids";
+        let position = snapshot::position(after).at(OPERATION)?;
+        let step = move |tx: &mut Tx<'_>| whole_instance::held(tx, &position, limit);
+        self.reading(OPERATION, step).await.map(Some)
+    }
+
+    async fn snapshot_instance(&self, instance: &str) -> Answer<Option<InstanceSnapshot>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| whole_instance::read(tx, &id);
+        self.reading("snapshot_instance", step).await.map(Some)
+    }
+
+    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Answer<Option<Restoring>> {
+        let snapshot = snapshot.clone();
+        let step = move |tx: &mut WriterTx<'_>| snapshot::restore(tx, &snapshot);
+        let restored = self.writing("restore_instance", LeaseView::Needed, step);
+        restored.await.map(Some)
+    }
+
+    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
+        let reason = reason.map(str::to_owned);
+        let step = move |tx: &mut WriterTx<'_>| closing::set(tx, reason.as_deref());
+        let closed = self.writing("close_store", LeaseView::Needed, step);
+        closed.await.map(|()| true)
+    }
+
+    async fn closed_because(&self) -> Answer<Option<String>> {
+        let step = |tx: &mut Tx<'_>| closing::reason(tx);
+        self.reading("closed_because", step).await
+    }
+
+    async fn give_back_space(&self) -> Answer<Option<GivenBack>> {
+        let step = |tx: &mut WriterTx<'_>| space::give_back(tx);
+        let given = self.writing("give_back_space", LeaseView::NotNeeded, step);
+        given.await.map(Some)
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {

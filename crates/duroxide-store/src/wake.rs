@@ -89,6 +89,15 @@ impl TopicWatch {
     }
 }
 
+impl TopicWatch {
+    /// Whether a commit named the topic since the watch was made or since the last notice.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        // A sender that is gone will say nothing more: better to look than to trust it.
+        self.receiver.has_changed().unwrap_or(true)
+    }
+}
+
 impl Drop for TopicWatch {
     fn drop(&mut self) {
         let mut topics = self.wakeups.topics();

@@ -55,6 +55,10 @@ pub enum Capability {
     Nodes,
     /// The store gives a duty to one node at a time.
     Duties,
+    /// The store takes and restores snapshots of instances.
+    Snapshots,
+    /// The store can be closed for the engine and its clients.
+    Closing,
     /// The factory can set the store's clock back.
     ClockSetBack,
     /// The factory can close the store and open it again.
@@ -98,6 +102,8 @@ impl Capability {
         Self::Labelling,
         Self::Nodes,
         Self::Duties,
+        Self::Snapshots,
+        Self::Closing,
         Self::Heartbeats,
         Self::Watch,
     ];
@@ -133,6 +139,8 @@ impl Capability {
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",
             Self::Duties => "the store gives no duties to nodes",
+            Self::Snapshots => "the store takes no snapshots of instances",
+            Self::Closing => "the store cannot be closed",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",

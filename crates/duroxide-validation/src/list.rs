@@ -607,6 +607,34 @@ macro_rules! for_each_case {
                 a_query_finds_paused_instances [Pausing, Management];
                 a_pause_outlives_the_process [Reopen, Pausing, Management];
             }
+            snapshots {
+                a_restored_instance_is_equal [Snapshots, Management, Incarnations];
+                a_finished_instance_is_restored_as_it_ended [Snapshots, Management];
+                labels_come_along [Snapshots, Management, Labelling];
+                heartbeats_come_along [Snapshots, Management, Heartbeats];
+                dead_letters_come_along [Snapshots, Management, DeadLetters];
+                everything_that_is_held_is_listed [Snapshots, Management, DeadLetters];
+                leases_are_no_part_of_a_snapshot [Snapshots, Management];
+                restored_activities_are_run [Snapshots, Management];
+                a_restored_timer_fires_when_it_is_due [Snapshots, Management];
+                restored_messages_keep_order_and_attempts [Snapshots, Management];
+                a_restored_child_reports_to_its_parent [Snapshots, Management];
+                an_unborn_child_comes_along [Snapshots, Management];
+                a_restored_instance_begins_its_next_execution [Snapshots, Management, Bounds];
+                a_restored_pause_holds [Snapshots, Management, Pausing];
+                a_restored_start_begins_when_it_is_due [Snapshots, Management];
+                a_restored_request_to_cancel_is_carried_out [Snapshots, Management];
+                restoring_over_an_instance_changes_nothing [Snapshots, Management];
+                a_contradictory_snapshot_leaves_nothing [Snapshots, Management];
+                a_dropped_restore_is_whole_or_absent [Snapshots, Management];
+            }
+            closing {
+                a_closed_store_takes_and_gives_nothing [Closing, Management, DeadLetters];
+                a_closed_store_gives_no_duty [Closing, Duties, Management];
+                a_closed_store_can_be_moved [Closing, Snapshots, Management];
+                a_closed_store_stays_closed [Closing, Reopen, Management];
+                a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];
+            }
             starts {
                 a_list_shows_the_memo_of_a_start [Management];
                 a_memo_lasts_over_executions [Management];

@@ -53,6 +53,8 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Labelling
         | Capability::Nodes
         | Capability::Duties
+        | Capability::Snapshots
+        | Capability::Closing
         | Capability::Heartbeats
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
@@ -80,6 +82,8 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Labelling => labels(store).await,
         Capability::Nodes => keeps_nodes(store).await,
         Capability::Duties => gives_duties(store).await,
+        Capability::Snapshots => takes_snapshots(store).await,
+        Capability::Closing => can_be_closed(store).await,
         Capability::Heartbeats => keeps_heartbeats(store).await,
         _ => true,
     }
@@ -214,6 +218,20 @@ async fn gives_duties(store: &dyn Provider) -> bool {
             let answer = admin.hold_duty("probe", "probe", Duration::ZERO);
             !matches!(answer.await, Ok(None))
         }
+        None => false,
+    }
+}
+
+async fn takes_snapshots(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.snapshot_instance("probe").await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn can_be_closed(store: &dyn Provider) -> bool {
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.close_store(None).await, Ok(false)),
         None => false,
     }
 }

@@ -1,51 +1,32 @@
-//! Instances as JSON Lines: one line per instance, with all its executions and key-values.
+//! Instances as JSON Lines: one line per instance, with everything that the store holds of it.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use duroxide_core::Event;
-use duroxide_core::provider::{InstanceQuery, InstanceSummary};
-use duroxide_runtime::client::{Client, ClientError};
+use duroxide_core::provider::rules::event_from_json;
+use duroxide_core::provider::{InstanceQuery, InstanceSummary, Provider};
+use duroxide_runtime::client::Client;
 use serde::Serialize;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
+use super::line::{FORMAT, Written};
+use super::transfer::{held_pages, take};
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::filter::Pages;
 use crate::output::Output;
-use crate::store::Address;
-
-/// The version of the lines.
-const FORMAT: u32 = 1;
-
-/// One line.
-#[derive(Debug, Serialize)]
-struct Exported {
-    format: u32,
-    #[serde(flatten)]
-    summary: InstanceSummary,
-    executions: Vec<ExportedExecution>,
-    key_values: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Serialize)]
-struct ExportedExecution {
-    execution_id: u64,
-    status: String,
-    output: Option<String>,
-    started_at_ms: u64,
-    ended_at_ms: Option<u64>,
-    history: Vec<Event>,
-}
+use crate::store::{Access, Address};
 
 pub(crate) async fn run(
-    client: &Client,
     output: &Output,
     address: &Address,
     args: ExportArgs,
 ) -> Result<(), Failure> {
+    let store = &address.provider(Access::Read).await?;
+    let client = &Client::new(Arc::clone(store));
     let query = match args.filter.or_one(args.id.as_deref())? {
         Some(id) => {
             client.get_instance_info(id).await?;
@@ -53,6 +34,8 @@ pub(crate) async fn run(
         }
         None => args.filter.query()?,
     };
+    // Without a filter, also what has not begun, and letters that nobody could be given.
+    let is_all = args.id.is_none() && args.filter.is_empty();
     let mut target = match &args.output {
         Some(path) => Target::file(path, args.yes, address)?,
         None => Target::Terminal(output),
@@ -60,24 +43,45 @@ pub(crate) async fn run(
     let mut pages = Pages::of(client, query);
     let bar = output.progress(0, "export");
     let (mut written, mut gone, mut unreadable) = (0_usize, 0_usize, 0_usize);
+    let mut seen = HashSet::new();
     while let Some(page) = pages.next().await? {
         bar.inc_length(page.len() as u64);
         for summary in page {
-            let id = summary.instance_id.clone();
-            match read(client, summary).await {
-                Ok(exported) => {
-                    target.line(&exported)?;
+            match line(store, &summary.instance_id, Some(&summary)).await {
+                Ok(Line::Whole(line)) => {
+                    target.line(&line)?;
                     written += 1;
                 }
-                Err(ClientError::InstanceNotFound { .. }) => gone += 1,
-                Err(error) => {
-                    let error = error.to_string();
+                Ok(Line::Gone) => gone += 1,
+                Ok(Line::Damaged(line)) => {
+                    target.line(&line)?;
+                    unreadable += 1;
+                }
+                Err(Failure::Store(error)) => {
+                    let id = &summary.instance_id;
                     target.line(&json!({ "format": FORMAT, "instance_id": id, "error": error }))?;
                     unreadable += 1;
                 }
+                Err(error) => return Err(error),
+            }
+            if is_all {
+                seen.insert(summary.instance_id);
             }
             bar.inc(1);
         }
+    }
+    if is_all {
+        held_pages(store, async |ids| {
+            for id in ids.iter().filter(|id| !seen.contains(*id)) {
+                // One that began meanwhile has a line of its own, or began after its page was read.
+                if let Line::Whole(line) | Line::Damaged(line) = line(store, id, None).await? {
+                    target.line(&line)?;
+                    written += 1;
+                }
+            }
+            Ok(())
+        })
+        .await?;
     }
     bar.finish_and_clear();
     if target.finish()? {
@@ -174,35 +178,30 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     place(one).is_some() && place(one) == place(other)
 }
 
-async fn read(client: &Client, summary: InstanceSummary) -> Result<Exported, ClientError> {
-    let id = &summary.instance_id;
-    let mut executions = Vec::new();
-    for execution_id in client.list_executions(id).await? {
-        let info = match client.get_execution_info(id, execution_id).await {
-            Ok(info) => info,
-            // Pruned meanwhile.
-            Err(_) if !client.list_executions(id).await?.contains(&execution_id) => continue,
-            Err(error) => return Err(error),
-        };
-        executions.push(ExportedExecution {
-            execution_id,
-            status: info.status,
-            output: info.output,
-            started_at_ms: info.started_at,
-            ended_at_ms: info.completed_at,
-            history: client.read_execution_history(id, execution_id).await?,
-        });
+/// What one instance becomes.
+enum Line {
+    Whole(Written),
+    /// Part of its history cannot be read; the rest is there.
+    Damaged(Written),
+    /// It was deleted meanwhile.
+    Gone,
+}
+
+async fn line(
+    store: &Arc<dyn Provider>,
+    id: &str,
+    summary: Option<&InstanceSummary>,
+) -> Result<Line, Failure> {
+    let snapshot = take(store, id).await?;
+    if snapshot.is_empty() {
+        return Ok(Line::Gone);
     }
-    if executions.is_empty() {
-        return Err(ClientError::InstanceNotFound {
-            instance_id: id.clone(),
-        });
-    }
-    let key_values = client.get_kv_all_values(id).await?.into_iter().collect();
-    Ok(Exported {
-        format: FORMAT,
-        executions,
-        key_values,
-        summary,
+    let events = snapshot.executions.iter().flat_map(|it| &it.events);
+    let damage = events
+        .map(|event| event_from_json(id, event.json.as_bytes()))
+        .find_map(Result::err);
+    Ok(match damage {
+        None => Line::Whole(Written::of(&snapshot, summary, None)?),
+        Some(error) => Line::Damaged(Written::of(&snapshot, summary, Some(error.to_string()))?),
     })
 }

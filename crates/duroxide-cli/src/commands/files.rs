@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use duroxide_sqlite::{OtherPrograms, SqliteError};
 use serde_json::json;
 
-use crate::args::VacuumArgs;
+use super::transfer;
+use crate::args::{Consent, VacuumArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::Address;
+use crate::store::{Access, Address};
 
 pub(crate) async fn backup(output: &Output, address: &Address, to: &Path) -> Result<(), Failure> {
     let (from, to) = (file_of(address)?, to.to_owned());
@@ -71,6 +72,9 @@ pub(crate) async fn vacuum(
     args: VacuumArgs,
 ) -> Result<(), Failure> {
     let file = file_of(address)?;
+    if args.in_steps {
+        return in_steps(output, address, args.consent).await;
+    }
     if !args.consent.yes {
         let bytes = std::fs::metadata(&file)?.len();
         let disturbs = match args.while_running {
@@ -95,6 +99,45 @@ pub(crate) async fn vacuum(
     }
 }
 
+/// Gives space back a little at a time, while programs go on.
+async fn in_steps(output: &Output, address: &Address, consent: Consent) -> Result<(), Failure> {
+    let store = address.provider(Access::Write).await?;
+    let admin = transfer::admin(&store)?;
+    let mut total = 0;
+    let bar = output.progress(0, "vacuum");
+    let last = loop {
+        if !consent.yes {
+            let text = "space that is not used would be given back in small steps";
+            return match consent.dry_run {
+                true => output.line(text),
+                false => Err(Failure::NeedsYes(text.to_owned())),
+            };
+        }
+        let given = admin.give_back_space().await?;
+        let given = given.ok_or_else(|| Failure::Store("this store cannot do that".to_owned()))?;
+        total += given.bytes;
+        bar.set_length(total + given.free_bytes);
+        bar.set_position(total);
+        if given.is_done {
+            break given;
+        }
+    };
+    bar.finish_and_clear();
+    if !last.in_steps {
+        return Err(Failure::Store(format!(
+            "this file was made without incremental vacuum and keeps {} bytes that it does not use; `duroxide vacuum --yes` writes it \
+             anew, with incremental vacuum from then on",
+            last.free_bytes
+        )));
+    }
+    match output.json {
+        true => {
+            output.document(&json!({ "bytes_given_back": total, "free_bytes": last.free_bytes }))
+        }
+        false => output.line(format!("{total} bytes were given back")),
+    }
+}
+
 /// What `--while-running` says.
 pub(super) fn others(while_running: bool) -> OtherPrograms {
     match while_running {
@@ -106,10 +149,9 @@ pub(super) fn others(while_running: bool) -> OtherPrograms {
 pub(crate) async fn import_published(
     output: &Output,
     old: &Path,
-    new: &str,
+    new: &Address,
 ) -> Result<(), Failure> {
-    let new = Address::of(Some(new), None)?;
-    let (old, new) = (old.to_owned(), file_of(&new)?);
+    let (old, new) = (old.to_owned(), file_of(new)?);
     let imported = blocking(move || duroxide_sqlite::import_published(&old, &new)).await?;
     if output.json {
         return output.document(&json!({

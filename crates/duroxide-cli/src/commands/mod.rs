@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod history;
 mod labels;
+mod line;
 mod list;
 mod migrate;
 mod nodes;
@@ -15,6 +16,7 @@ mod send;
 mod show;
 mod stats;
 mod steer;
+mod transfer;
 mod tree;
 mod wait;
 mod words;
@@ -35,13 +37,20 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         return output.raw(&String::from_utf8_lossy(&script));
     }
     if let Command::ImportPublished { old, new } = &command {
-        return files::import_published(output, old, new).await;
+        let schema = arguments.schema.as_deref();
+        return transfer::import_published(output, old, new, schema).await;
+    }
+    if let Command::Move(args) = command {
+        return transfer::move_store(output, arguments.schema.as_deref(), args).await;
     }
     let address = Address::of(arguments.store.as_deref(), arguments.schema.as_deref())?;
     let client = match command {
         Command::Backup { to } => return files::backup(output, &address, &to).await,
         Command::Vacuum(args) => return files::vacuum(output, &address, args).await,
         Command::Migrate(args) => return migrate::run(output, &address, args).await,
+        Command::Export(args) => return export::run(output, &address, args).await,
+        Command::Import(args) => return transfer::import(output, &address, args).await,
+        Command::Reopen(consent) => return transfer::reopen(output, &address, consent).await,
         _ => address.open(access(&command)).await?,
     };
     match command {
@@ -69,10 +78,13 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Nodes { handlers } => nodes::run(&client, output, handlers).await,
         Command::Stats => stats::run(&client, output).await,
         Command::Check => check::run(&client, output, address.sqlite_file()).await,
-        Command::Export(args) => export::run(&client, output, &address, args).await,
         Command::Completions { .. }
         | Command::Backup { .. }
         | Command::Vacuum(_)
+        | Command::Export(_)
+        | Command::Import(_)
+        | Command::Move(_)
+        | Command::Reopen(_)
         | Command::Migrate(_)
         | Command::ImportPublished { .. } => Ok(()),
     }

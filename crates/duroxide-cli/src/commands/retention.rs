@@ -43,9 +43,15 @@ fn report(output: &Output, told: RetentionReport, done: bool) -> Result<(), Fail
 fn in_words(told: RetentionReport, done: bool) -> String {
     let (instances, executions, events) = (told.instances, told.executions, told.events);
     match done {
-        true => format!(
-            "{instances} instances and {executions} executions were deleted, with {events} events"
-        ),
+        true => {
+            let bytes = match told.bytes_given_back {
+                0 => String::new(),
+                bytes => format!("; {bytes} bytes were given back"),
+            };
+            format!(
+                "{instances} instances and {executions} executions were deleted, with {events} events{bytes}"
+            )
+        }
         false => format!(
             "{instances} instances with their children, and {executions} old executions of others, would be deleted"
         ),

@@ -96,6 +96,96 @@ async fn everything_in_flight_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_published_file_comes_into_any_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.redb");
+    let address = format!("redb:{}", path.display());
+    let old = published().display().to_string();
+    let import = || {
+        answer(
+            binary()
+                .args(["import-published", &old, &address])
+                .output()
+                .unwrap(),
+        )
+    };
+    let told = import();
+    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    assert!(
+        told.out.starts_with("9 instances with 11 executions"),
+        "{}",
+        told.out
+    );
+    let again = import();
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.err.contains("is not empty"), "{again:?}");
+    let store = Arc::new(duroxide::providers::redb::RedbProvider::open(&path).unwrap());
+    let client = Client::new(store.clone());
+    let runtime = Runtime::start_with_store(
+        store,
+        handlers::activities(false),
+        handlers::orchestrations(),
+    )
+    .await;
+    for id in ["counting", "raising::sub::2"] {
+        client.raise_event(id, "answer", "yes").await.unwrap();
+    }
+    for (id, expected) in [
+        ("completed", "hello"),
+        ("holding", "held tight"),
+        ("sleeping", "rested"),
+        ("reading", "first, second"),
+        ("counting", "round-1 round-2 round-3 yes"),
+        ("raising", "child said it said yes"),
+        ("unbegun", "late"),
+    ] {
+        let minute = Duration::from_secs(60);
+        let ended = client.wait_for_orchestration(id, minute).await.unwrap();
+        assert!(
+            matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == expected),
+            "{id}: {ended:?}"
+        );
+    }
+    runtime.shutdown(None).await;
+}
+
+#[cfg(feature = "kill-points")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_of_a_published_file_that_is_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("redb:{}", folder.path().join("new.redb").display());
+    let old = published().display().to_string();
+    for at in ["import_published_begun:1", "move_copied:4"] {
+        let mut command = binary();
+        command.env("DUROXIDE_KILL_AT", at);
+        let killed = command
+            .args(["import-published", &old, &address])
+            .output()
+            .unwrap();
+        assert_eq!(killed.status.code(), None, "{at}");
+    }
+    let refused = answer(
+        binary()
+            .args(["--store", &address, "start", "a", "b"])
+            .output()
+            .unwrap(),
+    );
+    assert!(refused.err.contains("is not finished"), "{refused:?}");
+    let done = answer(
+        binary()
+            .args(["import-published", &old, &address])
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(
+        done.out.starts_with("9 instances with 11 executions"),
+        "{}",
+        done.out
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_published_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, new) = (folder.path().join("ours.db"), folder.path().join("new.db"));

@@ -9,6 +9,7 @@ mod documented;
 mod guarding;
 mod importing;
 mod looking;
+mod moving;
 mod refusing;
 mod steering;
 mod support;

@@ -1,21 +1,21 @@
 //! What operators ask of a store.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::admin_defaults::{admitted, existing, largest_first, summary_of};
 use super::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Labelling,
-    NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,
+    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
 };
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 use crate::label::{LabelChange, Labels, labels_after};
-use crate::start::StartExtras;
 
 /// Administration of a store: look, delete, prune.
 #[async_trait]
@@ -315,6 +315,75 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
+    /// Ids that the store holds anything of, a page at a time: instances, oldest first as far as the store knows, then ids of which only
+    /// messages, activities or dead letters are there. `after` is what the page before told as its next, `None` for the first page. An
+    /// id may come twice; one that is there from the first page to the last comes at least once.
+    ///
+    /// Default: `None`, the store cannot tell.
+    async fn held_ids(
+        &self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Option<HeldIds>, ProviderError> {
+        let _ = (after, limit);
+        Ok(None)
+    }
+
+    /// Everything that the store holds of one instance, read as one state; an empty snapshot for an unknown id. What is claimed is told as
+    /// if it were not: leases, sessions and rests are no part of a snapshot.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn snapshot_instance(
+        &self,
+        instance: &str,
+    ) -> Result<Option<InstanceSnapshot>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// Brings an instance into the store as a snapshot tells it, with its queues and lives: all of it or nothing, and only if the store
+    /// holds nothing of its id. It goes on from there: what was ready can be claimed at once, what was delayed when it is due, in the same
+    /// order, with the same attempts. A snapshot of it equals the one that was restored, if that was
+    /// [`settled`](InstanceSnapshot::settled). The parent may come later.
+    ///
+    /// Default: `None`, the store cannot do that.
+    ///
+    /// # Errors
+    ///
+    /// A permanent one if [`InstanceSnapshot::check`] has something against it.
+    async fn restore_instance(
+        &self,
+        snapshot: &InstanceSnapshot,
+    ) -> Result<Option<Restoring>, ProviderError> {
+        let _ = snapshot;
+        Ok(None)
+    }
+
+    /// Closes the store for the engine and its clients, or changes why it is closed: from then on every attempt to enqueue, claim, commit,
+    /// acknowledge or take a duty fails for good, with this reason in the error, also for those that had it open before. What was in
+    /// flight when it returns is committed or refused. Reads, snapshots and [`restore_instance`](Self::restore_instance) go on.
+    /// `None` opens it again. Returns whether the store can do that.
+    ///
+    /// Default: `false`.
+    async fn close_store(&self, reason: Option<&str>) -> Result<bool, ProviderError> {
+        let _ = reason;
+        Ok(false)
+    }
+
+    /// Why the store is closed; `None` if it is open.
+    ///
+    /// Default: `None`.
+    async fn closed_because(&self) -> Result<Option<String>, ProviderError> {
+        Ok(None)
+    }
+
+    /// Gives some of the space that deletions left back to the file system, in a step that holds nobody up for long.
+    ///
+    /// Default: `None`, the store looks after its space itself.
+    async fn give_back_space(&self) -> Result<Option<GivenBack>, ProviderError> {
+        Ok(None)
+    }
+
     /// One page of the instances that a query admits, in its order.
     ///
     /// A permanent error if the query's cursor was not made by a store, or for another order.
@@ -357,128 +426,5 @@ pub trait ProviderAdmin: Any + Send + Sync {
             counts.entry(String::new()).or_default();
         }
         Ok(largest_first(counts))
-    }
-}
-
-fn largest_first(counts: BTreeMap<String, u64>) -> Vec<InstanceCount> {
-    let count = |(key, count)| InstanceCount { key, count };
-    let mut counts: Vec<_> = counts.into_iter().map(count).collect();
-    // Stable: equal groups stay in the order of their keys.
-    counts.sort_by_key(|one| std::cmp::Reverse(one.count));
-    counts
-}
-
-/// The instances that a query admits, in no order.
-async fn admitted<A: ProviderAdmin + ?Sized>(
-    admin: &A,
-    query: &InstanceQuery,
-) -> Result<Vec<InstanceInfo>, ProviderError> {
-    let mut ids = match (&query.root, &query.parent) {
-        (Some(root), _) => {
-            let tree = existing(admin.get_instance_tree(root).await)?;
-            tree.map(|tree| tree.all_ids).unwrap_or_default()
-        }
-        (None, Some(parent)) => existing(admin.list_children(parent).await)?.unwrap_or_default(),
-        (None, None) => admin.list_instances().await?,
-    };
-    if query.has_dead_letters {
-        let letters = admin.list_dead_letters(u32::MAX).await?;
-        let named: HashSet<_> = letters.into_iter().filter_map(|l| l.instance_id).collect();
-        ids.retain(|id| named.contains(id));
-    }
-    ids.retain(|id| query.admits_id(id));
-    let mut admitted = Vec::new();
-    for id in ids {
-        let Some(mut info) = existing(admin.get_instance_info(&id).await)? else {
-            continue;
-        };
-        if info.parent_instance_id.is_some() {
-            // One whose parent was deleted has none, also if the id lives again.
-            info.parent_instance_id = existing(admin.get_parent_id(&id).await)?.flatten();
-        }
-        if !query.admits(&info) {
-            continue;
-        }
-        if query.ended.is_bounded() {
-            match existing(ended_at(admin, &info).await)?.flatten() {
-                Some(at) if query.ended.contains(at) => {}
-                _ => continue,
-            }
-        }
-        if let Some(wanted) = query.paused {
-            let paused_at = admin.paused_since(&info.instance_id).await?;
-            if paused_at.is_some() != wanted {
-                continue;
-            }
-        }
-        if !query.labels.is_empty() {
-            let labels = admin.labels(&info.instance_id).await?;
-            let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
-            if !query.labels.iter().all(has) {
-                continue;
-            }
-        }
-        admitted.push(info);
-    }
-    Ok(admitted)
-}
-
-/// When the current execution completed or failed.
-async fn ended_at<A: ProviderAdmin + ?Sized>(
-    admin: &A,
-    info: &InstanceInfo,
-) -> Result<Option<u64>, ProviderError> {
-    if !InstanceStatus::of_stored(&info.status).is_ended() {
-        return Ok(None);
-    }
-    let (id, execution) = (&info.instance_id, info.current_execution_id);
-    Ok(admin.get_execution_info(id, execution).await?.completed_at)
-}
-
-async fn summary_of<A: ProviderAdmin + ?Sized>(
-    admin: &A,
-    info: InstanceInfo,
-) -> Result<InstanceSummary, ProviderError> {
-    let ended_at_ms = ended_at(admin, &info).await?;
-    let (id, execution) = (&info.instance_id, info.current_execution_id);
-    let history = admin.read_history_with_execution_id(id, execution).await?;
-    let paused_at_ms = admin.paused_since(id).await?;
-    let labels = admin.labels(id).await?;
-    Ok(InstanceSummary {
-        status: InstanceStatus::of_stored(&info.status),
-        custom_status: history.iter().rev().find_map(told_status).flatten(),
-        execution_id: execution,
-        created_at_ms: info.created_at,
-        updated_at_ms: info.updated_at,
-        ended_at_ms,
-        paused_at_ms,
-        labels,
-        memo: history
-            .first()
-            .and_then(|first| StartExtras::recorded_in(&first.kind).memo),
-        event_count: history.len() as u64,
-        parent: info.parent_instance_id.clone(),
-        ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)
-    })
-}
-
-/// The custom status that an event left behind, if it touched it.
-fn told_status(event: &Event) -> Option<Option<String>> {
-    match &event.kind {
-        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
-        EventKind::OrchestrationStarted {
-            initial_custom_status,
-            ..
-        } => Some(initial_custom_status.clone()),
-        _ => None,
-    }
-}
-
-/// `None` for an instance that was deleted while it was looked at.
-fn existing<T>(answer: Result<T, ProviderError>) -> Result<Option<T>, ProviderError> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if !error.is_retryable() && error.message.contains("not found") => Ok(None),
-        Err(error) => Err(error),
     }
 }

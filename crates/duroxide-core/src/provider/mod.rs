@@ -1,6 +1,7 @@
 //! The storage contract. A provider stores and hands out; it never interprets an event beyond what is said here.
 
 mod admin;
+mod admin_defaults;
 mod claim;
 mod contract;
 pub mod error;
@@ -16,6 +17,8 @@ mod pending;
 mod query;
 mod requeue;
 pub mod rules;
+mod snapshot;
+mod space;
 mod status;
 mod tags;
 mod types;
@@ -46,6 +49,12 @@ pub use query::{
     TimeRange,
 };
 pub use requeue::{LetterOrigin, Requeue};
+pub use snapshot::{
+    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds, InstanceRecord,
+    InstanceSnapshot, KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, Restoring,
+    StoredLife,
+};
+pub use space::GivenBack;
 pub use status::ExecutionStatus;
 pub use tags::TagFilter;
 pub use types::{

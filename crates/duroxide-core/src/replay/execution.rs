@@ -159,12 +159,19 @@ impl Execution {
         execution.turn.now_ms = now_ms;
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
-        // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
-        let timer = extras.deadline_ms.map(|fire_at_ms| Action::CreateTimer {
-            scheduling_event_id: INITIAL_EVENT_ID,
-            fire_at_ms,
-        });
-        execution.turn.actions.extend(timer);
+        match extras.deadline_ms {
+            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one begins.
+            Some(fire_at_ms) if fire_at_ms <= now_ms => {
+                let fired = EventKind::TimerFired { fire_at_ms };
+                execution.arrive(fired, Some(INITIAL_EVENT_ID));
+            }
+            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
+            Some(fire_at_ms) => execution.turn.actions.push(Action::CreateTimer {
+                scheduling_event_id: INITIAL_EVENT_ID,
+                fire_at_ms,
+            }),
+            None => {}
+        }
         let letters = carried
             .into_iter()
             .filter(|(name, _)| !is_start_queue(name));
@@ -420,6 +427,9 @@ impl Execution {
 
     /// The one step of replay: give the code its poll, then apply the event.
     pub(super) fn step(&mut self, event: &Event, origin: Origin) -> Result<(), Divergence> {
+        if is_up_from_the_start(event) {
+            self.due = None;
+        }
         self.poll_if_due();
         self.apply(event, origin)?;
         self.last_event_id = self.last_event_id.max(event.event_id);
@@ -453,6 +463,14 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that runs code
+/// records what that waits for, so nothing else leaves the deadline at this place.
+fn is_up_from_the_start(event: &Event) -> bool {
+    event.event_id == INITIAL_EVENT_ID + 1
+        && event.source_event_id == Some(INITIAL_EVENT_ID)
+        && matches!(event.kind, EventKind::TimerFired { .. })
 }
 
 /// The place of an execution in the trace that its instance was started in. It follows from the first event.

@@ -138,6 +138,47 @@ fn the_deadline_is_the_same_in_every_execution_and_none_begins_after_it() {
 }
 
 #[test]
+fn an_instance_whose_executions_take_one_turn_each_times_out_too() {
+    let mut world = World::of(|ctx, rounds| async move {
+        let rounds = rounds.parse::<u64>().map_err(|e| e.to_string())?;
+        ctx.continue_as_new((rounds + 1).to_string()).await
+    })
+    .input("0")
+    .with_extras(&timed());
+    let turn = loop {
+        let turn = world.turn(vec![]);
+        assert!(world.past.len() < 70, "it never ends");
+        if world.is_over() {
+            break turn;
+        }
+    };
+    assert_eq!(turn.failed_by, Some(FailedBy::Timeout));
+    assert_eq!(world.past.len(), 60, "one execution a second, for a minute");
+    let kinds: Vec<_> = world.history.iter().map(|e| e.kind.wire_name()).collect();
+    let expected = ["OrchestrationStarted", "TimerFired", "OrchestrationFailed"];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn code_does_not_run_when_its_time_was_up_before() {
+    let mut world = World::of(|ctx, input| async move {
+        match input.as_str() {
+            "first" => {
+                ctx.schedule_wait("next").await;
+                ctx.continue_as_new("second").await
+            }
+            _ => Ok("it ran".to_owned()),
+        }
+    })
+    .input("first")
+    .with_extras(&timed());
+    world.turn(vec![]);
+    world.turn(vec![signal("next", "")]);
+    world.now_ms += 3_600_000;
+    assert!(failure(&world.turn(vec![])).starts_with("timed out"));
+}
+
+#[test]
 fn a_deadline_of_another_life_is_ignored() {
     let mut limited = waiting();
     let WorkItem::TimerFired { fire_at_ms, .. } = deadline(&limited.turn(vec![]).actions, 1) else {

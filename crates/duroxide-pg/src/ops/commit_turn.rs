@@ -228,8 +228,8 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .texts(fed.iter().copied())
 }
 
-/// The key under which the schema knows the memo of an instance that begins.
-const MEMO_KEY: &str = "duroxide:memo";
+/// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this: see `text`.
+const MEMO_KEY: &str = "\u{1}memo";
 
 /// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {

@@ -222,7 +222,8 @@ impl Client {
         self.check_payload("orchestration name", &start.orchestration)?;
         self.check_payload("version", start.version.as_deref().unwrap_or_default())?;
         self.check_payload("orchestration input", &start.input)?;
-        check_labels(&start.labels).map_err(ClientError::invalid)
+        check_labels(&start.labels).map_err(ClientError::invalid)?;
+        start.extras.check().map_err(ClientError::invalid)
     }
 }
 

@@ -91,6 +91,19 @@ impl SpanSink for OpenTelemetrySpans {
             self.processor.on_end(self.data(span));
         }
     }
+
+    fn flush(&self) {
+        if let Err(error) = self.processor.force_flush() {
+            tracing::warn!(target: "duroxide::runtime", %error, "spans could not be exported");
+        }
+    }
+}
+
+impl Drop for OpenTelemetrySpans {
+    fn drop(&mut self) {
+        // A batch that is not full yet would be lost with its processor.
+        self.flush();
+    }
 }
 
 fn number(value: u64) -> i64 {

@@ -74,4 +74,7 @@ pub struct FinishedSpan {
 pub trait SpanSink: fmt::Debug + Send + Sync {
     /// A span has ended and is stored.
     fn ended(&self, span: FinishedSpan);
+
+    /// A runtime shuts down: what is kept back should go out. May block; more spans may come, from other runtimes.
+    fn flush(&self) {}
 }

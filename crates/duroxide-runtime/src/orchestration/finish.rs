@@ -156,7 +156,7 @@ async fn finish(
     let spans = TurnSpans::of(
         engine,
         &run.of,
-        Placed::of(&execution),
+        || Placed::of(&execution),
         &writes.history,
         &outcome,
     );

@@ -225,7 +225,7 @@ pub(super) async fn end_at(
         let spans = TurnSpans::of(
             engine,
             of,
-            first.and_then(Placed::of_first),
+            || first.and_then(Placed::of_first),
             &turn.events,
             &outcome,
         );

@@ -53,7 +53,7 @@ impl TurnSpans {
     pub(super) fn of(
         engine: &Engine,
         of: &ExecutionRef,
-        placed: Option<Placed>,
+        placed: impl FnOnce() -> Option<Placed>,
         delta: &[Event],
         outcome: &Outcome,
     ) -> Option<Self> {
@@ -62,7 +62,7 @@ impl TurnSpans {
             context,
             parent_span_id,
             started_ms,
-        } = placed?;
+        } = placed()?;
         let begun = delta.first()?;
         let error = match outcome {
             Outcome::Failed { details } => Some(details.display_message()),

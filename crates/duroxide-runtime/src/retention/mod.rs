@@ -71,6 +71,8 @@ pub struct RetentionReport {
     pub executions: u64,
     /// Events; 0 in a preview.
     pub events: u64,
+    /// Bytes that the store gave back to the file system, where it does so in steps; 0 in a preview.
+    pub bytes_given_back: u64,
 }
 
 impl RetentionPolicy {
@@ -133,6 +135,7 @@ impl RetentionReport {
         self.instances += other.instances;
         self.executions += other.executions;
         self.events += other.events;
+        self.bytes_given_back += other.bytes_given_back;
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct Sweep {
     policy: RetentionPolicy,
     now_ms: u64,
     is_preview: bool,
+    has_deleted: bool,
     rule: usize,
     phase: Phase,
 }
@@ -34,6 +35,9 @@ enum Phase {
     Delete(Rest),
     BeginExecutions,
     Prune(Rest),
+    /// After the last rule: the space that was used goes back.
+    GiveBack,
+    Over,
 }
 
 /// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store may have to
@@ -77,6 +81,7 @@ impl Sweep {
             policy,
             now_ms,
             is_preview: false,
+            has_deleted: false,
             rule: 0,
             phase: Phase::Begin,
         }
@@ -96,7 +101,7 @@ impl Sweep {
         admin: &dyn ProviderAdmin,
     ) -> Result<Option<RetentionReport>, ProviderError> {
         let Some(rule) = self.policy.rules.get(self.rule).cloned() else {
-            return Ok(None);
+            return self.give_back(admin).await;
         };
         let mut done = RetentionReport::default();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Begin) {
@@ -120,8 +125,33 @@ impl Sweep {
                 }
                 None => self.next_rule(),
             },
+            over @ (Phase::GiveBack | Phase::Over) => over,
         };
+        self.has_deleted |= !self.is_preview && done != RetentionReport::default();
         Ok(Some(done))
+    }
+
+    /// After the last rule: one step of giving space back, if anything was deleted.
+    async fn give_back(
+        &mut self,
+        admin: &dyn ProviderAdmin,
+    ) -> Result<Option<RetentionReport>, ProviderError> {
+        match self.phase {
+            Phase::GiveBack => {}
+            Phase::Begin if self.has_deleted => self.phase = Phase::GiveBack,
+            _ => return Ok(None),
+        }
+        let Some(given) = admin.give_back_space().await? else {
+            self.phase = Phase::Over;
+            return Ok(None);
+        };
+        if given.is_done {
+            self.phase = Phase::Over;
+        }
+        Ok(Some(RetentionReport {
+            bytes_given_back: given.bytes,
+            ..RetentionReport::default()
+        }))
     }
 
     fn begin(&self, rule: &RetentionRule) -> Phase {
@@ -195,6 +225,7 @@ impl Sweep {
             instances: deleted.instances_deleted,
             executions: deleted.executions_deleted,
             events: deleted.events_deleted,
+            bytes_given_back: 0,
         })
     }
 

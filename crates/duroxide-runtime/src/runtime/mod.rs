@@ -261,6 +261,9 @@ impl Runtime {
         // This runs destructors of authors, which may block.
         let sticky = Arc::clone(&engine.sticky);
         engine.executor.run_aside(move || sticky.clear());
+        if let Some(spans) = engine.spans.clone() {
+            engine.executor.run_aside(move || spans.flush());
+        }
         engine.waits(engine.tasks.wait(), left()).await;
     }
 

@@ -57,6 +57,9 @@ impl Database {
         self.create_if_missing()?;
         kill::point("file_made");
         let conn = self.connect(self.access)?;
+        if self.access == Access::Create {
+            give_back_in_steps(&conn)?;
+        }
         match (self.access, self.upgrade) {
             (Access::ReadOnly, _) | (Access::Existing, SchemaUpgrade::Refuse) => {
                 migrate::check(&conn, &self.path)
@@ -234,6 +237,12 @@ pub(crate) fn located(path: &Path) -> PathBuf {
         _ => absolute,
     };
     fs::canonicalize(&target).unwrap_or(target)
+}
+
+/// Makes a file that is still empty one that gives unused pages back when it is asked to; others stay as they are until a vacuum
+/// writes them anew.
+pub(crate) fn give_back_in_steps(conn: &Connection) -> Result<()> {
+    Ok(conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?)
 }
 
 /// A private database in memory. It has one connection: reads and writes pass through the writer.

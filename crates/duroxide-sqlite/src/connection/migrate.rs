@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0012_rests.sql"),
     include_str!("../../migrations/0013_memos.sql"),
     include_str!("../../migrations/0014_held_letters.sql"),
+    include_str!("../../migrations/0015_closing.sql"),
 ];
 
 /// The version of another build that the log has named.

@@ -85,6 +85,12 @@ impl SqliteUrl {
         }
     }
 
+    /// The url of the same database, which is created if it is missing.
+    #[must_use]
+    pub fn created(&self) -> String {
+        self.with_mode("rwc")
+    }
+
     fn with_mode(&self, mode: &str) -> String {
         if self.target.place == Place::Memory {
             return self.text.clone();

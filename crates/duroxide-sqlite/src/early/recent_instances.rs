@@ -10,7 +10,9 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests};
+use crate::tx::{
+    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -52,6 +54,7 @@ pub(crate) struct RecentInstances {
     pauses: Cell<Option<Pauses>>,
     rests: Cell<Option<Rests>>,
     held_letters: Cell<Option<HeldLetters>>,
+    closing: Cell<Option<Closing>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -136,6 +139,7 @@ impl RecentInstances {
         self.pauses.set(None);
         self.rests.set(None);
         self.held_letters.set(None);
+        self.closing.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -220,6 +224,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_pauses(&self, pauses: Option<Pauses>) {
         self.pauses.set(pauses);
+    }
+
+    fn closing(&self) -> Option<Closing> {
+        self.closing.get()
+    }
+
+    fn set_closing(&self, closing: Option<Closing>) {
+        self.closing.set(closing);
     }
 
     fn rests(&self) -> Option<Rests> {

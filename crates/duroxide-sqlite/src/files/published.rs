@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::new_file::NewFile;
 use super::open;
-use crate::connection::migrate;
+use crate::connection::{database, migrate};
 use crate::error::{Result, SqliteError};
 
 const IMPORT: &str = include_str!("../../import/published_0_1.sql");
@@ -54,6 +54,7 @@ pub fn import_published(old: &Path, new: &Path) -> Result<Imported> {
     )?;
     // The file has no name yet: whatever happens to this process, it is begun anew.
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+    database::give_back_in_steps(&conn)?;
     migrate::run(&conn, file.draft())?;
     conn.execute("ATTACH ?1 AS old", [read_only_uri(old)])?;
     let imported = copy(&conn)?;

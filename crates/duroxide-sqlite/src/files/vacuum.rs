@@ -54,6 +54,8 @@ pub fn vacuum(path: &Path, others: OtherPrograms) -> Result<Vacuumed> {
     let checkpoint = || conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     checkpoint()?;
     let bytes_before = size();
+    // From here on it gives space back in steps.
+    database::give_back_in_steps(&conn)?;
     conn.execute_batch("VACUUM")?;
     checkpoint()?;
     Ok(Vacuumed {

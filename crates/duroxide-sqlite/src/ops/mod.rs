@@ -25,5 +25,7 @@ pub(crate) mod renew_turn;
 pub(crate) mod renew_work;
 pub(crate) mod requeue;
 pub(crate) mod sessions;
+pub(crate) mod snapshot;
+pub(crate) mod space;
 pub(crate) mod stats;
 pub(crate) mod steps;

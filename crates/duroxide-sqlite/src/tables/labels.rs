@@ -31,3 +31,14 @@ pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Labels> {
     )?;
     Ok(labels.into_iter().collect())
 }
+
+/// Writes the labels of an instance that comes from a snapshot.
+pub(crate) fn restore(tx: &Tx<'_>, instance: &str, labels: &Labels, created_at: i64) -> Result<()> {
+    for (key, value) in labels {
+        tx.execute(
+            "INSERT INTO labels (instance_id, key, value, created_at) VALUES (?1, ?2, ?3, ?4)",
+            (instance, key, value, created_at),
+        )?;
+    }
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
 
 mod budget;
+pub(crate) mod closing;
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;
 pub(crate) mod duties;
@@ -19,6 +20,7 @@ pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;
 pub(crate) mod rests;
 pub(crate) mod sessions;
+pub(crate) mod whole_instance;
 pub(crate) mod worker_queue;
 
 pub(crate) use latest_time::{latest_time, tell_time};

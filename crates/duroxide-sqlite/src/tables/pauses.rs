@@ -14,6 +14,16 @@ pub(crate) fn add(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(added == 1)
 }
 
+/// Writes the pause of an instance that comes from a snapshot.
+pub(crate) fn restore(tx: &Tx<'_>, instance: &str, paused_at: i64) -> Result<()> {
+    changes(tx);
+    tx.execute(
+        "INSERT INTO pauses (instance_id, paused_at) VALUES (?1, ?2)",
+        (instance, paused_at),
+    )?;
+    Ok(())
+}
+
 /// Since when an instance is paused.
 pub(crate) fn since(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     if is_empty(tx)? {

@@ -34,6 +34,12 @@ pub(crate) trait QueueMemory {
     /// The table read that, or (`None`) changes it.
     fn set_pauses(&self, pauses: Option<Pauses>);
 
+    /// Whether the store is closed.
+    fn closing(&self) -> Option<Closing>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_closing(&self, closing: Option<Closing>);
+
     /// Whether instances rest.
     fn rests(&self) -> Option<Rests>;
 
@@ -76,6 +82,13 @@ pub(crate) enum Deletions {
 pub(crate) enum Pauses {
     None,
     Some,
+}
+
+/// Whether the store is closed for the engine and its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    Open,
+    Closed,
 }
 
 /// Whether instances rest.

@@ -224,3 +224,82 @@ async fn a_store_that_may_not_upgrade_leaves_an_older_file_as_it_is() {
     assert_eq!((plan.from + 1, plan.steps.len()), (plan.to, 1));
     assert_eq!(version(&path), older, "a plan changes nothing");
 }
+
+/// Fills a store and deletes all of it; what is left are free pages.
+async fn emptied(path: &Path) -> SqliteProvider {
+    let store = SqliteProvider::new(&url(path), None).await.unwrap();
+    let large = "x".repeat(100_000);
+    for n in 0..60 {
+        let id = format!("i-{n}");
+        create(&store, &id).await;
+        let event = duroxide_core::EventKind::KeyValueSet {
+            key: "large".to_owned(),
+            value: large.clone(),
+            last_updated_at_ms: 1,
+        };
+        let event = duroxide_core::Event::with_event_id(9, &id, 1, None, event);
+        let appended =
+            duroxide_core::provider::Provider::append_with_execution(&store, &id, 1, vec![event]);
+        appended.await.unwrap();
+    }
+    let ids = store.list_instances().await.unwrap();
+    store.delete_instances_atomic(&ids, true).await.unwrap();
+    store
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn space_is_given_back_in_small_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let store = emptied(&path).await;
+    store.checkpoint().await.unwrap();
+    let size = || std::fs::metadata(&path).unwrap().len();
+    let before = size();
+    let mut given = 0;
+    loop {
+        let step = store.give_back_space().await.unwrap().unwrap();
+        assert!(step.in_steps && step.bytes <= 128 * 4_096, "{step:?}");
+        given += step.bytes;
+        if step.is_done {
+            assert!(step.free_bytes <= 256 * 4_096, "{step:?}");
+            break;
+        }
+        assert!(
+            step.bytes > 0,
+            "a step that is not the last gives something: {step:?}"
+        );
+        // Others commit meanwhile.
+        create(&store, &format!("between-{given}")).await;
+    }
+    assert!(given > 4_000_000, "{given}");
+    store.checkpoint().await.unwrap();
+    assert!(
+        size() <= before - given / 2,
+        "{before} bytes before, {} after",
+        size()
+    );
+    store.close().await;
+    assert_eq!(check_integrity(&path).unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_give_back_in_steps_says_so_until_it_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed_store(folder.path()).await;
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch("PRAGMA auto_vacuum = NONE; VACUUM")
+        .unwrap();
+    let store = emptied(&path).await;
+    let told = store.give_back_space().await.unwrap().unwrap();
+    assert!(
+        told.is_done && !told.in_steps && told.bytes == 0,
+        "{told:?}"
+    );
+    assert!(told.free_bytes > 4_000_000, "{told:?}");
+    store.close().await;
+    vacuum(&path, OtherPrograms::Refuse).unwrap();
+    let store = emptied(&path).await;
+    let told = store.give_back_space().await.unwrap().unwrap();
+    assert!(told.in_steps && told.bytes > 0, "{told:?}");
+}

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, Labelling,
-    NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin, ProviderError, PruneOptions,
-    PruneResult, QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter, InstanceInfo,
+    InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
 use super::{
-    StoreProvider, dead_letters, delete, duties, inspect, labels, nodes, pause, pending, prune,
-    read,
+    StoreProvider, closing, dead_letters, delete, duties, inspect, labels, nodes, pause, pending,
+    prune, read, snapshot,
 };
 use crate::EventStore;
 
@@ -129,6 +130,31 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
         let held = duties::hold(&*self.store, duty, holder, time).await;
         at("hold_duty", held).map(Some)
+    }
+
+    async fn held_ids(&self, after: Option<&str>, limit: u32) -> Answer<Option<HeldIds>> {
+        let held = snapshot::held(&*self.store, after, limit).await;
+        at("held_ids", held).map(Some)
+    }
+
+    async fn snapshot_instance(&self, instance: &str) -> Answer<Option<InstanceSnapshot>> {
+        let taken = snapshot::take(&*self.store, instance).await;
+        at("snapshot_instance", taken).map(Some)
+    }
+
+    async fn restore_instance(&self, told: &InstanceSnapshot) -> Answer<Option<Restoring>> {
+        let _one_at_a_time = self.requeue.lock().await;
+        let restored = snapshot::restore(&*self.store, told).await;
+        at("restore_instance", restored).map(Some)
+    }
+
+    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
+        let closed = closing::set(&*self.store, &self.open, reason).await;
+        at("close_store", closed).map(|()| true)
+    }
+
+    async fn closed_because(&self) -> Answer<Option<String>> {
+        at("closed_because", closing::reason(&*self.store).await)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

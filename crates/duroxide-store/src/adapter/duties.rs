@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Result;
 use super::names::DUTIES;
-use super::{ms, rows};
+use super::{closing, ms, rows};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::{EventStore, StoreError};
 
@@ -23,6 +23,7 @@ pub(super) async fn hold<S: EventStore>(
     holder: &str,
     time: Duration,
 ) -> Result<bool> {
+    closing::check(store).await?;
     let (scope, key) = (DUTIES.to_owned(), duty.to_owned());
     let before = store.get(DUTIES, duty).await?;
     let row: Option<DutyRow> = match &before {

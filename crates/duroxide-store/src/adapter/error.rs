@@ -1,6 +1,7 @@
 //! Why an adapter call failed, and how that reads at the published edge.
 
 use duroxide_core::provider::ProviderError;
+use duroxide_core::provider::rules::Refusal;
 use thiserror::Error;
 
 use crate::error::StoreError;
@@ -32,6 +33,8 @@ pub(super) enum Error {
     Running(String),
     #[error("Instance {parent} has a child {child} outside the set; delete the whole tree")]
     WouldOrphan { parent: String, child: String },
+    #[error("{0}")]
+    Refused(#[from] Refusal),
     #[error("the data kept changing: {0}")]
     Contended(String),
 }
@@ -48,6 +51,7 @@ impl Error {
                 let words = format!("Invalid lock token: {message}");
                 ProviderError::lease_lost(operation, words)
             }
+            Self::Refused(refusal) => refusal.into_provider_error(operation),
             Self::InvalidToken(_) => ProviderError::lease_lost(operation, message),
             Self::Store(
                 StoreError::Permanent(_) | StoreError::Conflict(_) | StoreError::Corrupt(_),

@@ -5,6 +5,7 @@
 
 mod admin;
 mod awaited;
+mod closing;
 mod dead_letters;
 mod delete;
 mod duties;
@@ -21,6 +22,7 @@ mod provider;
 mod prune;
 mod read;
 mod rows;
+mod snapshot;
 mod token;
 mod turn;
 mod unborn;
@@ -54,8 +56,9 @@ pub struct StoreProvider<S> {
     name: &'static str,
     unknown_instance_grace: Duration,
     kept: Arc<Kept>,
-    /// Dead letters go back into their queues one at a time.
+    /// Dead letters go back into their queues, and instances are restored, one at a time.
     requeue: Arc<tokio::sync::Mutex<()>>,
+    open: Arc<closing::FoundOpen>,
 }
 
 impl<S: EventStore> StoreProvider<S> {
@@ -67,6 +70,7 @@ impl<S: EventStore> StoreProvider<S> {
             unknown_instance_grace: DEFAULT_UNKNOWN_INSTANCE_GRACE,
             kept: Arc::default(),
             requeue: Arc::default(),
+            open: Arc::default(),
         }
     }
 
@@ -92,6 +96,7 @@ impl<S> Clone for StoreProvider<S> {
             unknown_instance_grace: self.unknown_instance_grace,
             kept: Arc::clone(&self.kept),
             requeue: Arc::clone(&self.requeue),
+            open: Arc::clone(&self.open),
         }
     }
 }

@@ -22,6 +22,10 @@ pub(super) const TIMER: &str = "timer";
 pub(super) const INSTANCES: &str = "instances";
 /// Scope of duties, by name.
 pub(super) const DUTIES: &str = "duties";
+/// Scope of what is said of the store itself.
+pub(super) const STORE: &str = "store";
+/// Key of why the store is closed.
+pub(super) const CLOSED: &str = "closed";
 /// Scope of nodes, by id.
 pub(super) const NODES: &str = "nodes";
 /// Scope that lists the instances whose current execution runs.

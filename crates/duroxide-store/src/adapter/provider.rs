@@ -16,7 +16,7 @@ use super::names::{INSTANCES, TURNS, WORK};
 use super::rows::InstanceRow;
 use super::token::TurnToken;
 use super::turn::input::Turn;
-use super::{StoreProvider, Watch, ms, names, read, rows, turn, work};
+use super::{StoreProvider, Watch, closing, ms, names, read, rows, turn, work};
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
 use crate::message::Visible;
@@ -35,7 +35,12 @@ fn after(delay: Option<Duration>) -> After {
 
 impl<S: EventStore> StoreProvider<S> {
     async fn put_on_worker_queue(&self, item: &WorkItem) -> Result<()> {
-        Ok(self.store.enqueue(&WORK, names::to_workers(item)?).await?)
+        let enqueue = Operation::Enqueue {
+            queue: WORK,
+            message: names::to_workers(item)?,
+        };
+        closing::commit(&*self.store, Batch::of([enqueue])).await?;
+        Ok(())
     }
 
     async fn put_on_orchestrator_queue(
@@ -44,8 +49,12 @@ impl<S: EventStore> StoreProvider<S> {
         delay: Option<Duration>,
     ) -> Result<()> {
         let visible = delay.map_or(Visible::Now, |delay| Visible::AfterMs(ms(delay)));
-        let message = names::to_instance(item, visible)?;
-        Ok(self.store.enqueue(&TURNS, message).await?)
+        let enqueue = Operation::Enqueue {
+            queue: TURNS,
+            message: names::to_instance(item, visible)?,
+        };
+        closing::commit(&*self.store, Batch::of([enqueue])).await?;
+        Ok(())
     }
 
     async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<()> {
@@ -54,6 +63,7 @@ impl<S: EventStore> StoreProvider<S> {
         }
         let last = events.iter().map(|event| event.event_id).max();
         loop {
+            closing::check(&*self.store).await?;
             let stored = self.store.get(INSTANCES, instance).await?;
             let append = turn::append(instance, execution, events)?;
             let mut batch = Batch {
@@ -210,7 +220,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let ask = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
-        let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
+        let mut claimed = at(
+            "fetch_work_item",
+            work::claim(&*self.store, &self.open, &ask).await,
+        )?;
         Ok(claimed.pop().map(ClaimedWork::into_parts))
     }
 
@@ -309,7 +322,10 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        at("claim_work", work::claim(&*self.store, &claim).await)
+        at(
+            "claim_work",
+            work::claim(&*self.store, &self.open, &claim).await,
+        )
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {

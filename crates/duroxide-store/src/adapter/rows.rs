@@ -56,7 +56,7 @@ impl InstanceRow {
     pub(super) fn unknown() -> Self {
         Self {
             name: "Unknown".to_owned(),
-            version: "unknown".to_owned(),
+            version: UNKNOWN_VERSION.to_owned(),
             execution: duroxide_core::INITIAL_EXECUTION_ID,
             ..Self::default()
         }
@@ -99,6 +99,8 @@ pub(super) struct ExecutionRow {
     pub(super) outcome: Option<serde_json::Value>,
 }
 
+/// Stands for a version that is not known.
+pub(super) const UNKNOWN_VERSION: &str = "unknown";
 pub(super) const RUNNING: &str = "Running";
 pub(super) const CONTINUED: &str = "ContinuedAsNew";
 pub(super) const COMPLETED: &str = "Completed";
@@ -198,6 +200,9 @@ pub(super) struct DeadRow {
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
+    /// When it was set aside, if that was in another store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) set_aside_at: Option<u64>,
 }
 
 impl DeadRow {

@@ -6,15 +6,20 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
+use super::closing::FoundOpen;
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, INSTANCES, TURNS, WORK};
-use super::{dead_letters, kinds, ms, pause, rows, token};
+use super::{closing, dead_letters, kinds, ms, pause, rows, token};
 use crate::EventStore;
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
 use crate::message::{Claim, Claimed, Labels, Message, Visible};
 
-pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
+pub(super) async fn claim<S: EventStore>(
+    store: &S,
+    open: &FoundOpen,
+    ask: &WorkClaim,
+) -> Result<Vec<ClaimedWork>> {
     if ask.tag_filter == TagFilter::None {
         return Ok(Vec::new());
     }
@@ -40,6 +45,13 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
                 ..Claim::one(WORK, 0)
             })
             .await?;
+        // After the claim: one that began to wait before the store was closed is refused too.
+        if let Err(closed) = closing::check_claim(store, open).await {
+            for one in claimed {
+                let _ = store.release(&one.token, After::Now, true).await;
+            }
+            return Err(closed);
+        }
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
@@ -170,7 +182,7 @@ pub(super) async fn ack<S: EventStore>(
             message: names::to_instance(item, Visible::Now)?,
         });
     }
-    store.commit(batch).await?;
+    closing::commit(store, batch).await?;
     Ok(())
 }
 

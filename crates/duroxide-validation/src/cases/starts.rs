@@ -84,14 +84,24 @@ pub async fn a_later_life_has_a_memo_of_its_own<F: ProviderFactory + ?Sized>(fac
 /// Neither the code nor a client meets it among the key-values, and it counts as no message.
 pub async fn a_memo_is_no_key_value_and_no_message<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    bench
-        .create_with("order", beginning(1, &memo("for Ada")))
-        .await;
+    let given = memo("for Ada");
+    bench.create_with("order", beginning(1, &given)).await;
     let values = bench.store.get_kv_all_values("order").await;
     assert!(values.expect("an answer").is_empty());
     let stats = bench.store.get_instance_stats("order").await;
     let stats = stats.expect("an answer").expect("it exists");
     assert_eq!((stats.kv_user_key_count, stats.queue_pending_count), (0, 0));
+    // Nor does a key of the author pass for it.
+    let keys = ["memo", "duroxide:memo", "\u{1}memo"];
+    let mut next = Commit::to(1).event(2, kinds::kv_set(keys[0], "own"));
+    for key in &keys[1..] {
+        next = next.and(kinds::kv_set(key, "own"));
+    }
+    bench.nudge("order", next).await;
+    let values = bench.store.get_kv_all_values("order").await;
+    let mut stored: Vec<_> = values.expect("an answer").into_keys().collect();
+    stored.sort();
+    assert_eq!(stored, ["\u{1}memo", "duroxide:memo", "memo"]);
 }
 
 /// What a start gave is carried from execution to execution, and keeps no queue message back.

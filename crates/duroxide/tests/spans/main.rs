@@ -10,7 +10,9 @@ use duroxide::runtime::observability::OpenTelemetrySpans;
 use duroxide::{AppBuilder, TraceContext};
 use opentelemetry::trace::{SpanId, Status, TraceId};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{InMemorySpanExporter, SimpleSpanProcessor, SpanData};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, InMemorySpanExporter, SimpleSpanProcessor, SpanData,
+};
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -132,6 +134,33 @@ async fn an_instance_that_was_started_without_a_trace_begins_one() {
     for activity in named(&spans, "activity pay") {
         assert_eq!(activity.status, Status::error("nothing to pay"));
     }
+}
+
+#[tokio::test]
+async fn a_shutdown_exports_what_a_batch_kept_back() {
+    let (store, exporter) = (
+        Arc::new(MemoryProvider::new()),
+        InMemorySpanExporter::default(),
+    );
+    let hour = std::time::Duration::from_secs(3600);
+    let batches = BatchConfigBuilder::default()
+        .with_scheduled_delay(hour)
+        .build();
+    let processor = BatchSpanProcessor::builder(exporter.clone())
+        .with_batch_config(batches)
+        .build();
+    let resource = Resource::builder_empty().build();
+    let app = AppBuilder::on(store)
+        .register(pay)
+        .register(bill)
+        .spans(OpenTelemetrySpans::new(processor, &resource))
+        .start()
+        .await
+        .unwrap();
+    let bill = app.client().start(bill, 7).await.unwrap();
+    bill.result().await.unwrap();
+    app.shutdown().await;
+    assert_eq!(named(&spans(&exporter), "orchestration bill").len(), 1);
 }
 
 #[tokio::test]

@@ -102,6 +102,12 @@ pub enum Refusal {
         /// Its child, which is not in the list.
         child: String,
     },
+    /// The store is closed for the engine and its clients.
+    #[error("the store is closed: {reason}")]
+    Closed {
+        /// Why, as the operator was told.
+        reason: String,
+    },
 }
 
 impl Refusal {
@@ -127,6 +133,7 @@ impl Refusal {
             Self::ExecutionNotFound { .. } => "D0221",
             Self::StillRunning { .. } => "D0222",
             Self::ChildLeftBehind { .. } => "D0223",
+            Self::Closed { .. } => "D0224",
         }
     }
 
@@ -147,7 +154,8 @@ impl Refusal {
             | Self::InstanceNotFound { .. }
             | Self::ExecutionNotFound { .. }
             | Self::StillRunning { .. }
-            | Self::ChildLeftBehind { .. } => ProviderError::permanent(operation, message),
+            | Self::ChildLeftBehind { .. }
+            | Self::Closed { .. } => ProviderError::permanent(operation, message),
         }
     }
 

@@ -141,5 +141,6 @@ fn life(program: Program, end: LifeEnd) -> LifePlan {
         end,
         prunes: false,
         reads: false,
+        pauses: None,
     }
 }

@@ -28,7 +28,7 @@ use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{ClaimedMessage, Letters, MessageBatch};
-use crate::tables::{history, instance_locks, kv, orchestrator_queue};
+use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
 use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -120,6 +120,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     if ask.abilities.are_none() {
         return Ok(ClaimAttempt::nothing());
     }
+    closing::check(tx)?;
     let Chosen {
         candidates,
         strays,

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::tx::{EarlyMessages, Tx};
 
 /// Stands in `lock_token` for a message whose instance is not started yet.
-pub(super) const AWAITING_START: &str = "awaiting-start";
+pub(crate) const AWAITING_START: &str = "awaiting-start";
 
 /// How many messages one step brings back: more than a claim takes, so that the next claim finds the instance, and with
 /// it the rest.

@@ -16,7 +16,7 @@ use super::{load, resolve};
 use crate::EventStore;
 use crate::adapter::error::Result;
 use crate::adapter::names::{INSTANCES, TURNS};
-use crate::adapter::{StoreProvider, kinds, ms};
+use crate::adapter::{StoreProvider, closing, kinds, ms};
 use crate::message::{Claim, Claimed};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
@@ -27,10 +27,15 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     loop {
         let wait = ask.poll_timeout.saturating_sub(begun.elapsed());
         let claimed = provider.store.claim(claim_of(ask, wait)).await?;
+        let leases: Vec<_> = claimed.iter().map(|one| one.token.clone()).collect();
+        // After the claim: one that began to wait before the store was closed is refused too.
+        if let Err(closed) = closing::check_claim(&*provider.store, &provider.open).await {
+            away::give_back(&*provider.store, leases).await;
+            return Err(closed);
+        }
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
-        let leases: Vec<_> = claimed.iter().map(|one| one.token.clone()).collect();
         match prepare(provider, ask, claimed).await {
             Ok(turns) if turns.is_empty() => {}
             Ok(turns) => return Ok(turns),

@@ -10,7 +10,7 @@ use crate::adapter::error::{Error, Result};
 use crate::adapter::kept::Seen;
 use crate::adapter::rows::{self, CONTINUED, InstanceRow, RUNNING};
 use crate::adapter::token::TurnToken;
-use crate::adapter::{StoreProvider, names};
+use crate::adapter::{StoreProvider, closing, names};
 use crate::atomic::{Answer, Batch, Guard, Query};
 use crate::{EventStore, StoreError};
 
@@ -52,7 +52,7 @@ async fn write<S: EventStore>(
         operations,
         topics: vec![token.instance.to_owned()],
     };
-    store.commit(batch).await?;
+    closing::commit(store, batch).await?;
     Ok(())
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
-    InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
-    Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
+    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
@@ -186,6 +187,26 @@ impl ProviderAdmin for Mutant {
             pending.messages.truncate(1);
         }
         Ok(pending)
+    }
+
+    async fn held_ids(&self, after: Option<&str>, limit: u32) -> Result<Option<HeldIds>> {
+        self.held(after, limit).await
+    }
+
+    async fn snapshot_instance(&self, instance: &str) -> Result<Option<InstanceSnapshot>> {
+        self.taken(instance).await
+    }
+
+    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Result<Option<Restoring>> {
+        self.restored(snapshot).await
+    }
+
+    async fn close_store(&self, reason: Option<&str>) -> Result<bool> {
+        self.close(reason).await
+    }
+
+    async fn closed_because(&self) -> Result<Option<String>> {
+        self.closed().await
     }
 
     async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>> {

@@ -17,6 +17,7 @@ mod provider;
 mod queries;
 mod reads;
 mod slips;
+mod snapshots;
 mod turns;
 mod work;
 
@@ -259,4 +260,25 @@ flaws! {
     WorkerQueueTakesAll: "a message on the worker queue that is no activity is dropped in silence";
     TreeIsUnordered: "a tree lists children before their parents";
     WideCommitIsCut: "a commit schedules no more than a hundred activities";
+    SnapshotForgetsMessages: "a snapshot has no messages";
+    SnapshotForgetsActivities: "a snapshot has no activities";
+    SnapshotForgetsLetters: "a snapshot has no dead letters";
+    SnapshotForgetsHeartbeats: "a snapshot does not tell what activities said last";
+    SnapshotForgetsChanges: "a snapshot has only the key-values of executions that ended";
+    SnapshotIsOfTheCurrentExecution: "a snapshot has the current execution only";
+    SnapshotForgetsLabels: "a snapshot has no labels";
+    SnapshotForgetsThePause: "a snapshot does not tell that the instance is paused";
+    SnapshotForgetsSenders: "a snapshot does not tell which life asked for a child";
+    HeldForgetsQueues: "ids that only have messages are not listed";
+    RestoreIgnoresTimes: "what is restored can be claimed at once, due or not";
+    RestoreForgetsAttempts: "attempts begin anew in the other store";
+    RestoreReversesMessages: "messages are restored newest first";
+    RestoreDrawsLives: "a restored instance is another life than the one its children know";
+    RestoreDropsWhatContradicts: "what contradicts itself in a snapshot is left out, and the rest restored";
+    RestoreOverwrites: "a restore replaces the instance that is there";
+    RestoreInTwoSteps: "a restore writes the instance first and its queues later";
+    ClosingIsOnlyTold: "a closed store says so, and goes on";
+    ClosedStoreGivesDuties: "a closed store still gives duties";
+    ClosedForGood: "a store that was opened again stays closed";
+    ClosingKeepsTheFirstReason: "why a store is closed cannot be changed";
 }

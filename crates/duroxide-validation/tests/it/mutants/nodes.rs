@@ -40,6 +40,9 @@ impl Mutant {
         let (holder, time) = match self.flaw {
             Flaw::DutiesHaveManyHolders => ("everybody", time),
             Flaw::DutiesLastForEver if !time.is_zero() => (holder, AGES),
+            Flaw::ClosedStoreGivesDuties if self.reference().closed_because().await?.is_some() => {
+                return Ok(Some(true));
+            }
             Flaw::DutiesAreNotGivenBack if time.is_zero() => return Ok(Some(false)),
             _ => (holder, time),
         };

@@ -45,6 +45,8 @@ pub(super) struct Inner {
     pub(super) values: HashMap<String, HashMap<String, String>>,
     /// Values and children of instances that were deleted.
     pub(super) deleted: HashMap<String, (HashMap<String, String>, Vec<String>)>,
+    /// Why the store says that it is closed.
+    pub(super) closed: Option<String>,
     /// Attempts that strangers took off.
     pub(super) forgiven: HashMap<String, u32>,
     /// A claim that another claimer may have, too.

@@ -1,0 +1,172 @@
+//! Copies instances, many at a time, and reads each back where it was written. What is there already is only compared.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use duroxide_core::kill;
+use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring};
+use tokio::task::JoinSet;
+
+use super::{admin, cannot};
+use crate::commands::line::digest;
+use crate::failure::Failure;
+
+/// How many instances are on their way at once: a store that commits groups writes them together.
+const AT_ONCE: usize = 32;
+/// How many ids one page has.
+const PAGE: u32 = 1_000;
+
+/// What went over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Counts {
+    /// Ids that anything was held of.
+    pub(crate) ids: u64,
+    /// Of these, instances that have begun.
+    pub(crate) instances: u64,
+    pub(crate) executions: u64,
+    pub(crate) events: u64,
+    pub(crate) messages: u64,
+    pub(crate) activities: u64,
+    pub(crate) dead_letters: u64,
+    /// Of the ids, those that were there already, and the same.
+    pub(crate) were_there: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, snapshot: &InstanceSnapshot) {
+        let events = snapshot.executions.iter().map(|it| it.events.len() as u64);
+        self.ids += 1;
+        self.instances += u64::from(snapshot.record.is_some());
+        self.executions += snapshot.executions.len() as u64;
+        self.events += events.sum::<u64>();
+        self.messages += snapshot.messages.len() as u64;
+        self.activities += snapshot.activities.len() as u64;
+        self.dead_letters += snapshot.letters.len() as u64;
+    }
+
+    /// In words.
+    pub(crate) fn told(&self) -> String {
+        format!(
+            "{} instances with {} executions and {} events, {} messages, {} activities, {} dead letters",
+            self.instances,
+            self.executions,
+            self.events,
+            self.messages,
+            self.activities,
+            self.dead_letters
+        )
+    }
+}
+
+/// Hands the ids that a store holds anything of to `take`, each once, a page at a time.
+pub(crate) async fn held_pages<T>(store: &Arc<dyn Provider>, mut take: T) -> Result<u64, Failure>
+where
+    T: AsyncFnMut(Vec<String>) -> Result<(), Failure>,
+{
+    let admin = admin(store)?;
+    let mut seen = HashSet::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = admin.held_ids(after.as_deref(), PAGE).await?;
+        let page = page.ok_or_else(|| cannot("cannot list what it holds"))?;
+        let mut ids = page.ids;
+        ids.retain(|id| seen.insert(id.clone()));
+        take(ids).await?;
+        after = page.next;
+        if after.is_none() {
+            return Ok(seen.len() as u64);
+        }
+    }
+}
+
+/// Copies instances between two stores.
+pub(crate) struct Copier {
+    pub(crate) from: Arc<dyn Provider>,
+    pub(crate) to: Arc<dyn Provider>,
+    pub(crate) lives: Lives,
+}
+
+/// Which lives the instances have in the other store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lives {
+    /// Those that they had.
+    Kept,
+    /// Those that follow from their ids: the source is made anew for each try, and has others each time.
+    OfTheirIds,
+}
+
+impl Copier {
+    /// Copies these, and tells what went over; `done` hears of each.
+    pub(crate) async fn copy(
+        &self,
+        ids: Vec<String>,
+        counts: &mut Counts,
+        done: impl Fn(),
+    ) -> Result<(), Failure> {
+        let mut running: JoinSet<Result<One, Failure>> = JoinSet::new();
+        let mut ids = ids.into_iter();
+        loop {
+            while running.len() < AT_ONCE
+                && let Some(id) = ids.next()
+            {
+                let (from, to) = (Arc::clone(&self.from), Arc::clone(&self.to));
+                let lives = self.lives;
+                running.spawn(async move { one(&from, &to, &id, lives).await });
+            }
+            let Some(finished) = running.join_next().await else {
+                return Ok(());
+            };
+            let finished = finished.map_err(|error| Failure::Store(error.to_string()))??;
+            counts.add(&finished.snapshot);
+            counts.were_there += u64::from(finished.was_there);
+            done();
+            kill::point("move_copied");
+        }
+    }
+}
+
+struct One {
+    snapshot: InstanceSnapshot,
+    was_there: bool,
+}
+
+async fn one(
+    from: &Arc<dyn Provider>,
+    to: &Arc<dyn Provider>,
+    id: &str,
+    lives: Lives,
+) -> Result<One, Failure> {
+    let snapshot = take(from, id).await?;
+    let snapshot = match lives {
+        Lives::Kept => snapshot.settled(),
+        Lives::OfTheirIds => snapshot.with_life_of_its_id(),
+    };
+    let was_there = write(to, &snapshot).await? == Restoring::Exists;
+    Ok(One {
+        snapshot,
+        was_there,
+    })
+}
+
+pub(crate) async fn take(store: &Arc<dyn Provider>, id: &str) -> Result<InstanceSnapshot, Failure> {
+    let taken = admin(store)?.snapshot_instance(id).await?;
+    taken.ok_or_else(|| cannot("takes no snapshots"))
+}
+
+/// Restores a snapshot and reads it back: what is there then has the same digest, whoever wrote it.
+pub(crate) async fn write(
+    store: &Arc<dyn Provider>,
+    snapshot: &InstanceSnapshot,
+) -> Result<Restoring, Failure> {
+    let restored = admin(store)?.restore_instance(snapshot).await?;
+    let restored = restored.ok_or_else(|| cannot("restores no snapshots"))?;
+    let id = &snapshot.instance_id;
+    let (wanted, found) = (digest(snapshot)?, digest(&take(store, id).await?)?);
+    if wanted != found {
+        let id = id.escape_debug();
+        return Err(Failure::Store(format!(
+            "`{id}` is not the same on both sides: {wanted} and {found}"
+        )));
+    }
+    Ok(restored)
+}

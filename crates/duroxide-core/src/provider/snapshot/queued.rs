@@ -1,0 +1,84 @@
+//! The parts of a snapshot that lie in queues: messages, activities, dead letters.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::StoredLife;
+
+/// A message that no turn has taken in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedMessage {
+    /// JSON of a [`WorkItem`](crate::WorkItem), as its store keeps it: also one that cannot be read comes along.
+    pub json: String,
+    /// When it can be claimed, in milliseconds since the Unix epoch.
+    pub visible_at_ms: u64,
+    /// Number of claims so far.
+    #[serde(default)]
+    pub attempts: u32,
+    /// Of a start that an instance decided: the life of that instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_by: Option<StoredLife>,
+    /// Of a message that cannot be read: what is known of it beside its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaiting: Option<Awaiting>,
+}
+
+/// What a store knows of a message without reading it: the operation that waits for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaiting {
+    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it.
+    pub kind: String,
+    /// The execution of the operation.
+    pub execution_id: u64,
+    /// The event that scheduled the operation.
+    pub operation_id: u64,
+    /// Of the start of a child: the instance that waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+}
+
+/// An activity that has not been acknowledged. One that was cancelled is not in the queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedActivity {
+    /// JSON of a [`WorkItem`](crate::WorkItem), as its store keeps it: also one that cannot be read comes along.
+    pub json: String,
+    /// The execution that scheduled it.
+    pub execution_id: u64,
+    /// The event that scheduled it.
+    pub activity_id: u64,
+    /// Name of the activity; `None` if it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The session it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Its tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// When it can be claimed, in milliseconds since the Unix epoch.
+    pub visible_at_ms: u64,
+    /// Number of claims so far.
+    #[serde(default)]
+    pub attempts: u32,
+    /// The life of the instance that scheduled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<StoredLife>,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetterRecord {
+    /// The queue that it was in.
+    pub queue: String,
+    /// What it says.
+    pub payload: String,
+    /// Why it was set aside.
+    pub reason: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub set_aside_at_ms: u64,
+    /// The life of the instance that it was for, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<StoredLife>,
+    /// Whether the instance got a failure in its place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answered: bool,
+}

@@ -1,0 +1,185 @@
+-- One instance as data, and back; and whether the store is closed.
+
+-- Everything of one instance, from one state. Attempts are told as if every lease had ended.
+CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT json_build_object(
+        'record', (
+            SELECT json_build_object('name', i.orchestration_name, 'version', i.orchestration_version,
+                'execution', i.current_execution_id, 'parent', i.parent_instance_id, 'life', i.incarnation,
+                'parent_life', i.parent_incarnation, 'custom_status', i.custom_status,
+                'custom_status_version', i.custom_status_version, 'created_at', i.created_at, 'updated_at', i.updated_at,
+                'paused_at', i.paused_at,
+                'labels', (SELECT json_agg(json_build_array(l.key, l.value)) FROM labels AS l WHERE l.instance_id = p_instance))
+            FROM instances AS i WHERE i.instance_id = p_instance),
+        'executions', (
+            SELECT json_agg(json_build_object('id', e.execution_id, 'status', e.status, 'output', e.output,
+                'started_at', e.started_at, 'completed_at', e.completed_at, 'pinned', e.pinned) ORDER BY e.execution_id)
+            FROM executions AS e WHERE e.instance_id = p_instance),
+        'events', (
+            SELECT json_agg(json_build_object('execution', h.execution_id, 'id', h.event_id, 'data', h.event_data)
+                ORDER BY h.execution_id, h.event_id)
+            FROM history AS h WHERE h.instance_id = p_instance),
+        'key_values', (
+            SELECT json_agg(json_build_object('key', s.key, 'value', s.value, 'at', s.last_updated_at_ms) ORDER BY s.key)
+            FROM kv_store AS s WHERE s.instance_id = p_instance),
+        'changes', (
+            SELECT json_agg(json_build_object('key', d.key, 'value', d.value, 'at', d.last_updated_at_ms) ORDER BY d.key)
+            FROM kv_delta AS d WHERE d.instance_id = p_instance),
+        'heartbeats', (
+            SELECT json_agg(json_build_object('execution', b.execution_id, 'call', b.call_id, 'details', b.details)
+                ORDER BY b.execution_id, b.call_id)
+            FROM heartbeats AS b WHERE b.instance_id = p_instance),
+        'messages', (
+            SELECT json_agg(json_build_object('item', q.work_item, 'visible_at', q.visible_at,
+                'attempts', q.attempt_count + CASE WHEN b.lock_token IS NOT NULL AND q.id = ANY (b.message_ids) THEN 1 ELSE 0 END,
+                'sent_by', q.sender_incarnation, 'kind', q.kind, 'execution', q.execution_id, 'operation', q.operation_id)
+                ORDER BY q.id)
+            FROM orchestrator_queue AS q LEFT JOIN inboxes AS b ON b.instance_id = q.instance_id
+            WHERE q.instance_id = p_instance),
+        'activities', (
+            SELECT json_agg(json_build_object('item', w.work_item, 'execution', w.execution_id, 'id', w.activity_id,
+                'name', w.name, 'session', w.session_id, 'tag', w.tag, 'visible_at', w.visible_at,
+                'attempts', w.attempt_count, 'life', w.incarnation) ORDER BY w.id)
+            FROM worker_queue AS w WHERE w.instance_id = p_instance),
+        'letters', (
+            SELECT json_agg(json_build_object('queue', d.queue, 'payload', d.payload, 'reason', d.reason,
+                'set_aside_at', d.set_aside_at, 'life', d.incarnation, 'answered', d.answered) ORDER BY d.id)
+            FROM dead_letters AS d WHERE d.instance_id = p_instance OR p_instance = '' AND d.instance_id IS NULL))::text
+$$;
+
+-- Writes everything of one instance, if nothing of it is there: 0, else 1 and nothing. The lanes come with it.
+CREATE FUNCTION restore_instance(p_expected bigint, p_instance text, p_doc text) RETURNS integer
+LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    v_now bigint := enqueued_ms(p_expected);
+    v_doc json := p_doc::json;
+    v_paused bigint;
+BEGIN
+    PERFORM set_config('duroxide.restoring', 'on', true);
+    -- Locks the inbox, also one that is not there: nobody sends anything to the instance meanwhile.
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 9223372036854775807)
+    ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
+    IF EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM executions AS e WHERE e.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM history AS h WHERE h.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM arrivals AS a WHERE a.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM worker_queue AS w WHERE w.instance_id = p_instance)
+        OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = p_instance
+                   OR p_instance = '' AND d.instance_id IS NULL) THEN
+        DELETE FROM inboxes AS b WHERE b.instance_id = p_instance AND b.lock_token IS NULL
+            AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
+        RETURN 1;
+    END IF;
+    INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
+        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane)
+    SELECT p_instance, r.name, r.version, r.execution, r.parent, r.custom_status, r.custom_status_version, r.created_at, r.updated_at,
+        r.life, r.parent_life, r.lane
+    FROM json_to_recordset(v_doc->'record') AS r (name text, version text, execution bigint, parent text, custom_status text,
+        custom_status_version bigint, created_at bigint, updated_at bigint, life bigint, parent_life bigint, lane text);
+    INSERT INTO labels (instance_id, key, value)
+    SELECT p_instance, l.key, l.value FROM json_to_recordset(v_doc->'labels') AS l (key text, value text);
+    INSERT INTO executions (instance_id, execution_id, status, output, started_at, completed_at, pinned)
+    SELECT p_instance, e.id, e.status, e.output, e.started_at, e.completed_at, e.pinned
+    FROM json_to_recordset(v_doc->'executions') AS e (id bigint, status text, output text, started_at bigint, completed_at bigint,
+        pinned text);
+    INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
+    SELECT p_instance, h.execution, h.id, h.type, h.data, v_now
+    FROM json_to_recordset(v_doc->'events') AS h (execution bigint, id bigint, type text, data text);
+    INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
+    SELECT p_instance, s.key, s.value, s.at FROM json_to_recordset(v_doc->'key_values') AS s (key text, value text, at bigint);
+    INSERT INTO kv_delta (instance_id, key, value, last_updated_at_ms)
+    SELECT p_instance, d.key, d.value, d.at FROM json_to_recordset(v_doc->'changes') AS d (key text, value text, at bigint);
+    INSERT INTO heartbeats (instance_id, execution_id, call_id, details, said_at)
+    SELECT p_instance, b.execution, b.call, b.details, v_now
+    FROM json_to_recordset(v_doc->'heartbeats') AS b (execution bigint, call bigint, details text);
+    INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, attempt_count, created_at, begins, sender_incarnation,
+        execution_id, operation_id)
+    SELECT p_instance, q.visible_at, q.kind, q.item, q.attempts, v_now, q.begins, q.sent_by, q.execution, q.operation
+    FROM json_to_recordset(v_doc->'messages') AS q (n integer, visible_at bigint, kind text, item text, attempts integer, begins text,
+        sent_by bigint, execution bigint, operation bigint)
+    ORDER BY q.n;
+    INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at, attempt_count,
+        created_at, incarnation)
+    SELECT p_instance, w.execution, w.id, w.name, w.item, w.session, w.tag, w.lane, w.visible_at, w.attempts, v_now, w.life
+    FROM json_to_recordset(v_doc->'activities') AS w (n integer, execution bigint, id bigint, name text, item text, session text,
+        tag text, lane text, visible_at bigint, attempts integer, life bigint)
+    ORDER BY w.n;
+    INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
+    SELECT d.queue, nullif(p_instance, ''), d.payload, d.reason, d.set_aside_at, d.life, d.answered
+    FROM json_to_recordset(v_doc->'letters') AS d (n integer, queue text, payload text, reason text, set_aside_at bigint, life bigint,
+        answered boolean)
+    ORDER BY d.n;
+    -- The inbox says what lies in it, or goes.
+    UPDATE inboxes AS b SET cancel_at = v_now WHERE b.instance_id = p_instance AND EXISTS
+        (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.kind = 'CancelInstance');
+    PERFORM settle_inboxes(ARRAY[p_instance]);
+    v_paused := (v_doc->>'paused_at')::bigint;
+    IF v_paused IS NOT NULL AND pause_instance(p_expected, p_instance) = 0 THEN
+        UPDATE instances AS i SET paused_at = v_paused WHERE i.instance_id = p_instance;
+    END IF;
+    RETURN 0;
+END $$;
+
+-- Ids that anything is held of. First instances in the order of their creation (`p_queued` NULL), then ids that only lie in queues.
+CREATE FUNCTION held_ids(p_number bigint, p_queued text, p_limit integer) RETURNS TABLE (number bigint, instance_id text)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    IF p_queued IS NULL THEN
+        RETURN QUERY SELECT i.number, i.instance_id FROM instances AS i WHERE i.number > p_number ORDER BY i.number LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT NULL::bigint, h.id FROM (
+            SELECT q.instance_id AS id FROM orchestrator_queue AS q WHERE q.instance_id > p_queued
+            UNION SELECT w.instance_id FROM worker_queue AS w WHERE w.instance_id > p_queued
+            UNION SELECT e.instance_id FROM executions AS e WHERE e.instance_id > p_queued
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = e.instance_id)
+            UNION SELECT d.instance_id FROM dead_letters AS d WHERE d.instance_id > p_queued) AS h
+        WHERE NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = h.id)
+        ORDER BY h.id COLLATE "C" LIMIT p_limit;
+    END IF;
+END $$;
+
+-- Why the store is closed for the engine and its clients; no row while it is open. Triggers refuse what they write; they are there only
+-- while it is closed, so that an open store pays nothing.
+CREATE TABLE closing (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    reason    text    NOT NULL
+);
+
+CREATE FUNCTION refuse_closed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(current_setting('duroxide.restoring', true), '') <> 'on' THEN
+        RAISE EXCEPTION '%', (SELECT c.reason FROM closing AS c) USING ERRCODE = 'DX001';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Waits for transactions that are under way: a trigger is made when no other transaction writes to its table.
+CREATE FUNCTION close_store(p_expected bigint, p_reason text) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_reason IS NULL THEN
+        DROP TRIGGER IF EXISTS closed ON arrivals;
+        DROP TRIGGER IF EXISTS closed ON orchestrator_queue;
+        DROP TRIGGER IF EXISTS closed ON inboxes;
+        DROP TRIGGER IF EXISTS closed ON worker_queue;
+        DROP TRIGGER IF EXISTS closed ON history;
+        DROP TRIGGER IF EXISTS closed ON duties;
+        DELETE FROM closing;
+        RETURN 0;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM closing) THEN
+        -- What applications left comes along. Who moves arrivals has this lock first, too.
+        PERFORM pg_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0));
+        CREATE TRIGGER closed BEFORE INSERT ON arrivals FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        WHILE receive_arrivals(p_expected, 1000) > 0 LOOP
+        END LOOP;
+        CREATE TRIGGER closed BEFORE UPDATE OF lock_token ON inboxes FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        CREATE TRIGGER closed BEFORE INSERT ON orchestrator_queue FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE OF lock_token ON worker_queue
+            FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        CREATE TRIGGER closed BEFORE INSERT ON history FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+        CREATE TRIGGER closed BEFORE INSERT ON duties FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+    END IF;
+    INSERT INTO closing (reason) VALUES (p_reason) ON CONFLICT (singleton) DO UPDATE SET reason = excluded.reason;
+    RETURN 0;
+END $$;

@@ -1,0 +1,138 @@
+//! One instance as data, and back. Functions of the schema read and write it as one JSON document; this file translates between that and
+//! the snapshot of the contract.
+
+use duroxide_core::provider::rules::Refusal;
+use duroxide_core::provider::{HeldIds, InstanceSnapshot, Restoring};
+
+use crate::args::Call;
+use crate::error::{PgError, Result};
+use crate::look::Look;
+use crate::provider::PostgresProvider;
+use crate::text;
+use crate::wake::News;
+
+mod document;
+mod parse;
+
+/// How many arrivals are moved to the queue at once before ids are listed.
+const ARRIVALS: i32 = 1_000;
+
+impl PostgresProvider {
+    pub(crate) async fn held(&self, after: Option<&str>, limit: u32) -> Result<HeldIds> {
+        let limit = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
+        let (number, queued) = match after {
+            None => {
+                self.receive_arrivals().await?;
+                (0, None)
+            }
+            Some(position) => place(position)?,
+        };
+        let queued = queued.map(|id| text::owned(&id));
+        let call = Call::new("held_ids")
+            .int(number)
+            .opt_text(queued.as_deref())
+            .small(limit);
+        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = rows.into_iter().next().unwrap_or_default();
+        let mut ids = Vec::with_capacity(rows.len());
+        let mut last = 0;
+        for row in &rows {
+            last = row.try_get::<_, Option<i64>>(0)?.unwrap_or(0);
+            ids.push(text::shown(row.try_get(1)?));
+        }
+        let is_full = ids.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+        let next = match (&queued, is_full) {
+            (None, true) => Some(format!("i{last}")),
+            (None, false) => Some("q".to_owned()),
+            (Some(_), true) => ids.last().map(|id| format!("q{id}")),
+            (Some(_), false) => None,
+        };
+        // The empty id stands for letters that name no instance.
+        if queued.as_deref() == Some("") {
+            let sql = "SELECT 1 FROM {s}.dead_letters WHERE instance_id IS NULL OR instance_id = '' LIMIT 1";
+            if !self.ask(sql, &[]).await?.is_empty() {
+                ids.insert(0, String::new());
+            }
+        }
+        Ok(HeldIds { ids, next })
+    }
+
+    /// What applications left in transactions of their own goes to the queue, unless somebody else is at it.
+    async fn receive_arrivals(&self) -> Result<()> {
+        let is_there = "SELECT 1 FROM {s}.arrivals LIMIT 1";
+        while !self.ask(is_there, &[]).await?.is_empty() {
+            let call = Call::new("receive_arrivals")
+                .int(self.expected())
+                .small(ARRIVALS);
+            let moved: i32 = self.store.one(call).await?;
+            if moved <= 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn snapshot(&self, instance: &str) -> Result<InstanceSnapshot> {
+        let id = text::owned(instance);
+        let call = Call::new("snapshot_instance").text(&id);
+        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = rows.into_iter().next().unwrap_or_default();
+        let document: String = crate::admin::only(&rows)?.try_get(0)?;
+        parse::snapshot(instance, &document)
+    }
+
+    pub(crate) async fn restore(&self, snapshot: &InstanceSnapshot) -> Result<Restoring> {
+        let instance = &snapshot.instance_id;
+        if let Err(why) = snapshot.check() {
+            return Err(Refusal::unstorable(format!("the snapshot of {instance}"), &why).into());
+        }
+        let id = crate::codec::key("the instance id", instance)?;
+        let document = document::of(snapshot)?;
+        let call = Call::new("restore_instance")
+            .int(self.expected())
+            .text(&id)
+            .text(&document);
+        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = rows.into_iter().next().unwrap_or_default();
+        match crate::admin::only(&rows)?.try_get::<_, i32>(0)? {
+            0 => {
+                self.store.wake.announce(instance, News::Unknown);
+                self.store.look(Look::BOTH, &[id]);
+                Ok(Restoring::Done)
+            }
+            1 => Ok(Restoring::Exists),
+            other => Err(PgError::Database {
+                why: format!("a restore ended in {other}"),
+            }),
+        }
+    }
+
+    pub(crate) async fn close_or_open(&self, reason: Option<&str>) -> Result<()> {
+        let reason = reason.map(text::owned);
+        let call = Call::new("close_store")
+            .int(self.expected())
+            .opt_text(reason.as_deref());
+        self.store.db.transact_later(&[call]).await?;
+        if reason.is_none() {
+            self.store.look(Look::BOTH, &[]);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn closing(&self) -> Result<Option<String>> {
+        let rows = self.ask("SELECT reason FROM {s}.closing", &[]).await?;
+        let reason = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(reason.map(text::shown))
+    }
+}
+
+/// Where a page of ids begins.
+fn place(text: &str) -> Result<(i64, Option<String>)> {
+    let refused = || Refusal::unstorable(format!("the position `{text}`"), "no page told it");
+    let (place, rest) = text.split_at_checked(1).ok_or_else(refused)?;
+    Ok(match place {
+        "i" => (rest.parse().map_err(|_| refused())?, None),
+        "q" => (0, Some(rest.to_owned())),
+        _ => return Err(refused().into()),
+    })
+}

@@ -1,0 +1,10 @@
+//! All rows of one instance, whatever table they are in: the one room beside the tables' own files that names them all. In: an id, or a
+//! snapshot. Out: a snapshot, or rows. Leases, sessions and rests are neither read nor written.
+
+mod held;
+mod read;
+mod write;
+
+pub(crate) use held::{Position, held};
+pub(crate) use read::read;
+pub(crate) use write::{is_held, write};

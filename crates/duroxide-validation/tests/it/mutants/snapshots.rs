@@ -1,0 +1,136 @@
+//! Flaws of snapshots, and of closing a store.
+
+use duroxide_core::provider::{HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredLife};
+
+use super::{Flaw, Mutant};
+
+type Result<T> = std::result::Result<T, ProviderError>;
+
+impl Mutant {
+    pub(super) async fn held(&self, after: Option<&str>, limit: u32) -> Result<Option<HeldIds>> {
+        let page = self.reference().held_ids(after, limit).await?;
+        Ok(page.map(|mut page| {
+            match self.flaw {
+                // Positions among the queues begin with another letter.
+                Flaw::HeldForgetsQueues
+                    if page.next.as_deref().is_some_and(|it| !it.starts_with('i')) =>
+                {
+                    page.next = None;
+                }
+                _ => {}
+            }
+            page
+        }))
+    }
+
+    pub(super) async fn taken(&self, instance: &str) -> Result<Option<InstanceSnapshot>> {
+        let taken = self.reference().snapshot_instance(instance).await?;
+        Ok(taken.map(|mut taken| {
+            match self.flaw {
+                Flaw::SnapshotForgetsMessages => taken.messages.clear(),
+                Flaw::SnapshotForgetsActivities => taken.activities.clear(),
+                Flaw::SnapshotForgetsLetters => taken.letters.clear(),
+                Flaw::SnapshotForgetsHeartbeats => taken.heartbeats.clear(),
+                Flaw::SnapshotForgetsChanges => taken.key_value_changes.clear(),
+                Flaw::SnapshotIsOfTheCurrentExecution => {
+                    let current = taken.record.as_ref().map(|record| record.execution_id);
+                    taken
+                        .executions
+                        .retain(|it| Some(it.execution_id) == current);
+                }
+                Flaw::SnapshotForgetsLabels => {
+                    if let Some(record) = &mut taken.record {
+                        record.labels.clear();
+                    }
+                }
+                Flaw::SnapshotForgetsThePause => {
+                    if let Some(record) = &mut taken.record {
+                        record.paused_at_ms = None;
+                    }
+                }
+                Flaw::SnapshotForgetsSenders => {
+                    taken.messages.iter_mut().for_each(|it| it.sent_by = None);
+                }
+                _ => {}
+            }
+            taken
+        }))
+    }
+
+    pub(super) async fn restored(&self, told: &InstanceSnapshot) -> Result<Option<Restoring>> {
+        let mut told = told.clone();
+        match self.flaw {
+            Flaw::RestoreIgnoresTimes => {
+                let times = told.messages.iter_mut().map(|it| &mut it.visible_at_ms);
+                let times = times.chain(told.activities.iter_mut().map(|it| &mut it.visible_at_ms));
+                times.for_each(|at| *at = 1);
+            }
+            Flaw::RestoreForgetsAttempts => {
+                told.messages.iter_mut().for_each(|it| it.attempts = 0);
+                told.activities.iter_mut().for_each(|it| it.attempts = 0);
+            }
+            Flaw::RestoreReversesMessages => told.messages.reverse(),
+            Flaw::RestoreDrawsLives => {
+                if let Some(record) = &mut told.record {
+                    record.life = record
+                        .life
+                        .map(|StoredLife(life)| StoredLife(life % 1_000_000 + 3));
+                }
+            }
+            Flaw::RestoreDropsWhatContradicts if told.check().is_err() => {
+                told.messages.clear();
+                told.activities.clear();
+                told.executions.clear();
+            }
+            Flaw::RestoreOverwrites => {
+                let there = self
+                    .reference()
+                    .snapshot_instance(&told.instance_id)
+                    .await?;
+                if there.is_some_and(|there| there.record.is_some()) && told.record.is_some() {
+                    let ids = [told.instance_id.clone()];
+                    self.reference().delete_instances_atomic(&ids, true).await?;
+                }
+            }
+            Flaw::RestoreInTwoSteps => {
+                let mut first = told.clone();
+                first.activities.clear();
+                first.messages.clear();
+                let done = self.reference().restore_instance(&first).await?;
+                if done == Some(Restoring::Done) {
+                    tokio::task::yield_now().await;
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    let ids = [told.instance_id.clone()];
+                    self.reference().delete_instances_atomic(&ids, true).await?;
+                    return self.reference().restore_instance(&told).await;
+                }
+                return Ok(done);
+            }
+            _ => {}
+        }
+        self.reference().restore_instance(&told).await
+    }
+
+    pub(super) async fn close(&self, reason: Option<&str>) -> Result<bool> {
+        match (self.flaw, reason) {
+            (Flaw::ClosingIsOnlyTold, _) => {
+                self.notes.lock().closed = reason.map(str::to_owned);
+                Ok(true)
+            }
+            (Flaw::ClosedForGood, None) => Ok(true),
+            (Flaw::ClosingKeepsTheFirstReason, Some(_))
+                if self.reference().closed_because().await?.is_some() =>
+            {
+                Ok(true)
+            }
+            _ => self.reference().close_store(reason).await,
+        }
+    }
+
+    pub(super) async fn closed(&self) -> Result<Option<String>> {
+        match self.flaw {
+            Flaw::ClosingIsOnlyTold => Ok(self.notes.lock().closed.clone()),
+            _ => self.reference().closed_because().await,
+        }
+    }
+}
