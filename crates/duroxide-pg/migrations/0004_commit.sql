@@ -1,6 +1,6 @@
 -- Queue messages that are held back have a time that no other message has, the end of time: they cost claims nothing. The next ones
--- come back, as many as a claim takes, for these instances if their hold is over; since they were sent, so that those that came later
--- and are not hidden yet stand behind them. The inboxes are locked already.
+-- come back, as many as a claim takes, for these instances if their hold is over; no later than any other message, so that those that
+-- came later and are not hidden yet stand behind them. The inboxes are locked already.
 CREATE FUNCTION release_letters(p_instance text[]) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -11,7 +11,8 @@ BEGIN
         SELECT array_agg(o.id) INTO v_ids FROM (
             SELECT o.id FROM orchestrator_queue AS o
             WHERE o.instance_id = one AND o.visible_at = 9223372036854775807 ORDER BY o.id LIMIT 64) AS o;
-        UPDATE orchestrator_queue AS q SET visible_at = q.created_at
+        UPDATE orchestrator_queue AS q SET visible_at = least(q.created_at,
+            (SELECT min(f.visible_at) FROM orchestrator_queue AS f WHERE f.instance_id = one))
         WHERE q.instance_id = one AND q.visible_at = 9223372036854775807 AND q.id = ANY (v_ids);
         IF v_ids IS NULL OR cardinality(v_ids) < 64 THEN
             UPDATE instances AS i SET letters = NULL WHERE i.instance_id = one;

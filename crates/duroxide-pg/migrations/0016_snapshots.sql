@@ -30,7 +30,9 @@ CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STA
                 ORDER BY b.execution_id, b.call_id)
             FROM heartbeats AS b WHERE b.instance_id = p_instance),
         'messages', (
-            SELECT json_agg(json_build_object('item', q.work_item, 'visible_at', q.visible_at,
+            SELECT json_agg(json_build_object('item', q.work_item,
+                -- One that is held back is a message like others.
+                'visible_at', CASE q.visible_at WHEN 9223372036854775807 THEN q.created_at ELSE q.visible_at END,
                 'attempts', q.attempt_count + CASE WHEN b.lock_token IS NOT NULL AND q.id = ANY (b.message_ids) THEN 1 ELSE 0 END,
                 'sent_by', q.sender_incarnation, 'kind', q.kind, 'execution', q.execution_id, 'operation', q.operation_id)
                 ORDER BY q.id)

@@ -592,6 +592,7 @@ macro_rules! for_each_case {
                 a_hold_outlives_the_process [HeldLetters, Reopen];
                 pausing_leaves_a_hold_as_it_is [HeldLetters, Pausing, Management];
                 unreadable_queue_messages_stop_none_behind_them [HeldLetters, CorruptMessages];
+                a_snapshot_has_what_is_held_back [HeldLetters, Snapshots, Management];
                 held_queue_messages_are_told_as_pending [HeldLetters, PendingWork, Management];
             }
             pausing {

@@ -1,7 +1,7 @@
 //! Queue messages that are held back: the code has some that it did not read and waits for none.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{CLAIM_LETTERS_MAX, Pausing};
+use duroxide_core::provider::{CLAIM_LETTERS_MAX, Pausing, Restoring};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, Turn, hold_to, items, kinds};
@@ -372,4 +372,24 @@ pub async fn unreadable_queue_messages_stop_none_behind_them<F: ProviderFactory 
     bench.commit(&turn, Commit::to(1)).await;
     let turn = soon(&bench).await;
     assert_eq!(turn.item.messages, [items::queue_message("actor", "500")]);
+}
+
+/// What is held back is part of a snapshot, and comes in its order where that is restored.
+pub async fn a_snapshot_has_what_is_held_back<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = holding(factory).await;
+    let count = 3 * CLAIM_LETTERS_MAX;
+    letters(&bench, 0..count).await;
+    bench.idle("they are held back").await;
+    let taken = bench.admin().snapshot_instance("actor").await;
+    let taken = taken.expect("an answer").expect("the store can do that");
+    let other = Bench::open(factory).await;
+    let restored = other.admin().restore_instance(&taken).await;
+    assert_eq!(restored, Ok(Some(Restoring::Done)));
+    let turn = soon(&other).await;
+    let first: Vec<_> = turn.item.messages.iter().filter_map(number).collect();
+    hold(&other, &turn, Commit::to(1)).await;
+    other.idle("the others are held back").await;
+    other.nudge("actor", Commit::to(1)).await;
+    let all = [first, numbers_to_come(&other).await].concat();
+    assert_eq!(all, (0..count).collect::<Vec<_>>());
 }

@@ -71,11 +71,16 @@ pub(crate) fn release_letters(tx: &Tx<'_>, instance: &str) -> Result<()> {
     let mut next = held_back(tx, instance, CLAIM_LETTERS_MAX + 1)?;
     let are_all = next.len() <= CLAIM_LETTERS_MAX;
     next.truncate(CLAIM_LETTERS_MAX);
+    // No later than any other: those that came later and are not hidden yet stand behind them.
+    let first: Option<i64> = tx.one(
+        "SELECT MIN(visible_at) FROM orchestrator_queue WHERE instance_id = ?1",
+        [instance],
+        |row| row.get(0),
+    )?;
     for id in next {
-        // Since it was sent: one that came later and was not hidden yet stands behind it.
         tx.execute(
-            "UPDATE orchestrator_queue SET visible_at = created_at WHERE id = ?1",
-            [id],
+            "UPDATE orchestrator_queue SET visible_at = MIN(created_at, ?2) WHERE id = ?1",
+            (id, first),
         )?;
     }
     match (are_all, hold) {
