@@ -225,6 +225,15 @@ pub(crate) struct StartArgs {
     /// A label, as in customer=acme; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = crate::filter::label)]
     pub(crate) label: Vec<(String, String)>,
+    /// A memo for people who look at it, as JSON; what is not JSON is a text
+    #[arg(long, value_name = "JSON")]
+    pub(crate) memo: Option<String>,
+    /// How long the instance may take from its first turn on, as in 90s or 2h; after that it fails
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<std::time::Duration>,
+    /// The trace that it belongs to: a W3C `traceparent`
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) traceparent: Option<String>,
     /// Do nothing if the instance exists
     #[arg(long)]
     pub(crate) if_absent: bool,

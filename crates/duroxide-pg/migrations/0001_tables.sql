@@ -24,7 +24,9 @@ CREATE TABLE instances (
     incarnation           bigint NOT NULL,
     parent_incarnation    bigint,
     -- The code that the instance needs next.
-    lane                  text COLLATE "C" NOT NULL
+    lane                  text COLLATE "C" NOT NULL,
+    -- Whether its queue messages are held back: 1 while they are, 2 when that is over and some have yet to come back (0004, 0006).
+    letters               smallint
 ) WITH (fillfactor = 75);
 -- For pages of instances: all, and those of one handler, by their age.
 CREATE INDEX idx_instances_created ON instances (created_at, instance_id);

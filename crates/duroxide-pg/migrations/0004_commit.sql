@@ -1,3 +1,21 @@
+-- Queue messages that are held back have a time that no other message has, the end of time: they cost claims nothing. The next ones
+-- come back, as many as a claim takes, for these instances if their hold is over; since they were sent, so that those that came later
+-- and are not hidden yet stand behind them. The inboxes are locked already.
+CREATE FUNCTION release_letters(p_instance text[]) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    UPDATE orchestrator_queue AS q SET visible_at = q.created_at
+    FROM (SELECT i.instance_id, o.id FROM instances AS i
+          CROSS JOIN LATERAL (SELECT o.id FROM orchestrator_queue AS o
+                              WHERE o.instance_id = i.instance_id AND o.visible_at = 9223372036854775807
+                              ORDER BY o.id LIMIT 64) AS o
+          WHERE i.instance_id = ANY (p_instance) AND i.letters = 2) AS o
+    WHERE q.instance_id = o.instance_id AND q.visible_at = 9223372036854775807 AND q.id = o.id;
+    UPDATE instances AS i SET letters = NULL
+    WHERE i.instance_id = ANY (p_instance) AND i.letters = 2 AND NOT EXISTS (
+        SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = i.instance_id AND q.visible_at = 9223372036854775807);
+END $$;
+
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
 -- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
 
@@ -7,7 +25,8 @@ CREATE FUNCTION commit_turns(
     -- something about its execution beyond that it runs.
     c_instance text[], c_token uuid[], c_execution bigint[], c_name text[], c_version text[], c_parent text[], c_lane text[],
     c_life bigint[], c_status text[], c_output text[], c_pinned text[], c_custom integer[], c_custom_status text[],
-    c_loud boolean[], c_ends boolean[],
+    -- `c_holds`: queue messages are held back until the next commit.
+    c_loud boolean[], c_ends boolean[], c_holds boolean[],
     e_instance text[], e_execution bigint[], e_id bigint[], e_type text[], e_data text[],
     w_instance text[], w_execution bigint[], w_activity bigint[], w_name text[], w_item text[], w_session text[], w_tag text[],
     w_lane text[],
@@ -31,6 +50,8 @@ DECLARE
     v_senders bigint[];
     v_dead integer[];
     v_rows bigint;
+    v_drains boolean;
+    v_drain boolean;
     k record;
 BEGIN
     RETURN QUERY SELECT c.n::integer, CASE WHEN b.lock_token = c.token THEN 'expired' ELSE 'unknown' END, NULL::text, NULL::bigint
@@ -56,33 +77,40 @@ BEGIN
         FROM unnest(e_instance, e_execution, e_id, e_type, e_data) AS e (instance_id, execution_id, id, type, data);
     END IF;
 
+    WITH written AS (
     INSERT INTO instances AS i (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
-        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane)
+        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane, letters)
     SELECT c.instance_id, c.name, c.version, c.execution_id, c.parent, c.custom_status, (c.custom > 0)::integer, v_now, v_now,
         c.life, CASE WHEN c.parent IS NOT NULL THEN
             (SELECT s.life FROM unnest(v_child, v_parent_life) WITH ORDINALITY AS s (instance_id, life, n)
-             WHERE s.instance_id = c.instance_id ORDER BY s.n LIMIT 1) END, coalesce(c.lane, '')
-    FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_life, c_lane)
-        AS c (instance_id, name, version, execution_id, parent, custom_status, custom, life, lane)
+             WHERE s.instance_id = c.instance_id ORDER BY s.n LIMIT 1) END, coalesce(c.lane, ''), CASE WHEN c.holds THEN 1 END
+    FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_life, c_lane, c_holds)
+        AS c (instance_id, name, version, execution_id, parent, custom_status, custom, life, lane, holds)
     WHERE c.name IS NOT NULL
     ON CONFLICT (instance_id) DO UPDATE SET
         orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
         current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id),
         custom_status = CASE WHEN excluded.custom_status_version > 0 THEN excluded.custom_status ELSE i.custom_status END,
         custom_status_version = i.custom_status_version + excluded.custom_status_version,
-        updated_at = excluded.updated_at, lane = excluded.lane;
-    GET DIAGNOSTICS v_rows = ROW_COUNT;
+        updated_at = excluded.updated_at, lane = excluded.lane,
+        letters = CASE WHEN excluded.letters = 1 THEN 1 WHEN i.letters IS NOT NULL THEN 2 END
+    RETURNING i.letters)
+    SELECT count(*), bool_or(w.letters = 2) INTO v_rows, v_drains FROM written AS w;
     IF v_rows < cardinality(c_instance) THEN
+        WITH written AS (
         UPDATE instances AS i SET
             current_execution_id = greatest(i.current_execution_id, c.execution_id), updated_at = v_now,
             custom_status = CASE WHEN c.custom > 0 THEN c.custom_status ELSE i.custom_status END,
             custom_status_version = i.custom_status_version + (c.custom > 0)::integer,
             lane = CASE WHEN c.lane IS NOT NULL THEN c.lane
                         WHEN c.pinned IS NULL THEN i.lane
-                        ELSE json_build_array(i.orchestration_name, i.orchestration_version, c.pinned)::text END
-        FROM unnest(c_instance, c_name, c_execution, c_custom, c_custom_status, c_lane, c_pinned)
-            AS c (instance_id, name, execution_id, custom, custom_status, lane, pinned)
-        WHERE c.name IS NULL AND i.instance_id = c.instance_id;
+                        ELSE json_build_array(i.orchestration_name, i.orchestration_version, c.pinned)::text END,
+            letters = CASE WHEN c.holds THEN 1 WHEN i.letters IS NOT NULL THEN 2 END
+        FROM unnest(c_instance, c_name, c_execution, c_custom, c_custom_status, c_lane, c_pinned, c_holds)
+            AS c (instance_id, name, execution_id, custom, custom_status, lane, pinned, holds)
+        WHERE c.name IS NULL AND i.instance_id = c.instance_id
+        RETURNING i.letters)
+        SELECT bool_or(w.letters = 2) INTO v_drain FROM written AS w;
     END IF;
 
     IF true = ANY (c_loud) THEN
@@ -143,7 +171,8 @@ BEGIN
         END IF;
         -- The execution has ended: its timers would fire without effect.
         DELETE FROM orchestrator_queue AS q
-        WHERE q.instance_id = ANY (v_ended) AND q.visible_at > v_now AND q.kind = 'TimerFired';
+        WHERE q.instance_id = ANY (v_ended) AND q.visible_at > v_now AND q.visible_at < 9223372036854775807
+          AND q.kind = 'TimerFired';
     END IF;
 
     IF cardinality(w_instance) > 0 THEN
@@ -188,6 +217,9 @@ BEGIN
         ORDER BY m.n;
     END IF;
 
+    IF v_drains OR v_drain THEN
+        PERFORM release_letters(c_instance);
+    END IF;
     -- The leases end. An inbox stays as long as there are messages.
     DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance) AND b.instance_id <> ALL (p_fed)
         AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);

@@ -72,21 +72,56 @@ CREATE FUNCTION carries(p_kind text, p_item text) RETURNS boolean LANGUAGE sql I
 $$ SELECT p_kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN p_item) > 0
     AND p_item ~ '"carry_forward_events":\[(\["duroxide:(keys|labels)","([^"\\]|\\.)*"\],)*\["(?!duroxide:(keys|labels)")' $$;
 
--- Claims the oldest messages of an instance that has more than a claim may take, or some that have to stay behind. The message that
--- begins the next execution and the oldest request to cancel, one that terminates first, come with them in any case.
-CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint, p_carries boolean)
-RETURNS void
+-- Claims the oldest messages of an instance that has more than a claim may take, or some that have to stay behind or are held back. The
+-- message that begins the next execution and the oldest request to cancel, one that terminates first, come with them in any case.
+-- Queue messages that are held back are hidden, so that no claim meets them again, and so are those behind them. Tells how many were.
+-- If nothing is left, or so many were hidden that the claim should come again, nothing is leased.
+CREATE FUNCTION lease_crowded(p_instance text, p_now bigint, p_lock bigint, p_messages integer, p_bytes bigint, p_letters integer,
+    p_carries boolean)
+RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_ids bigint[];
     v_by bigint;
+    v_hold smallint;
+    -- Queue messages with this number or a later one stay.
+    v_stay bigint := 9223372036854775807;
+    -- How many messages are looked at; all of them, unless some are held back.
+    v_looks integer;
+    v_hidden bigint := 0;
 BEGIN
+    SELECT i.letters INTO v_hold FROM instances AS i WHERE i.instance_id = p_instance;
+    IF v_hold IS NOT NULL THEN
+        v_looks := p_messages + 1000;
+        IF v_hold = 1 THEN
+            v_stay := 0;
+        ELSE
+            SELECT coalesce(min(q.id), v_stay) INTO v_stay FROM orchestrator_queue AS q
+            WHERE q.instance_id = p_instance AND q.visible_at = 9223372036854775807;
+        END IF;
+        UPDATE orchestrator_queue AS q SET visible_at = 9223372036854775807
+        WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.id = ANY (ARRAY(
+            SELECT o.id FROM (SELECT o.id, o.kind FROM orchestrator_queue AS o
+                              WHERE o.instance_id = p_instance AND o.visible_at <= p_now
+                              ORDER BY o.visible_at, o.id LIMIT 1000) AS o
+            WHERE o.kind = 'QueueMessage' AND o.id >= v_stay));
+        GET DIAGNOSTICS v_hidden = ROW_COUNT;
+        IF v_hidden = 1000 THEN
+            RETURN v_hidden;
+        END IF;
+    END IF;
+    IF p_carries THEN
+        v_stay := 0;
+    END IF;
     SELECT array_agg(q.id), max(q.visible_at) INTO v_ids, v_by
-    FROM (SELECT q.id, q.visible_at, row_number() OVER w AS place, sum(octet_length(q.work_item)) OVER w AS bytes
-          FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
-            AND NOT (p_carries AND q.kind = 'QueueMessage')
+    FROM (SELECT q.id, q.visible_at, row_number() OVER w AS place, sum(octet_length(q.work_item)) OVER w AS bytes,
+                 count(*) FILTER (WHERE q.kind = 'QueueMessage') OVER w AS letters
+          FROM (SELECT q.id, q.visible_at, q.kind, q.work_item FROM orchestrator_queue AS q
+                WHERE q.instance_id = p_instance AND q.visible_at <= p_now ORDER BY q.visible_at, q.id LIMIT v_looks) AS q
+          WHERE NOT (q.kind = 'QueueMessage' AND q.id >= v_stay)
           WINDOW w AS (ORDER BY q.visible_at, q.id) LIMIT p_messages) AS q
-    WHERE q.place = 1 OR q.bytes <= p_bytes;
+    WHERE q.place = 1 OR (q.bytes <= p_bytes AND q.letters <= p_letters);
+    v_ids := coalesce(v_ids, '{}');
     SELECT v_ids || array_agg(s.id), greatest(v_by, max(s.visible_at)) INTO v_ids, v_by
     FROM ((SELECT q.id, q.visible_at FROM orchestrator_queue AS q
            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.begins IS NOT NULL
@@ -97,11 +132,20 @@ BEGIN
            WHERE q.instance_id = p_instance AND q.visible_at <= p_now AND q.kind = 'CancelInstance'
            ORDER BY NOT terminates(q.work_item), q.id LIMIT 1)) AS s
     WHERE s.id <> ALL (v_ids);
+    IF v_ids = '{}' THEN
+        UPDATE inboxes AS b SET ready_at =
+            (SELECT min(q.visible_at) FROM orchestrator_queue AS q WHERE q.instance_id = p_instance)
+        WHERE b.instance_id = p_instance;
+        RETURN v_hidden;
+    END IF;
     UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = p_now + p_lock, visible_by = v_by,
         message_ids = (SELECT array_agg(i.id ORDER BY i.id) FROM unnest(v_ids) AS i (id) WHERE i.id IS NOT NULL),
-        is_cut = EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
-            AND NOT (p_carries AND q.kind = 'QueueMessage') AND (q.id = ANY (v_ids)) IS NOT TRUE)
+        is_cut = EXISTS (SELECT 1 FROM (
+            SELECT q.id, q.kind FROM orchestrator_queue AS q WHERE q.instance_id = p_instance AND q.visible_at <= p_now
+            ORDER BY q.visible_at, q.id LIMIT v_looks) AS q
+            WHERE NOT (q.kind = 'QueueMessage' AND q.id >= v_stay) AND (q.id = ANY (v_ids)) IS NOT TRUE)
     WHERE b.instance_id = p_instance;
+    RETURN v_hidden;
 END $$;
 
 -- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
@@ -110,7 +154,7 @@ END $$;
 -- claim (2).
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
     p_barred text[],
-    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_grace bigint, p_lazy boolean)
+    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_letters integer, p_grace bigint, p_lazy boolean)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
     version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
@@ -177,7 +221,8 @@ BEGIN
         END IF;
         EXIT WHEN coalesce(cardinality(v_found), 0) = 0;
 
-        -- The usual case: the instance has a row or a start, not more messages than a claim may take, and none that has to stay behind.
+        -- The usual case: the instance has a row or a start, not more messages than a claim may take, and none that has to stay behind or
+        -- is held back.
         RETURN QUERY
         WITH picked AS MATERIALIZED (
             SELECT f.instance_id, m.ids, m.items, m.attempts, m.visible_by, i.orchestration_name, i.orchestration_version,
@@ -189,13 +234,15 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT array_agg(q.id) AS ids, array_agg(q.work_item) AS items, array_agg(q.attempt_count + 1) AS attempts,
                        max(q.visible_at) AS visible_by, bool_or(q.begins IS NOT NULL) AS begins, count(*) AS messages,
-                       sum(octet_length(q.work_item)) AS bytes, bool_or(q.kind = 'QueueMessage') AND bool_or(q.carries) AS is_behind
+                       sum(octet_length(q.work_item)) AS bytes, bool_or(q.kind = 'QueueMessage') AND bool_or(q.carries) AS is_behind,
+                       count(*) FILTER (WHERE q.kind = 'QueueMessage') AS letters
                 FROM (SELECT * FROM (
                           SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins, q.kind, carries(q.kind, q.work_item)
                           FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now
                           LIMIT p_messages + 1) AS q ORDER BY q.id) AS q) AS m
             WHERE m.messages BETWEEN 1 AND p_messages AND (m.messages = 1 OR m.bytes <= p_bytes)
-              AND (i.instance_id IS NOT NULL OR m.begins) AND m.is_behind IS NOT TRUE),
+              AND (i.instance_id IS NOT NULL OR m.begins) AND m.is_behind IS NOT TRUE
+              AND m.letters <= p_letters AND i.letters IS NULL),
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
@@ -224,9 +271,10 @@ BEGIN
               has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
         IF v_crowded IS NOT NULL THEN
             FOREACH one IN ARRAY v_crowded LOOP
-                PERFORM lease_crowded(one, v_now, p_lock, p_messages, p_bytes, EXISTS (
+                v_rows := lease_crowded(one, v_now, p_lock, p_messages, p_bytes, p_letters, EXISTS (
                     SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = one AND q.kind = 'ContinueAsNew'
                       AND q.visible_at <= v_now AND carries(q.kind, q.work_item)));
+                v_strays := v_strays + v_rows;
             END LOOP;
             RETURN QUERY SELECT 0, b.instance_id, b.lock_token, b.message_ids,
                 (SELECT array_agg(q.work_item ORDER BY q.id) FROM orchestrator_queue AS q
@@ -240,8 +288,9 @@ BEGIN
             FROM inboxes AS b
             LEFT JOIN instances AS i ON i.instance_id = b.instance_id
             CROSS JOIN LATERAL (SELECT max(e.execution_id) AS id FROM executions AS e WHERE e.instance_id = b.instance_id) AS e
-            WHERE b.instance_id = ANY (v_crowded);
-            v_claimed := v_claimed + cardinality(v_crowded);
+            WHERE b.instance_id = ANY (v_crowded) AND b.lock_token IS NOT NULL;
+            GET DIAGNOSTICS v_rows = ROW_COUNT;
+            v_claimed := v_claimed + v_rows;
         END IF;
         FOREACH one IN ARRAY coalesce(v_rest, '{}') LOOP
             IF v_crowded IS NULL OR one <> ALL (v_crowded) THEN

@@ -95,6 +95,8 @@ BEGIN
     WHERE b.item IS NOT NULL ORDER BY g.id;
     SELECT array_agg(i.id ORDER BY i.id) INTO v_left FROM unnest(v_inbox.message_ids) AS i (id) WHERE i.id <> ALL (p_id);
     IF v_left IS NULL THEN
+        -- Queue messages that come next may have waited for these to be read.
+        PERFORM release_letters(ARRAY[p_instance]);
         PERFORM settle_inboxes(ARRAY[p_instance]);
     ELSE
         UPDATE inboxes AS b SET message_ids = v_left WHERE b.instance_id = p_instance;

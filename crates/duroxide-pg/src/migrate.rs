@@ -40,7 +40,8 @@ const MIGRATIONS: &[Migration] = migrations! {
     12 "0012_heartbeats";
     13 "0013_operate";
     14 "0014_rests";
-    15 "0015_snapshots";
+    15 "0015_starts";
+    16 "0016_snapshots";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

@@ -189,6 +189,31 @@ impl Provider for PostgresProvider {
         named(OPERATION)(self.store.write(Op::Commit(Box::new(commit))).await)
     }
 
+    async fn ack_holding_letters(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_letters";
+        let commit = named(OPERATION)(Commit::new(
+            lock_token,
+            execution_id,
+            &history_delta,
+            &worker_items,
+            &orchestrator_items,
+            metadata,
+            &cancelled_activities,
+        ))?;
+        let commit = Op::Commit(Box::new(commit.holding_letters()));
+        named(OPERATION)(self.store.write(commit).await)?;
+        Ok(true)
+    }
+
     async fn abandon_orchestration_item(
         &self,
         lock_token: &str,

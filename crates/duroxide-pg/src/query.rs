@@ -178,7 +178,7 @@ impl PostgresProvider {
                      WHERE h.instance_id = p.id AND h.execution_id = p.execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name, coalesce(i.orchestration_version, 'unknown'),
                        {STATUS} AS status, i.custom_status, i.current_execution_id AS execution, i.created_at,
-                       i.updated_at, e.completed_at, i.parent_instance_id, i.paused_at
+                       i.updated_at, e.completed_at, i.parent_instance_id, i.paused_at, i.memo
                    FROM {{current}} WHERE {} ORDER BY {key} {way}, i.instance_id {way} LIMIT {limit}) AS p
              ORDER BY {} {way}, p.id {way}",
             all.joined(),
@@ -231,7 +231,7 @@ impl PostgresProvider {
                      WHERE b.instance_id = $1 AND b.lock_token IS NOT NULL AND b.locked_until > n.now) AS b,
                      NULL::bigint AS c, NULL::bigint AS d, NULL::text AS t, NULL::text AS item, 0::bigint AS place FROM n
                  UNION ALL (
-                 SELECT 1, q.visible_at, NULL, q.attempt_count + (coalesce(q.id = ANY (b.message_ids), false))::integer,
+                 SELECT 1, CASE q.visible_at WHEN 9223372036854775807 THEN q.created_at ELSE q.visible_at END, NULL, q.attempt_count + (coalesce(q.id = ANY (b.message_ids), false))::integer,
                      NULL, q.kind, CASE WHEN q.begins IS NOT NULL THEN q.work_item END, q.id
                  FROM {s}.orchestrator_queue AS q
                  LEFT JOIN {s}.inboxes AS b ON b.instance_id = q.instance_id AND b.lock_token IS NOT NULL
@@ -307,7 +307,7 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
         .map(shown_ms);
     summary.parent = optional(9)?;
     summary.paused_at_ms = row.try_get::<_, Option<i64>>(10)?.map(shown_ms);
-    if let Some(labels) = row.try_get::<_, Option<String>>(11)? {
+    if let Some(labels) = row.try_get::<_, Option<String>>(12)? {
         // The server made the object of texts.
         let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
         let shown = labels.into_iter();
@@ -315,6 +315,7 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
             .map(|(key, value)| (key, text::shown(value)))
             .collect();
     }
-    summary.event_count = shown_ms(row.try_get(12)?);
+    summary.event_count = shown_ms(row.try_get(13)?);
+    summary.memo = optional(11)?;
     Ok(summary)
 }

@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use duroxide_core::EventKind;
 use duroxide_core::provider::{Provider, PruneOptions};
-use duroxide_runtime::{Client, ClientError, OrchestrationStatus};
+use duroxide_core::{EventKind, Labels, StartExtras};
+use duroxide_runtime::{AskError, Client, ClientError, OrchestrationStatus};
 
 use crate::model::{Expected, expect};
 use crate::plan::{LifeEnd, LifePlan, RootPlan};
 use crate::program::Step;
-use crate::program::{ORCHESTRATION, QUEUE, Run, VERSIONS};
+use crate::program::{ORCHESTRATION, QUEUE, REQUEST, Run, VERSIONS};
 use crate::sim::Sim;
 
 /// What a client knows of one life.
@@ -51,6 +51,8 @@ impl fmt::Debug for RootClient {
 
 /// Pause before a call is done again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How long a call may take that is done again otherwise.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 impl RootClient {
     /// The path of a life's program.
@@ -98,9 +100,16 @@ impl RootClient {
         let id = &self.plan.id;
         let run = Run::new(number as u32, self.path(number), life.program.clone());
         let (input, version) = (run.encode(), VERSIONS[life.program.version]);
+        let extras = match life.end {
+            LifeEnd::Limit { after } => StartExtras::default().with_timeout(after),
+            _ => Ok(StartExtras::default()),
+        };
+        let extras = extras.expect("limits are longer than nothing");
         let start = || {
+            let (version, input) = (Some(version.to_owned()), input.clone());
+            let (labels, extras) = (Labels::new(), extras.clone());
             self.client
-                .start_orchestration_versioned(id, ORCHESTRATION, version, input.clone())
+                .start_orchestration_with(id, ORCHESTRATION, version, input, labels, extras)
         };
         self.until_acknowledged("start", start).await;
         self.log(|log| log.started_ms = Some(self.sim.now_ms()));
@@ -111,6 +120,8 @@ impl RootClient {
                 self.signals(life.signal_pause, &expected),
                 self.ends(life),
                 self.looks(life),
+                self.pauses(life),
+                self.asks(number, &expected),
             );
             std::future::pending::<()>().await;
         };
@@ -233,7 +244,66 @@ impl RootClient {
                 let end = || self.client.terminate_instance(id, "enough");
                 self.until_acknowledged("terminate", end).await;
             }
-            LifeEnd::Alone | LifeEnd::Delete { .. } => {}
+            LifeEnd::Alone | LifeEnd::Delete { .. } | LifeEnd::Limit { .. } => {}
+        }
+    }
+
+    /// Holds the instance back and lets it go on, a few times.
+    async fn pauses(&self, life: &LifePlan) {
+        let Some(pause) = life.pauses else {
+            return;
+        };
+        let id = &self.plan.id;
+        for _ in 0..4 {
+            tokio::time::sleep(pause).await;
+            self.until_settled(|| self.client.pause_instance(id)).await;
+            self.sim.note(format_args!("{id} is paused"));
+            tokio::time::sleep(pause).await;
+            self.until_settled(|| self.client.resume_instance(id)).await;
+            self.sim.note(format_args!("{id} is resumed"));
+        }
+    }
+
+    /// Until it is done, or refused because the instance is not there or has ended.
+    async fn until_settled<F>(&self, call: impl Fn() -> F)
+    where
+        F: Future<Output = Result<bool, ClientError>>,
+    {
+        loop {
+            match tokio::time::timeout(PATIENCE, call()).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(error)) if !error.is_retryable() => return,
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+    }
+
+    /// Asks what the program answers, one request after the other; each is asked again under its id until it is answered.
+    async fn asks(&self, number: usize, expected: &Expected) {
+        let id = &self.plan.id;
+        for request in 0..expected.answers {
+            loop {
+                let ask = self.client.ask::<u32, u32>(id, REQUEST, &request);
+                let ask = ask.id(format!("{number}-{request}")).timeout(PATIENCE);
+                match ask.await {
+                    Ok(reply) if reply == 2 * request => break,
+                    Ok(reply) => {
+                        let text = format!("{id} life {number} answered {request} with {reply}");
+                        self.sim.violation(text);
+                        return;
+                    }
+                    // It was cancelled, or it is not there yet.
+                    Err(AskError::Ended) => return,
+                    Err(AskError::Client(_) | AskError::Undelivered(_)) => {
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                    Err(error) => {
+                        let text = format!("{id} life {number}, request {request}: {error}");
+                        self.sim.violation(text);
+                        return;
+                    }
+                }
+            }
         }
     }
 

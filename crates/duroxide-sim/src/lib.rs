@@ -17,6 +17,7 @@ pub mod generate;
 pub mod leases;
 pub mod many;
 pub mod model;
+mod newer;
 pub mod node;
 pub mod plan;
 pub mod program;

@@ -22,6 +22,9 @@ pub struct Expected {
     pub signals: Vec<String>,
     /// Queue messages it takes for certain.
     pub letters: usize,
+    pub labels: BTreeMap<String, String>,
+    /// Requests it answers.
+    pub answers: u32,
     /// The number of executions.
     pub executions: u64,
 }
@@ -123,6 +126,28 @@ impl Expected {
             Step::ResetStatus => {
                 self.status = None;
                 "reset".to_owned()
+            }
+            Step::Label(n) => {
+                let old = self.labels.insert(format!("l{n}"), label.to_owned());
+                old.unwrap_or_else(|| "none".to_owned())
+            }
+            Step::Unlabel(n) => {
+                self.labels.remove(&format!("l{n}"));
+                format!("{} labels", self.labels.len())
+            }
+            Step::Mail(count) => (0..*count).map(|n| n.to_string()).collect(),
+            Step::Await(program) => {
+                let expected = expect(life, &format!("{label}~"), program);
+                let seen = match &expected.result {
+                    Some(Ok(text)) => text.clone(),
+                    Some(Err(_)) | None => "err".to_owned(),
+                };
+                self.detached.insert(label.to_owned(), expected);
+                seen
+            }
+            Step::Answer => {
+                self.answers += 1;
+                "answered".to_owned()
             }
             Step::Continue => "continued".to_owned(),
         }

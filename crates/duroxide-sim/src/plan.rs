@@ -77,6 +77,8 @@ pub struct LifePlan {
     pub end: LifeEnd,
     pub prunes: bool,
     pub reads: bool,
+    /// The client pauses the instance again and again, this long after it has resumed it.
+    pub pauses: Option<Duration>,
 }
 
 const SIGNAL_PAUSE: Duration = Duration::from_millis(700);
@@ -96,6 +98,8 @@ pub enum LifeEnd {
     Terminate { after: Duration },
     /// Deleted in the middle, with force.
     Delete { after: Duration },
+    /// Started with a time limit.
+    Limit { after: Duration },
 }
 
 /// How often calls of a node to the store go wrong, in thousandths.
@@ -168,7 +172,7 @@ fn work_ms(program: &Program) -> u64 {
         | Step::Cancellable(one) => op(one),
         Step::All(all) => all.iter().map(op).sum(),
         Step::Race(a, b) => op(a) + op(b),
-        Step::Detach(program) => work_ms(program),
+        Step::Detach(program) | Step::Await(program) => work_ms(program),
         _ => 0,
     };
     program.steps.iter().map(step).sum::<u64>() + 2_000
@@ -214,7 +218,7 @@ impl Plan {
             17 => plan.add_waiting_for_session(),
             _ => {}
         }
-        plan
+        plan.with_newer()
     }
 
     /// A shape that chance hardly ever draws: a child whose first turn comes when its parent has been deleted and started
@@ -314,6 +318,7 @@ fn plain_life(step: Step, letter_pause: Duration) -> LifePlan {
         end: LifeEnd::Alone,
         prunes: false,
         reads: false,
+        pauses: None,
     }
 }
 
@@ -381,6 +386,7 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
         end,
         prunes: rng.chance(200),
         reads: rng.chance(300),
+        pauses: None,
     }
 }
 

@@ -6,7 +6,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use duroxide_core::{ActivityOptions, BackoffStrategy, Either2, OrchestrationContext, RetryPolicy};
+use duroxide_core::{
+    ActivityOptions, BackoffStrategy, Either2, OrchestrationContext, OrchestrationRef, RetryPolicy,
+};
 use serde::{Deserialize, Serialize};
 
 /// The orchestration that runs programs.
@@ -15,6 +17,9 @@ pub const ORCHESTRATION: &str = "program";
 pub const WORK: &str = "work";
 pub const RARE_WORK: &str = "rare-work";
 pub const QUEUE: &str = "letters";
+/// What clients ask for.
+pub const REQUEST: &str = "double";
+const AWAITED: OrchestrationRef<String, String> = OrchestrationRef::new(ORCHESTRATION);
 /// What separates the text of a program that returned from the queue messages it took.
 pub const LETTERS: &str = "|letters:";
 pub const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
@@ -81,6 +86,15 @@ pub enum Step {
     Shielded(Op),
     /// An operation that a request to cancel cuts short; the program ends then.
     Cancellable(Op),
+    /// Sets a label.
+    Label(u8),
+    Unlabel(u8),
+    /// Sends itself this many messages and takes them.
+    Mail(u8),
+    /// Starts a program detached and awaits it all the same.
+    Await(Program),
+    /// Takes one request of its client and answers it; only in roots.
+    Answer,
     Continue,
 }
 
@@ -301,8 +315,50 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             let seen = ctx.cancellable(begin(ctx, &op, &label)).await;
             seen.unwrap_or_else(|cancelled| cancelled.to_string())
         }
+        Step::Label(n) => {
+            let key = format!("l{n}");
+            let old = ctx.labels().remove(&key);
+            ctx.set_label(key, label);
+            old.unwrap_or_else(|| "none".to_owned())
+        }
+        Step::Unlabel(n) => {
+            ctx.remove_label(&format!("l{n}"));
+            format!("{} labels", ctx.labels().len())
+        }
+        Step::Mail(count) => mail(ctx, &label, count).await,
+        Step::Await(program) => {
+            let version = Some(VERSIONS[program.version].to_owned());
+            let id = format!("d~{label}");
+            let input = Run::new(run.life, format!("{label}~"), program).encode();
+            ctx.schedule_orchestration_versioned(ORCHESTRATION, version, id.as_str(), input);
+            let awaited = ctx.await_instance(AWAITED, id).await;
+            awaited.unwrap_or_else(|_| "err".to_owned())
+        }
+        Step::Answer => {
+            let request = ctx.requests::<u32, u32>(REQUEST).next().await;
+            let reply = 2 * *request.value();
+            ctx.reply(request, &reply);
+            "answered".to_owned()
+        }
         Step::Continue => "continued".to_owned(),
     }
+}
+
+/// Messages to oneself: each arrives once, and they keep their order.
+async fn mail(ctx: &OrchestrationContext, label: &str, count: u8) -> String {
+    let queue = format!("mail-{label}");
+    let own = ctx.instance_id();
+    let mut taken = Vec::new();
+    for n in 0..count {
+        if ctx.send(&own, &queue, &n).await.is_err() {
+            return "an instance that runs takes no messages".to_owned();
+        }
+    }
+    for _ in 0..count {
+        let letter = ctx.receive::<u8>(&queue).await;
+        taken.push(letter.map_or_else(|_| "?".to_owned(), |n| n.to_string()));
+    }
+    taken.join("")
 }
 
 /// Schedules an operation at once.

@@ -428,6 +428,33 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
+    async fn ack_holding_letters(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_letters";
+        let commit = ops::commit_turn::Commit::new(
+            lock_token,
+            execution_id,
+            &history_delta,
+            &worker_items,
+            &orchestrator_items,
+            metadata,
+            cancelled_activities,
+        )
+        .at(OPERATION)?
+        .holding_letters();
+        let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
+        self.writing(OPERATION, LeaseView::NotNeeded, step).await?;
+        Ok(true)
+    }
+
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         let (token, reason) = (token.to_owned(), reason.to_owned());
         let step = move |tx: &mut WriterTx<'_>| ops::dead_letter::work(tx, &token, &reason);

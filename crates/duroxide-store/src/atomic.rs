@@ -133,6 +133,14 @@ pub enum Operation {
         /// The message.
         message: NewMessage,
     },
+    /// Holds the followers of a group back, those that are queued and those that come: no claim takes one, and they alone do not make
+    /// the group ready. The next [`Complete`](Self::Complete) of the group ends that, and so does its deletion.
+    HoldFollowers {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+    },
     /// Removes the messages of a lease and ends it; fails the batch with [`StoreError::LeaseLost`] unless it is
     /// valid. Counts messages. Marks the affinity key of the message, if any, as active.
     Complete {

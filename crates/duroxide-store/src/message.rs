@@ -212,7 +212,8 @@ pub enum Role {
     Lead,
     /// A lead that goes before those that are none, whatever their age: it alone gives the kind and is part of every claim.
     Successor(Followers),
-    /// It comes after what a successor brings along; see [`Followers::Stay`].
+    /// It comes after what a successor brings along, see [`Followers::Stay`], and while its group wants more, see
+    /// [`Operation::HoldFollowers`](crate::Operation::HoldFollowers).
     Follower,
     /// It opens its group to claims of any kind, once it is visible and as old as the claim says.
     Alarm,
@@ -326,6 +327,8 @@ pub struct Claim {
     pub messages_max: usize,
     /// How many bytes of messages of one group at most; one message comes whatever its size.
     pub bytes_max: usize,
+    /// How many followers of one group at most, at least one; the claim ends before the next one.
+    pub followers_max: usize,
     /// Who claims; without an owner, messages with an affinity key are left alone.
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
@@ -346,6 +349,7 @@ impl Claim {
             any_kind_after_ms: None,
             messages_max: usize::MAX,
             bytes_max: usize::MAX,
+            followers_max: usize::MAX,
             owner: None,
             attach: None,
         }

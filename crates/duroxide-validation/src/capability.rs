@@ -47,6 +47,8 @@ pub enum Capability {
     Pausing,
     /// The store lets claimed instances rest.
     Resting,
+    /// The store holds queue messages back while the code wants none.
+    HeldLetters,
     /// The store changes labels for an operator.
     Labelling,
     /// The store keeps a list of its nodes.
@@ -96,6 +98,7 @@ impl Capability {
         Self::Requeue,
         Self::Pausing,
         Self::Resting,
+        Self::HeldLetters,
         Self::Labelling,
         Self::Nodes,
         Self::Duties,
@@ -132,6 +135,7 @@ impl Capability {
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
+            Self::HeldLetters => "the store holds no queue messages back",
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",
             Self::Duties => "the store gives no duties to nodes",

@@ -574,6 +574,25 @@ macro_rules! for_each_case {
                 a_turn_that_was_taken_over_cannot_rest [Resting];
                 resuming_ends_a_rest [Resting, Pausing, Management];
             }
+            held_letters {
+                queue_messages_are_held_back_until_the_next_commit [HeldLetters];
+                queue_messages_that_were_queued_before_are_held_back [HeldLetters];
+                everything_else_passes [HeldLetters];
+                a_timer_of_a_holding_instance_fires [HeldLetters];
+                a_result_passes_a_crowd_of_queue_messages [HeldLetters];
+                later_queue_messages_stay_behind_held_ones [HeldLetters];
+                a_second_hold_keeps_the_order [HeldLetters];
+                a_claim_takes_a_bounded_number_of_queue_messages [HeldLetters];
+                a_holding_commit_is_a_commit [HeldLetters];
+                a_lost_lease_holds_nothing_back [HeldLetters];
+                only_a_commit_ends_a_hold [HeldLetters];
+                a_hold_reaches_into_the_next_execution [HeldLetters];
+                an_ended_instance_holds_nothing_back [HeldLetters];
+                a_later_life_holds_nothing_back [HeldLetters, Management];
+                a_hold_outlives_the_process [HeldLetters, Reopen];
+                pausing_leaves_a_hold_as_it_is [HeldLetters, Pausing, Management];
+                held_queue_messages_are_told_as_pending [HeldLetters, PendingWork, Management];
+            }
             pausing {
                 messages_of_a_paused_instance_wait [Pausing, Management, Handlers];
                 a_timer_of_a_paused_instance_waits [Pausing, Management];
@@ -591,6 +610,7 @@ macro_rules! for_each_case {
                 a_restored_instance_is_equal [Snapshots, Management, Incarnations];
                 a_finished_instance_is_restored_as_it_ended [Snapshots, Management];
                 labels_come_along [Snapshots, Management, Labelling];
+                a_memo_comes_along [Snapshots, Management];
                 heartbeats_come_along [Snapshots, Management, Heartbeats];
                 dead_letters_come_along [Snapshots, Management, DeadLetters];
                 everything_that_is_held_is_listed [Snapshots, Management, DeadLetters];
@@ -598,6 +618,7 @@ macro_rules! for_each_case {
                 restored_activities_are_run [Snapshots, Management];
                 a_restored_timer_fires_when_it_is_due [Snapshots, Management];
                 restored_messages_keep_order_and_attempts [Snapshots, Management];
+                held_back_letters_come_along [Snapshots, Management, HeldLetters];
                 a_restored_child_reports_to_its_parent [Snapshots, Management];
                 an_unborn_child_comes_along [Snapshots, Management];
                 a_restored_instance_begins_its_next_execution [Snapshots, Management, Bounds];
@@ -614,6 +635,15 @@ macro_rules! for_each_case {
                 a_closed_store_can_be_moved [Closing, Snapshots, Management];
                 a_closed_store_stays_closed [Closing, Reopen, Management];
                 a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];
+            }
+            starts {
+                a_list_shows_the_memo_of_a_start [Management];
+                a_memo_lasts_over_executions [Management];
+                a_later_life_has_a_memo_of_its_own [Management];
+                a_memo_is_no_key_value_and_no_message;
+                what_a_start_gave_holds_no_message_back;
+                a_deadline_comes_when_it_is_due;
+                a_memo_outlives_the_process [Reopen, Management];
             }
             labels {
                 an_instance_begins_with_its_labels [Management];

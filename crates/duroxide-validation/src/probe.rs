@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim};
 
-use crate::fixture::{Commit, claim_from, commit_to, items};
+use crate::fixture::{Commit, claim_from, commit_to, hold_to, items};
 use crate::{Capability, ProviderFactory};
 
 /// The first of these needs that is not met here, or `None` if the case can run.
@@ -49,6 +49,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Requeue
         | Capability::Pausing
         | Capability::Resting
+        | Capability::HeldLetters
         | Capability::Labelling
         | Capability::Nodes
         | Capability::Duties
@@ -77,6 +78,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
         Capability::Resting => rests(store).await,
+        Capability::HeldLetters => holds_letters(store).await,
         Capability::Labelling => labels(store).await,
         Capability::Nodes => keeps_nodes(store).await,
         Capability::Duties => gives_duties(store).await,
@@ -106,6 +108,14 @@ async fn rests(store: &dyn Provider) -> bool {
             !matches!(answer.await, Ok(false))
         }
         _ => true,
+    }
+}
+
+async fn holds_letters(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    match claim_from(store, Duration::from_secs(5), None).await {
+        Some(turn) => !matches!(hold_to(store, &turn, Commit::first()).await, Ok(false)),
+        None => true,
     }
 }
 

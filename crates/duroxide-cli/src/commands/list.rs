@@ -34,6 +34,7 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
         (page.items, page.next)
     };
     if output.json {
+        let items: Vec<_> = items.iter().map(as_json).collect();
         return output.document(&serde_json::json!({ "items": items, "next": next }));
     }
     if items.is_empty() {
@@ -113,6 +114,13 @@ pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
         ]);
     }
     rows
+}
+
+/// With the memo as a value of its own.
+fn as_json(one: &InstanceSummary) -> serde_json::Value {
+    let mut value = serde_json::json!(one);
+    value["memo"] = super::show::memo(one.memo.as_deref());
+    value
 }
 
 fn labels(one: &InstanceSummary) -> String {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
 use super::machines::{Call, Letter, Mailbox, Resolution, Signals};
+use crate::limits::{HOLD_LETTERS_FROM, HOLD_LETTERS_FROM_BYTES};
 use crate::message::{KEYS_QUEUE, SeenKeys, message_parts, plain_message};
 
 /// What an operation waits for.
@@ -95,6 +96,9 @@ pub(crate) struct Operations {
     mailboxes: BTreeMap<String, Mailbox>,
     keys: SeenKeys,
     letters: u64,
+    /// How many letters the code has not taken, and their bytes.
+    unread: usize,
+    unread_bytes: usize,
     /// Dropped and recorded since the last turn ended.
     dropped: Vec<usize>,
     /// Operations the code still holds and that are not answered, leaving aside those that watch for cancellation.
@@ -279,6 +283,8 @@ impl Operations {
             data: data.to_owned(),
         };
         self.letters += 1;
+        self.unread += 1;
+        self.unread_bytes += data.len();
         let reader = self
             .mailboxes
             .entry(queue.to_owned())
@@ -295,9 +301,11 @@ impl Operations {
         let taken = match (&operation.kind, &operation.call) {
             (OperationKind::Dequeue { name }, &Call::Open { id }) => {
                 let letter = self.mailboxes.get_mut(name).and_then(|m| m.take(slot));
-                if letter.is_some() {
+                if let Some(data) = &letter {
                     operation.call = Call::Taken { id };
                     self.waiting -= 1;
+                    self.unread = self.unread.saturating_sub(1);
+                    self.unread_bytes = self.unread_bytes.saturating_sub(data.len());
                 }
                 letter.map(Resolution::Data)
             }
@@ -381,6 +389,16 @@ impl Operations {
     /// Whether a message with this key came in before.
     pub(crate) fn has_seen(&self, queue: &str, key: &str) -> bool {
         self.keys.contains(queue, key)
+    }
+
+    /// Whether the code has so many queue messages that it did not take that further ones are of no use now.
+    pub(crate) fn has_many_unread(&self) -> bool {
+        self.unread >= HOLD_LETTERS_FROM || self.unread_bytes >= HOLD_LETTERS_FROM_BYTES
+    }
+
+    /// Whether the code waits for a queue message that it does not have. Looks at each queue.
+    pub(crate) fn wants_letters(&self) -> bool {
+        self.mailboxes.values().any(Mailbox::is_wanting)
     }
 
     /// Queue messages that the code has not taken, in the order they arrived, and the keys of those that came in.

@@ -7,6 +7,7 @@ use super::{
     ProviderError,
 };
 use crate::event::{Event, EventKind};
+use crate::start::StartExtras;
 
 pub(super) fn largest_first(counts: BTreeMap<String, u64>) -> Vec<InstanceCount> {
     let count = |(key, count)| InstanceCount { key, count };
@@ -101,6 +102,9 @@ pub(super) async fn summary_of<A: ProviderAdmin + ?Sized>(
         ended_at_ms,
         paused_at_ms,
         labels,
+        memo: history
+            .first()
+            .and_then(|first| StartExtras::recorded_in(&first.kind).memo),
         event_count: history.len() as u64,
         parent: info.parent_instance_id.clone(),
         ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)

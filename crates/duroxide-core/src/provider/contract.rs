@@ -312,6 +312,47 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction, holds the
+    /// letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that come. Until the next
+    /// commit of the instance no claim takes one of them, and they alone do not make it claimable. All other messages are handed
+    /// out as always, however many letters were queued before them; finding them may take several claims, each of them short.
+    ///
+    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent, within the
+    /// bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance: an instance that has
+    /// ended gets its letters as always, and a later life of the id holds none back.
+    ///
+    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record further ones
+    /// and carry them on. `true`: they are held back.
+    ///
+    /// Default: commits the turn; `false`, the store holds nothing back.
+    ///
+    /// # Errors
+    ///
+    /// As a commit.
+    #[expect(clippy::too_many_arguments, reason = "those of a commit")]
+    async fn ack_holding_letters(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<bool, ProviderError> {
+        self.ack_orchestration_item(
+            lock_token,
+            execution_id,
+            history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled_activities,
+        )
+        .await?;
+        Ok(false)
+    }
+
     /// Sets a claimed item of the worker queue aside as a dead letter, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.

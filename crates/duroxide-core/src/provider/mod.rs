@@ -26,8 +26,8 @@ mod watch;
 
 pub use admin::ProviderAdmin;
 pub use claim::{
-    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork,
-    HandOut, TurnClaim, TurnHistory, WorkClaim,
+    CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory,
+    ClaimedTurn, ClaimedWork, HandOut, TurnClaim, TurnHistory, WorkClaim,
 };
 pub use contract::Provider;
 pub use error::ProviderError;

@@ -34,6 +34,8 @@ pub struct Turn {
     pub failed_by: Option<FailedBy>,
     /// The reason of a request to cancel that the next execution gets; only with [`Outcome::ContinuedAsNew`].
     pub handed_on: Option<String>,
+    /// Whether the code has unread queue messages and waits for none: further ones are of no use before the next turn.
+    pub holds_letters: bool,
     /// What is worth saying about it, once it is committed.
     pub notes: Notes,
 }
@@ -49,6 +51,7 @@ impl Turn {
             outcome: Outcome::Waiting,
             failed_by: None,
             handed_on: None,
+            holds_letters: false,
             notes,
         }
     }

@@ -46,6 +46,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         execution.keep_only_detached_starts();
     }
     execution.record_terminal(&outcome);
+    let holds_letters = execution.holds_letters(&outcome);
     let state = std::mem::take(&mut execution.turn);
     execution.last_event_id = state
         .events
@@ -66,6 +67,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
             .filter(|_| matches!(outcome, Outcome::ContinuedAsNew { .. })),
         outcome,
         failed_by,
+        holds_letters,
         notes: state.notes,
     }
 }
@@ -286,6 +288,18 @@ impl Execution {
             } => is_left(scheduling_event_id),
             _ => false,
         });
+    }
+
+    /// Whether further queue messages are of no use before the next turn.
+    fn holds_letters(&self, outcome: &Outcome) -> bool {
+        let cell = self.shared.cell();
+        let operations = &cell.operations;
+        match outcome {
+            Outcome::Waiting => operations.has_many_unread() && !operations.wants_letters(),
+            // The next execution begins with those that are unread.
+            Outcome::ContinuedAsNew { .. } => operations.has_many_unread(),
+            Outcome::Completed { .. } | Outcome::Failed { .. } => false,
+        }
     }
 
     fn record_terminal(&mut self, outcome: &Outcome) {

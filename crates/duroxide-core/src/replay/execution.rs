@@ -13,12 +13,17 @@ use semver::Version;
 
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
+use crate::action::Action;
 use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
-use crate::label::{LABELS_QUEUE, labels_at_start};
+use crate::ids::INITIAL_EVENT_ID;
+use crate::label::labels_at_start;
+use crate::message::is_start_queue;
 use crate::provider::KvEntry;
+use crate::start::StartExtras;
+use crate::trace_context::TraceContext;
 use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
@@ -126,7 +131,10 @@ impl Execution {
         kv: HashMap<String, KvEntry>,
         now_ms: u64,
     ) -> Self {
-        let carried = start.carried;
+        let mut carried = start.carried;
+        let mut extras = StartExtras::take_from(&mut carried);
+        extras.begin(now_ms);
+        carried.extend(extras.carried());
         let kind = EventKind::OrchestrationStarted {
             name: start.name,
             version: start.version,
@@ -138,7 +146,7 @@ impl Execution {
             initial_custom_status: start.custom_status,
         };
         let event = Event {
-            event_id: crate::ids::INITIAL_EVENT_ID,
+            event_id: INITIAL_EVENT_ID,
             source_event_id: None,
             instance_id: start.instance,
             execution_id: start.execution_id,
@@ -151,7 +159,23 @@ impl Execution {
         execution.turn.now_ms = now_ms;
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
-        for (name, data) in carried.into_iter().filter(|(name, _)| name != LABELS_QUEUE) {
+        match extras.deadline_ms {
+            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one begins.
+            Some(fire_at_ms) if fire_at_ms <= now_ms => {
+                let fired = EventKind::TimerFired { fire_at_ms };
+                execution.arrive(fired, Some(INITIAL_EVENT_ID));
+            }
+            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
+            Some(fire_at_ms) => execution.turn.actions.push(Action::CreateTimer {
+                scheduling_event_id: INITIAL_EVENT_ID,
+                fire_at_ms,
+            }),
+            None => {}
+        }
+        let letters = carried
+            .into_iter()
+            .filter(|(name, _)| !is_start_queue(name));
+        for (name, data) in letters {
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
         }
         execution
@@ -216,7 +240,11 @@ impl Execution {
             name: name.clone(),
             version: version.clone(),
         };
+        let extras = StartExtras::recorded_in(&first.kind);
+        let trace = trace_of_execution(first);
         let cell = Cell {
+            extras,
+            trace,
             now_ms: first.timestamp_ms,
             clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
@@ -292,6 +320,18 @@ impl Execution {
         let work = cell.in_place.remove(&slot)?;
         drop(cell);
         Some(Box::pin(async move { (work.0)().await }))
+    }
+
+    /// What the start gave beside input and labels.
+    #[must_use]
+    pub fn extras(&self) -> StartExtras {
+        self.shared.cell().extras.clone()
+    }
+
+    /// The place of this execution in the trace that it belongs to.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.shared.cell().trace.clone()
     }
 
     /// The last event applied.
@@ -387,6 +427,9 @@ impl Execution {
 
     /// The one step of replay: give the code its poll, then apply the event.
     pub(super) fn step(&mut self, event: &Event, origin: Origin) -> Result<(), Divergence> {
+        if is_up_from_the_start(event) {
+            self.due = None;
+        }
         self.poll_if_due();
         self.apply(event, origin)?;
         self.last_event_id = self.last_event_id.max(event.event_id);
@@ -420,6 +463,25 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that runs code
+/// records what that waits for, so nothing else leaves the deadline at this place.
+fn is_up_from_the_start(event: &Event) -> bool {
+    event.event_id == INITIAL_EVENT_ID + 1
+        && event.source_event_id == Some(INITIAL_EVENT_ID)
+        && matches!(event.kind, EventKind::TimerFired { .. })
+}
+
+/// The place of an execution in the trace that its instance was started in. It follows from the first event.
+#[must_use]
+pub fn trace_of_execution(first: &Event) -> Option<TraceContext> {
+    let given = StartExtras::recorded_in(&first.kind).trace?;
+    let (execution, began) = (
+        first.execution_id.to_string(),
+        first.timestamp_ms.to_string(),
+    );
+    Some(given.within(&[&first.instance_id, &execution, &began]))
 }
 
 /// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.

@@ -117,6 +117,7 @@ impl<'a> Ending<'a> {
             outcome: Outcome::Failed { details },
             failed_by: Some(failed_by),
             handed_on: None,
+            holds_letters: false,
             notes: super::notes::Notes::default(),
         }
     }

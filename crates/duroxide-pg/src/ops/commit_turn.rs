@@ -5,7 +5,7 @@ use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
-use duroxide_core::{labels_at_birth, recorded_label_key};
+use duroxide_core::{labels_at_birth, memo_at_birth, recorded_label_key};
 use uuid::Uuid;
 
 use crate::args::Call;
@@ -37,6 +37,8 @@ pub(crate) struct Commit {
     custom_status: Option<Option<String>>,
     kv: Vec<KvChange>,
     cancelled: Vec<(String, i64, i64)>,
+    /// Whether queue messages are held back until the next commit.
+    holds_letters: bool,
     /// How the instance ends with this turn, if it does.
     pub(crate) ended: Option<OutcomeStatus>,
 }
@@ -116,7 +118,14 @@ impl Commit {
                     ))
                 })
                 .collect::<Result<_>>()?,
+            holds_letters: false,
         })
+    }
+
+    /// The same turn; queue messages of its instance are held back until the next one, if there is one.
+    pub(crate) fn holding_letters(mut self) -> Self {
+        self.holds_letters = self.merely_moves();
+        self
     }
 
     /// Whether it says something about its execution beyond that it runs.
@@ -184,6 +193,7 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .opt_texts(of().map(|c| c.custom_status.as_ref().and_then(|it| it.as_deref())))
         .flags(of().map(Commit::is_loud))
         .flags(of().map(Commit::ends_execution))
+        .flags(of().map(|c| c.holds_letters))
         .texts(events().map(|(c, _)| c.instance.as_str()))
         .ints(events().map(|(c, _)| c.execution_id))
         .ints(events().map(|(_, event)| event.id))
@@ -218,7 +228,10 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .texts(fed.iter().copied())
 }
 
-/// Labels are committed as key-values under their recorded keys; the schema knows them by these.
+/// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this: see `text`.
+const MEMO_KEY: &str = "\u{1}memo";
+
+/// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {
     let at_start = labels_at_birth(events).into_iter();
     let labels = at_start.map(|(key, value)| KvChange {
@@ -227,7 +240,14 @@ fn kv_changes(events: &[Event]) -> Vec<KvChange> {
         value: Some(text::owned(&value)),
         at: None,
     });
-    labels.chain(events.iter().filter_map(kv_change)).collect()
+    let memo = memo_at_birth(events).map(|memo| KvChange {
+        op: 0,
+        key: MEMO_KEY.to_owned(),
+        value: Some(text::owned(&memo)),
+        at: None,
+    });
+    let changes = events.iter().filter_map(kv_change);
+    labels.chain(memo).chain(changes).collect()
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

@@ -38,7 +38,7 @@ use tracing::instrument::WithSubscriber;
 
 use crate::executor::Executor;
 use crate::leases::Leases;
-use crate::observability::{Layered, MetricsProvider, OnHost};
+use crate::observability::{Layered, MetricsProvider, OnHost, SpanSink};
 use crate::options::{OnUnregistered, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
@@ -53,6 +53,8 @@ pub(crate) struct Engine {
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
+    /// Takes the spans of what was committed.
+    pub(crate) spans: Option<Arc<dyn SpanSink>>,
     /// Time stamped into events and due times of timers, by the store's clock.
     pub(crate) clock: Arc<StoreTime>,
     /// Random, so that two nodes never share a name.

@@ -103,6 +103,33 @@ macro_rules! calls {
             ) -> Option<Box<dyn InstanceWatch>> {
                 next.watch_instance(instance)
             }
+
+            /// Passes [`Provider::ack_holding_letters`] on through [`around`](Self::around), as the commit that it is: as
+            /// `ack_orchestration_item`.
+            fn ack_holding_letters(
+                &self,
+                next: &dyn Provider,
+                lock_token: &str,
+                execution_id: u64,
+                history_delta: Vec<Event>,
+                worker_items: Vec<WorkItem>,
+                orchestrator_items: Vec<WorkItem>,
+                metadata: ExecutionMetadata,
+                cancelled_activities: Vec<ScheduledActivityIdentifier>,
+            ) -> impl Future<Output = Result<bool, ProviderError>> + Send {
+                async move {
+                    let commit = next.ack_holding_letters(
+                        lock_token,
+                        execution_id,
+                        history_delta,
+                        worker_items,
+                        orchestrator_items,
+                        metadata,
+                        cancelled_activities,
+                    );
+                    self.around("ack_orchestration_item", commit).await
+                }
+            }
             $(
                 #[doc = concat!("Passes [`Provider::", stringify!($call), "`] on through [`around`](Self::around).")]
                 fn $call(
@@ -131,6 +158,31 @@ macro_rules! calls {
 
             fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
                 self.layer.watch_instance(&*self.inner, instance)
+            }
+
+            async fn ack_holding_letters(
+                &self,
+                lock_token: &str,
+                execution_id: u64,
+                history_delta: Vec<Event>,
+                worker_items: Vec<WorkItem>,
+                orchestrator_items: Vec<WorkItem>,
+                metadata: ExecutionMetadata,
+                cancelled_activities: Vec<ScheduledActivityIdentifier>,
+            ) -> Result<bool, ProviderError> {
+                let next = &*self.inner;
+                self.layer
+                    .ack_holding_letters(
+                        next,
+                        lock_token,
+                        execution_id,
+                        history_delta,
+                        worker_items,
+                        orchestrator_items,
+                        metadata,
+                        cancelled_activities,
+                    )
+                    .await
             }
             $(
                 async fn $call(&self, $($argument: $kind),*) -> Result<$answer, ProviderError> {

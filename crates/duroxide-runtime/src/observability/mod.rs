@@ -7,9 +7,12 @@ mod layered;
 mod logging;
 mod metrics;
 mod on_host;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 mod owed;
 mod prepare;
 mod sink;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +23,9 @@ pub use layered::{Layer, Layered};
 pub use logging::init_logging;
 pub use metrics::{MetricsProvider, MetricsSnapshot};
 pub(crate) use on_host::OnHost;
+#[cfg(feature = "opentelemetry")]
+pub use opentelemetry::OpenTelemetrySpans;
+pub use spans::{FinishedSpan, SpanOf, SpanSink};
 
 /// How log lines look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

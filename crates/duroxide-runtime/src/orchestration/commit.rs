@@ -84,6 +84,19 @@ pub(super) async fn commit(
 }
 
 async fn write(engine: &Engine, lock_token: &str, commit: TurnCommit) -> Result<(), ProviderError> {
+    if commit.holds_letters {
+        let held = engine.store.ack_holding_letters(
+            lock_token,
+            commit.execution_id,
+            commit.history,
+            commit.to_workers,
+            commit.to_orchestrators,
+            commit.metadata,
+            commit.cancelled,
+        );
+        // A store that holds nothing back hands the letters out: they are recorded unread, and carried on.
+        return held.await.map(|_held| ());
+    }
     engine
         .store
         .ack_orchestration_item(

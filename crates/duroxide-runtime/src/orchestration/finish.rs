@@ -13,6 +13,7 @@ use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, count_notes, started_children};
+use super::spans::{Placed, TurnSpans};
 
 use super::claim::{ClaimInHand, REST};
 use crate::engine::{BlockCause, Engine, Kept};
@@ -64,7 +65,7 @@ pub(super) async fn run(
     begin: TurnStart,
     messages: Vec<WorkItem>,
 ) {
-    let cancel = CancelRequest::among(&messages);
+    let cancel = CancelRequest::of(run.source.recorded(), &messages);
     match drive(engine, begin, messages).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
@@ -152,6 +153,13 @@ async fn finish(
             .names
             .remember(life, run.of.execution_id, &run.of.name, execution.version());
     }
+    let spans = TurnSpans::of(
+        engine,
+        &run.of,
+        || Placed::of(&execution),
+        &writes.history,
+        &outcome,
+    );
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
@@ -159,6 +167,9 @@ async fn finish(
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
+            if let Some(spans) = spans {
+                spans.end(engine);
+            }
             count_notes(engine, &run.of, &notes);
             for child in children {
                 engine

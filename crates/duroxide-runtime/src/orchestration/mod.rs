@@ -20,6 +20,7 @@ mod plan;
 mod poison;
 mod report;
 mod sort;
+mod spans;
 mod turn;
 mod without_code;
 

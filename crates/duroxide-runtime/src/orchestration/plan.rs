@@ -20,6 +20,8 @@ pub(super) struct TurnCommit {
     pub(super) to_orchestrators: Vec<WorkItem>,
     pub(super) metadata: ExecutionMetadata,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Queue messages stay in the store until the next commit.
+    pub(super) holds_letters: bool,
 }
 
 /// The execution a turn belongs to.
@@ -58,6 +60,7 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         to_workers: Vec::new(),
         to_orchestrators: Vec::new(),
         cancelled: Vec::new(),
+        holds_letters: turn.holds_letters,
     };
     for action in turn.actions {
         commit.perform(of, action);
@@ -98,6 +101,7 @@ impl TurnCommit {
             to_orchestrators: Vec::new(),
             metadata: ExecutionMetadata::default(),
             cancelled: Vec::new(),
+            holds_letters: false,
         }
     }
 

@@ -20,6 +20,7 @@ use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::sort::{Batch, Beginning, Standing};
+use super::spans;
 
 use super::poison::{self, Isolated};
 use super::without_code;
@@ -237,7 +238,7 @@ impl ClaimInHand<'_> {
             try_later(engine, self, REST).await;
             return;
         }
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             Box::pin(forced::end(engine, self, item, request.into_end())).await;
             return;
         }
@@ -257,7 +258,7 @@ impl ClaimInHand<'_> {
 
     /// An execution that this code cannot run, as an earlier turn of it showed.
     async fn still_blocked(self, engine: &Engine, item: OrchestrationItem, report: String) {
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             forced::end(engine, self, item, request.into_end()).await;
             return;
         }
@@ -358,8 +359,12 @@ impl ClaimInHand<'_> {
         engine: &Arc<Engine>,
         item: OrchestrationItem,
         batch: Batch,
-        beginning: Beginning,
+        mut beginning: Beginning,
     ) {
+        if !beginning.continues {
+            let carried = &mut beginning.carried;
+            spans::begin_trace(engine, &item.instance, self.incarnation, carried);
+        }
         let version = beginning.version.as_deref();
         let resolved = engine
             .orchestrations

@@ -33,7 +33,7 @@ pub(super) async fn handle(
         let limit = engine.options.cancel_without_code_after;
         let waited = seen.cancel_since.map(|since| since.elapsed());
         let has_waited = claim.incarnation.is_some() || waited.is_some_and(|time| time >= limit);
-        if request.terminates || has_waited {
+        if request.terminates() || has_waited {
             tracing::warn!(
                 target: "duroxide::runtime",
                 instance_id = %item.instance, orchestration_name = %handler,

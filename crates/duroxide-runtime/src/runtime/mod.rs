@@ -26,7 +26,7 @@ use crate::engine::{
 use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
-    InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
+    InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle, SpanSink,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
@@ -35,12 +35,13 @@ use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
 
-/// What a runtime takes from the world around it: who polls its futures, and what time it is. Nothing given, the engine's own
-/// threads and the operating system's clock.
+/// What a runtime takes from the world around it: who polls its futures, what time it is, who wants its spans. Nothing given, the
+/// engine's own threads, the operating system's clock and nobody.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) poller: Option<Arc<dyn Poller>>,
     pub(crate) clock: Option<ClockRef>,
+    pub(crate) spans: Option<Arc<dyn SpanSink>>,
 }
 
 /// How a shutdown spends its time: what runs may finish, then it is aborted and its leases are given back.
@@ -200,6 +201,7 @@ impl Runtime {
                 Arc::clone(&metrics),
             )),
             metrics,
+            spans: host.spans,
             clock,
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
@@ -259,6 +261,9 @@ impl Runtime {
         // This runs destructors of authors, which may block.
         let sticky = Arc::clone(&engine.sticky);
         engine.executor.run_aside(move || sticky.clear());
+        if let Some(spans) = engine.spans.clone() {
+            engine.executor.run_aside(move || spans.flush());
+        }
         engine.waits(engine.tasks.wait(), left()).await;
     }
 

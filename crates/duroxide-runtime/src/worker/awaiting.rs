@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use duroxide_core::AwaitedEnd;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::OutcomeStatus;
+use duroxide_core::{AwaitedEnd, Undelivered};
 
 use crate::client::Client;
 use crate::engine::Engine;
@@ -40,7 +40,9 @@ pub(super) async fn look(engine: &Engine, input: &str) -> Look {
         Ok(None) => {
             let client = Client::new(std::sync::Arc::clone(&engine.store));
             match client.undelivered(&instance).await {
-                Ok(Some(_)) => AwaitedEnd::NotFound,
+                Ok(Some(Undelivered::NotFound { .. })) => AwaitedEnd::NotFound,
+                // It began and ended since the first look: the next one finds how.
+                Ok(Some(_)) => return Look::Later(SHORTEST),
                 // A start is queued; or the store is away.
                 Ok(None) | Err(_) => return later,
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::Execution;
 use duroxide_core::{
-    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler,
+    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler, StartExtras,
+    is_label_key, is_reserved_key,
 };
 
 use super::Histories;
@@ -74,7 +75,12 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
             .source_event_id
             .filter(|source| *source < event.event_id)
             .and_then(|source| history.get(source as usize - 1));
-        let Some(schedule) = schedule.filter(|s| s.kind.wire_name() == wanted) else {
+        // A deadline is a timer of the start.
+        let is_deadline = |kind: &EventKind| {
+            wanted == "TimerCreated" && StartExtras::recorded_in(kind).deadline_ms.is_some()
+        };
+        let fits = |s: &&Event| s.kind.wire_name() == wanted || is_deadline(&s.kind);
+        let Some(schedule) = schedule.filter(fits) else {
             complaints.push(format!("event {} answers nothing", event.event_id));
             continue;
         };
@@ -86,9 +92,17 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
         if !fresh {
             complaints.push(format!("event {source} is answered or cancelled twice"));
         }
-        if let (EventKind::TimerCreated { fire_at_ms: due }, EventKind::TimerFired { .. }) =
-            (&schedule.kind, &event.kind)
-            && event.timestamp_ms + tolerance_ms < *due
+        let due = match (&schedule.kind, &event.kind) {
+            (EventKind::TimerCreated { fire_at_ms }, EventKind::TimerFired { .. }) => {
+                Some(*fire_at_ms)
+            }
+            (started, EventKind::TimerFired { .. }) => {
+                StartExtras::recorded_in(started).deadline_ms
+            }
+            _ => None,
+        };
+        if let Some(due) = due
+            && event.timestamp_ms + tolerance_ms < due
         {
             complaints.push(format!(
                 "timer {source} fired {} ms early",
@@ -156,7 +170,10 @@ pub(super) fn key_values(histories: &Histories) -> BTreeMap<String, String> {
     for history in histories.values() {
         fold_key_values(&mut kv, history);
     }
+    // Labels and replies are recorded as key-values and are none.
+    let own = |(key, _): &(String, KvEntry)| !is_label_key(key) && !is_reserved_key(key);
     kv.into_iter()
+        .filter(own)
         .map(|(key, entry)| (key, entry.value))
         .collect()
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use duroxide_core::{AppErrorKind, ErrorDetails, EventKind};
+use duroxide_core::{AppErrorKind, ErrorDetails, EventKind, is_reserved_key};
 use duroxide_runtime::OrchestrationStatus;
 
 use super::Scene;
 use super::{Histories, history};
 use crate::client::{LifeLog, RootClient};
 use crate::model::Expected;
+use crate::plan::LifeEnd;
 use crate::program::LETTERS;
 
 pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
@@ -25,7 +26,8 @@ pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>
             if world.sim.has_collided(&client.plan.id) && lives.len() > 1 {
                 continue;
             }
-            if let Some(complaint) = complaint(life, &expected) {
+            let is_limited = matches!(client.plan.lives[number].end, LifeEnd::Limit { .. });
+            if let Some(complaint) = complaint(life, &expected, is_limited) {
                 let id = &client.plan.id;
                 world
                     .sim
@@ -49,7 +51,7 @@ pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>
 }
 
 /// Whether a life may have ended like this.
-fn complaint(life: &LifeLog, expected: &Expected) -> Option<String> {
+fn complaint(life: &LifeLog, expected: &Expected, is_limited: bool) -> Option<String> {
     if life.is_deleted {
         return None;
     }
@@ -76,6 +78,11 @@ fn complaint(life: &LifeLog, expected: &Expected) -> Option<String> {
         {
             None
         }
+        (OrchestrationStatus::Failed { details, .. }, _)
+            if is_limited && details.is_timed_out() =>
+        {
+            None
+        }
         (OrchestrationStatus::Failed { details, .. }, Some(Err(text))) => {
             let seen = details.display_message();
             (!seen.contains(text.as_str())).then(|| format!("failed with {seen}, not {text}"))
@@ -94,8 +101,18 @@ async fn state(
     let id = &client.plan.id;
     let stored = world.store.get_kv_all_values(id).await.unwrap_or_default();
     let stored: BTreeMap<_, _> = stored.into_iter().collect();
+    // Replies are kept beside what the program wrote.
+    let stored: BTreeMap<_, _> = stored
+        .into_iter()
+        .filter(|(key, _)| !is_reserved_key(key))
+        .collect();
     if stored != expected.kv {
         let text = format!("{id} has key-values {stored:?}, not {:?}", expected.kv);
+        world.sim.violation(text);
+    }
+    let labels = world.admin().labels(id).await.unwrap_or_default();
+    if labels != expected.labels {
+        let text = format!("{id} has labels {labels:?}, not {:?}", expected.labels);
         world.sim.violation(text);
     }
     let outcome = world.store.read_outcome(id).await.ok().flatten();

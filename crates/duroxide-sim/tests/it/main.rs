@@ -64,6 +64,7 @@ fn calm(program: Program) -> Plan {
             letter_pause: Duration::from_millis(150),
             signal_pause: Duration::from_millis(700),
             end: LifeEnd::Alone,
+            pauses: None,
             prunes: false,
             reads: false,
         }],
@@ -125,6 +126,14 @@ fn queue_messages_keep_their_order_when_an_outage_spoils_a_commit() {
 #[test]
 fn an_id_that_a_child_of_an_earlier_life_has_taken_is_refused_to_the_life_that_asks() {
     for seed in (7..1_500).step_by(29) {
+        pass(seed..seed + 1);
+    }
+}
+
+/// The awaited instance began and ended between two looks of the worker, which took it for one that never was.
+#[test]
+fn an_awaited_instance_that_begins_and_ends_between_two_looks_is_found() {
+    for seed in [1_210, 1_480] {
         pass(seed..seed + 1);
     }
 }

@@ -27,7 +27,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0010_heartbeats.sql"),
     include_str!("../../migrations/0011_operate.sql"),
     include_str!("../../migrations/0012_rests.sql"),
-    include_str!("../../migrations/0013_closing.sql"),
+    include_str!("../../migrations/0013_memos.sql"),
+    include_str!("../../migrations/0014_held_letters.sql"),
+    include_str!("../../migrations/0015_closing.sql"),
 ];
 
 /// The version of another build that the log has named.

@@ -70,6 +70,7 @@
 //!
 //! - all their messages were enqueued after this process opened the store, and no claim has tried them;
 //! - the instance is new, or a turn of it was committed by this process ([`RecentInstances`]);
+//! - it holds no queue messages back: the claim may have to hide some;
 //! - no transaction that had handed it out was rolled back since its last commit;
 //! - for [`AFTER_UNCLEAN_SHUTDOWN`] after the store was opened on a file that its last user did not close, none at all:
 //!   the request that ended that process may be sent again.

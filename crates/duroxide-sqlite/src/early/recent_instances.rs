@@ -10,7 +10,9 @@ use duroxide_core::provider::Incarnation;
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
-use crate::tx::{Closing, Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
+use crate::tx::{
+    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+};
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
 const INSTANCES_MAX: usize = 8_192;
@@ -52,6 +54,7 @@ pub(crate) struct RecentInstances {
     pauses: Cell<Option<Pauses>>,
     rests: Cell<Option<Rests>>,
     closing: Cell<Option<Closing>>,
+    held_letters: Cell<Option<HeldLetters>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
 }
@@ -136,6 +139,7 @@ impl RecentInstances {
         self.pauses.set(None);
         self.rests.set(None);
         self.closing.set(None);
+        self.held_letters.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
@@ -236,6 +240,14 @@ impl QueueMemory for RecentInstances {
 
     fn set_rests(&self, rests: Option<Rests>) {
         self.rests.set(rests);
+    }
+
+    fn held_letters(&self) -> Option<HeldLetters> {
+        self.held_letters.get()
+    }
+
+    fn set_held_letters(&self, held: Option<HeldLetters>) {
+        self.held_letters.set(held);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

@@ -7,8 +7,9 @@ use super::ack_work::why_not_held;
 use crate::codec;
 use crate::error::Result;
 use crate::tables::dead_letters::{Kept, NewLetter};
+use crate::tables::held_letters::Hold;
 use crate::tables::orchestrator_queue::Taken;
-use crate::tables::{dead_letters, instance_locks, orchestrator_queue, worker_queue};
+use crate::tables::{dead_letters, held_letters, instance_locks, orchestrator_queue, worker_queue};
 use crate::token::{self, TurnToken};
 use crate::tx::{Tx, shown_ms};
 
@@ -57,6 +58,10 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
             dead_letters::last_was_answered(tx)?;
             orchestrator_queue::push(tx, &codec::decided_message(&item)?)?;
         }
+    }
+    // Those that come next may have waited for these to be read.
+    if held_letters::of(tx, instance)? == Some(Hold::Draining) {
+        orchestrator_queue::release_letters(tx, instance)?;
     }
     let is_claimable = orchestrator_queue::settle_head(tx, instance)?;
     if orchestrator_queue::claimed_ids(tx, instance, token, bounds)?.is_empty() {

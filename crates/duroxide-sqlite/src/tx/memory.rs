@@ -46,6 +46,12 @@ pub(crate) trait QueueMemory {
     /// The table read that, or (`None`) changes it.
     fn set_rests(&self, rests: Option<Rests>);
 
+    /// Whether instances hold queue messages back.
+    fn held_letters(&self) -> Option<HeldLetters>;
+
+    /// The table read that, or (`None`) changes it.
+    fn set_held_letters(&self, held: Option<HeldLetters>);
+
     /// Whether messages wait for the start of their instance.
     fn early_messages(&self) -> Option<EarlyMessages>;
 
@@ -88,6 +94,13 @@ pub(crate) enum Closing {
 /// Whether instances rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rests {
+    None,
+    Some,
+}
+
+/// Whether instances hold queue messages back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeldLetters {
     None,
     Some,
 }

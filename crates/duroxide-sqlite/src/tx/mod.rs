@@ -7,7 +7,9 @@ mod memory;
 mod values;
 
 pub(crate) use effects::{Effects, InstanceChange};
-pub(crate) use memory::{Closing, Deletions, EarlyMessages, Enqueued, Pauses, QueueMemory, Rests};
+pub(crate) use memory::{
+    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+};
 pub(crate) use values::{
     Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,
 };
@@ -18,6 +20,9 @@ use rusqlite::{OptionalExtension, Params, Row};
 
 use crate::connection::statements::Prepared;
 use crate::error::Result;
+
+/// The last time there is for a message or a lease. The end of time, one later, stands for messages that are held back.
+pub(crate) const LATEST: i64 = i64::MAX - 1;
 
 /// One look at the clock of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +157,7 @@ impl<'c> Tx<'c> {
 
     /// This much later than now; saturates instead of wrapping.
     pub(crate) fn later(&self, by: Duration) -> i64 {
-        self.now.saturating_add(duration_ms(by))
+        self.now.saturating_add(duration_ms(by)).min(LATEST)
     }
 
     /// Now, or later by the delay.

@@ -147,9 +147,35 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
             to_orchestrators: orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
+            holds_letters: false,
         };
         let committed = turn::commit::run(self, turn).await;
         at("ack_orchestration_item", committed)
+    }
+
+    async fn ack_holding_letters(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Answer<bool> {
+        let turn = Turn {
+            lock_token,
+            execution: execution_id,
+            history: history_delta,
+            to_workers: worker_items,
+            to_orchestrators: orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+            holds_letters: true,
+        };
+        let committed = turn::commit::run(self, turn).await;
+        at("ack_holding_letters", committed)?;
+        Ok(true)
     }
 
     async fn abandon_orchestration_item(

@@ -3,6 +3,7 @@
 
 mod affinity;
 mod atomic;
+mod followers;
 mod groups;
 mod kinds;
 mod leases;
@@ -23,6 +24,7 @@ use crate::{EventStore, StoreError};
 
 pub use affinity::*;
 pub use atomic::*;
+pub use followers::*;
 pub use groups::*;
 pub use kinds::*;
 pub use leases::*;
@@ -213,6 +215,9 @@ macro_rules! store_conformance {
             a_backlog_tells_what_is_ready_by_kind,
             a_successor_goes_before_leads,
             followers_stay_behind_a_successor,
+            followers_are_held_back,
+            a_deleted_group_holds_nothing_back,
+            a_claim_takes_a_bounded_number_of_followers,
             a_clock_set_back_hides_nothing,
             a_clock_set_back_lengthens_no_lease,
             a_time_told_after_a_step_back_is_not_early,

@@ -17,6 +17,11 @@ pub(super) struct Group {
     leads: BTreeSet<u64>,
     alarms: BTreeSet<u64>,
     urgent_alarms: BTreeSet<u64>,
+    followers: BTreeSet<u64>,
+    /// Followers that are ripe; they are not in `due`.
+    pub(super) following: BTreeSet<u64>,
+    /// Whether followers are held back.
+    pub(super) holds: bool,
     pub(super) label: Option<String>,
     pub(super) kind: Option<String>,
     pub(super) lease: Option<GroupLease>,
@@ -46,14 +51,23 @@ pub(super) struct Place {
 
 impl Group {
     pub(super) fn add(&mut self, message: &Message) {
-        self.due.insert((message.visible_at, message.id));
         self.quiet_until = 0;
         match message.role {
-            Role::Plain | Role::Follower => {}
+            Role::Plain => {}
+            Role::Follower => drop(self.followers.insert(message.id)),
             Role::Successor(_) => drop(self.successors.insert(message.id)),
             Role::Lead => drop(self.leads.insert(message.id)),
             Role::Alarm => drop(self.alarms.insert(message.id)),
             Role::UrgentAlarm => drop(self.urgent_alarms.insert(message.id)),
+        }
+        self.place_message((message.visible_at, message.id));
+    }
+
+    /// Puts a message where it belongs by its time; 0 for a ripe one.
+    fn place_message(&mut self, due: (u64, u64)) {
+        match due {
+            (0, id) if self.followers.contains(&id) => drop(self.following.insert(id)),
+            due => drop(self.due.insert(due)),
         }
     }
 
@@ -70,21 +84,39 @@ impl Group {
         self.leads.remove(&message.id);
         self.alarms.remove(&message.id);
         self.urgent_alarms.remove(&message.id);
+        self.followers.remove(&message.id);
     }
 
     pub(super) fn unplace_message(&mut self, message: &Message) {
         self.due.remove(&(0, message.id));
         self.due.remove(&(message.visible_at, message.id));
+        self.following.remove(&message.id);
+    }
+
+    /// Whether it has no message, ripe or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty() && self.following.is_empty()
     }
 
     pub(super) fn is_forgotten(&self) -> bool {
-        self.due.is_empty() && self.label.is_none() && self.kind.is_none() && self.lease.is_none()
+        let is_known = self.label.is_some() || self.kind.is_some() || self.lease.is_some();
+        self.is_empty() && !is_known && !self.holds
     }
 
-    /// Numbers of the ripe messages, ascending.
+    /// Numbers of the ripe messages that are not held back, ascending.
     pub(super) fn ripe(&self) -> impl Iterator<Item = u64> {
-        let ripe = self.due.range(..=(0, u64::MAX));
-        ripe.map(|(_, id)| *id)
+        let mut others = self
+            .due
+            .range(..=(0, u64::MAX))
+            .map(|(_, id)| *id)
+            .peekable();
+        let following = self.following.iter().filter(|_| !self.holds);
+        let mut following = following.copied().peekable();
+        std::iter::from_fn(move || match (others.peek(), following.peek()) {
+            (Some(other), Some(follower)) if follower < other => following.next(),
+            (Some(_), _) => others.next(),
+            (None, _) => following.next(),
+        })
     }
 
     fn is_ripe(&self, id: u64) -> bool {
@@ -97,7 +129,7 @@ impl Group {
         let visible: Vec<_> = visible.take(RIPEN_MAX).copied().collect();
         for due in visible {
             self.due.remove(&due);
-            self.due.insert((0, due.1));
+            self.place_message((0, due.1));
             self.quiet_until = 0;
         }
     }
@@ -137,13 +169,17 @@ impl Group {
         let alone = role == Some(Role::Successor(Followers::Stay));
         let mut chosen = Vec::new();
         let mut bytes = 0_usize;
+        let mut followers = 0;
         for id in self.ripe().take(claim.messages_max.max(1)) {
             let message = messages.get(id);
-            if alone && message.is_some_and(|m| m.role == Role::Follower) {
+            let follows = self.followers.contains(&id);
+            if alone && follows {
                 continue;
             }
+            followers += usize::from(follows);
             bytes = bytes.saturating_add(message.map_or(0, |m| m.payload.len()));
-            if bytes > claim.bytes_max && !chosen.is_empty() {
+            let is_full = bytes > claim.bytes_max || followers > claim.followers_max;
+            if is_full && !chosen.is_empty() {
                 break;
             }
             chosen.push(id);
@@ -165,7 +201,7 @@ impl Group {
             waiting: until,
             ..Place::default()
         };
-        if leased_until > now_ms && !self.due.is_empty() {
+        if leased_until > now_ms && !self.is_empty() {
             return waits_until(Some(leased_until));
         }
         let oldest = self.ripe().next().and_then(|id| messages.get(id));

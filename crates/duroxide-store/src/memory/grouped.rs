@@ -174,12 +174,15 @@ impl Grouped {
         };
         let mut taken = held.claimed;
         if duroxide_core::defect::Defect::CommitTakesLaterMessages.is_on() {
-            let all = self.groups.get(&name).into_iter().flat_map(|g| &g.due);
-            taken = all.map(|(_, id)| *id).chain(taken).collect();
+            let all = self.messages.of_group(&name);
+            taken = all.into_iter().chain(taken).collect();
+        }
+        if let Some(group) = self.groups.get_mut(&name) {
+            group.holds = false;
         }
         let removed = self.remove(&taken, now_ms);
         self.place(&name, now_ms);
-        let more = self.groups.get(&name).is_some_and(|g| !g.due.is_empty());
+        let more = self.groups.get(&name).is_some_and(|g| !g.is_empty());
         (removed, more)
     }
 
@@ -267,6 +270,12 @@ impl Grouped {
             .count() as u64
     }
 
+    pub(super) fn hold_followers(&mut self, name: &str, now_ms: u64) {
+        self.unplace(name);
+        self.groups.entry(name.to_owned()).or_default().holds = true;
+        self.place(name, now_ms);
+    }
+
     pub(super) fn set_label(&mut self, name: &str, label: Label, kind: Label, now_ms: u64) {
         self.unplace(name);
         let group = self.groups.entry(name.to_owned()).or_default();
@@ -283,14 +292,15 @@ impl Grouped {
                 .into_iter()
                 .flat_map(|held| held.claimed.iter().copied())
                 .collect();
-            for (at, id) in &group.due {
-                let Some(message) = self.messages.get(*id) else {
+            let following = group.following.iter().map(|id| (0, *id));
+            for (at, id) in group.due.iter().copied().chain(following) {
+                let Some(message) = self.messages.get(id) else {
                     continue;
                 };
                 let depth = depths.entry(message.label.as_deref()).or_default();
-                if claimed.contains(id) {
+                if claimed.contains(&id) {
                     depth.leased += 1;
-                } else if *at <= now_ms {
+                } else if at <= now_ms {
                     depth.ready += 1;
                 } else {
                     depth.delayed += 1;

@@ -160,6 +160,13 @@ impl Queues {
         }
     }
 
+    pub(super) fn hold_followers(&mut self, queue: &Queue, group: &str, now_ms: u64) -> u64 {
+        if let Content::Grouped(queue) = self.content(queue) {
+            queue.hold_followers(group, now_ms);
+        }
+        1
+    }
+
     pub(super) fn set_label(
         &mut self,
         queue: &Queue,

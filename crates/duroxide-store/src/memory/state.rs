@@ -125,7 +125,7 @@ impl State {
             | Operation::DeleteMessages { queue, .. }
             | Operation::DeleteKeyed { queue, .. }
             | Operation::DeleteGroup { queue, .. } => self.queues.check_delivery(queue),
-            Operation::SetLabel { queue, .. } => {
+            Operation::SetLabel { queue, .. } | Operation::HoldFollowers { queue, .. } => {
                 queue.expect(Delivery::Grouped)?;
                 self.queues.check_delivery(queue)
             }
@@ -157,6 +157,9 @@ impl State {
             Operation::Delete { scope, key } => scopes.delete(&scope, &key),
             Operation::DeleteScope { scope } => scopes.delete_scope(&scope),
             Operation::Enqueue { queue, message } => queues.enqueue(&queue, message, now_ms),
+            Operation::HoldFollowers { queue, group } => {
+                queues.hold_followers(&queue, &group, now_ms)
+            }
             Operation::Complete { lease } => queues.complete(&lease, now_ms),
             Operation::Renew { lease, lease_ms } => queues.renew(&lease, lease_ms, now_ms),
             Operation::Release {

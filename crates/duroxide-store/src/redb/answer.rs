@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ::redb::ReadableTableMetadata;
 
 use super::error::{Result, in_order};
+use super::group::FOLLOWING;
 use super::tables::Views;
 use super::{backlog, messages};
 use crate::atomic::{Answer, Query};
@@ -216,7 +217,8 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
             }
         };
         let state = messages::load_state(&views.states, id)?;
-        let seen = queue.delivery == Delivery::Grouped && state.place == Some(0);
+        let is_ripe = matches!(state.place, Some(0 | FOLLOWING));
+        let seen = queue.delivery == Delivery::Grouped && is_ripe;
         let depth = depths.entry(label.map(str::to_owned)).or_default();
         if leased {
             depth.leased += 1;

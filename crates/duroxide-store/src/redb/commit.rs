@@ -150,7 +150,7 @@ fn check_operation<'b>(
         | Operation::DeleteMessages { queue, .. }
         | Operation::DeleteKeyed { queue, .. }
         | Operation::DeleteGroup { queue, .. } => check_delivery(tables, queue),
-        Operation::SetLabel { queue, .. } => {
+        Operation::SetLabel { queue, .. } | Operation::HoldFollowers { queue, .. } => {
             queue.expect(Delivery::Grouped)?;
             check_delivery(tables, queue)
         }
@@ -216,6 +216,11 @@ fn apply(
         Operation::Enqueue { queue, message } => {
             wake.insert(queue.name.to_string());
             enqueue(tables, queue, message.clone(), now_ms)
+        }
+        Operation::HoldFollowers { queue, group } => {
+            know_queue(tables, queue)?;
+            grouped::hold_followers(tables, &queue.name, group, now_ms)?;
+            Ok(1)
         }
         Operation::Complete { .. } | Operation::Renew { .. } | Operation::Release { .. } => {
             apply_to_lease(tables, operation, now_ms, wake)

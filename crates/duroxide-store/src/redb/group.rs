@@ -7,10 +7,13 @@ use super::messages;
 use super::role;
 use super::tables::Tables;
 use crate::lease::UNDISTURBED;
-use crate::message::{Claim, Followers, Role};
+use crate::message::{Claim, Followers, LAST_MS, Role};
 
 /// Messages that one step turns from due into ripe at most, so that no step grows with what is due.
 const RIPEN_MAX: usize = 1_000;
+
+/// Stands in `by_group` for the time of a follower that is ripe. It is no time; ripe messages of other roles have 0.
+pub(super) const FOLLOWING: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -18,6 +21,8 @@ pub(super) struct Group {
     pub(super) kind: Option<String>,
     pub(super) lease: Option<String>,
     pub(super) quiet_until: u64,
+    /// Whether followers are held back.
+    pub(super) holds: bool,
     /// In the ready line: since when, and its oldest message.
     pub(super) ready: Option<(u64, u64)>,
     /// In the ready line of which kind.
@@ -32,17 +37,48 @@ pub(super) fn load(tables: &Tables<'_>, queue: &str, name: &str) -> Result<Group
     let Some(row) = tables.groups.get((queue, name))? else {
         return Ok(Group::default());
     };
-    let (label, kind, lease, quiet_until, ready, line, waiting, alarm) = row.value();
+    let (label, kind, lease, quiet, ready, line, waiting, alarm) = row.value();
+    let (quiet_until, holds) = quiet_of_stored(quiet);
     Ok(Group {
         label: label.map(str::to_owned),
         kind: kind.map(str::to_owned),
         lease: lease.map(str::to_owned),
         quiet_until,
+        holds,
         ready,
         line: line.map(str::to_owned),
         waiting,
         alarm,
     })
+}
+
+/// A group that holds its followers back has the first bit set in the end of its rest, which is a time without it.
+const HOLDS: u64 = 1 << 63;
+/// The end of rest of a leased group that holds followers back.
+const UNDISTURBED_AND_HOLDS: u64 = UNDISTURBED - 1;
+
+fn quiet_to_stored(quiet_until: u64, holds: bool) -> u64 {
+    match (quiet_until, holds) {
+        (quiet_until, false) => quiet_until,
+        (UNDISTURBED, true) => UNDISTURBED_AND_HOLDS,
+        (quiet_until, true) => quiet_until.min(LAST_MS - 2) | HOLDS,
+    }
+}
+
+fn quiet_of_stored(stored: u64) -> (u64, bool) {
+    match stored {
+        UNDISTURBED => (UNDISTURBED, false),
+        UNDISTURBED_AND_HOLDS => (UNDISTURBED, true),
+        stored => (stored & !HOLDS, stored & HOLDS != 0),
+    }
+}
+
+/// The time in `by_group` of a message of this role that is due at a time; 0 for one that is ripe.
+pub(super) fn slot_of(due_ms: u64, role: Role) -> u64 {
+    match (due_ms, role) {
+        (0, Role::Follower) => FOLLOWING,
+        _ => due_ms,
+    }
 }
 
 fn is_ripe(tables: &Tables<'_>, queue: &str, name: &str, id: u64) -> Result<bool> {
@@ -61,12 +97,21 @@ pub(super) fn first_due(
     name: &str,
     from_ms: u64,
 ) -> Result<Option<(u64, u64)>> {
-    let all = (queue, name, from_ms, 0)..=(queue, name, u64::MAX, u64::MAX);
+    let all = (queue, name, from_ms, 0)..=(queue, name, LAST_MS, u64::MAX);
     let Some(first) = tables.by_group.range(all)?.next() else {
         return Ok(None);
     };
     let (_, _, visible_at, id) = first?.0.value();
     Ok(Some((visible_at, id)))
+}
+
+/// The oldest follower that is ripe.
+pub(super) fn first_follower(tables: &Tables<'_>, queue: &str, name: &str) -> Result<Option<u64>> {
+    let following = (queue, name, FOLLOWING, 0)..=(queue, name, FOLLOWING, u64::MAX);
+    let Some(first) = tables.by_group.range(following)?.next() else {
+        return Ok(None);
+    };
+    Ok(Some(first?.0.value().3))
 }
 
 /// Notes what has become visible: it stays so. An end to any rest.
@@ -84,7 +129,9 @@ pub(super) fn ripen(
     }
     for id in visible {
         let mut state = messages::load_state(&tables.states, id)?;
-        messages::set_due(tables, queue, name, id, &mut state, 0)?;
+        let role = tables.messages.get((queue, id))?.map(|row| row.value().5);
+        let slot = slot_of(0, role.map_or(Role::Plain, role::of_code));
+        messages::set_due(tables, queue, name, id, &mut state, slot)?;
         messages::save_state(tables, id, &state)?;
         group.quiet_until = 0;
     }
@@ -109,6 +156,7 @@ pub(super) fn choose(
     queue: &str,
     name: &str,
     claim: &Claim,
+    holds: bool,
 ) -> Result<Vec<u64>> {
     let ripe = |id| is_ripe(tables, queue, name, id);
     let (mut lead, mut alarm, mut alone) = (None, None, false);
@@ -121,7 +169,12 @@ pub(super) fn choose(
             alone = role == Some(Role::Successor(Followers::Stay));
         }
     }
-    let mut chosen = prefix(tables, queue, name, claim, alone)?;
+    let followers = match (holds, alone) {
+        (true, _) => Prefix::WithoutFollowers,
+        (false, true) => Prefix::PassingFollowers,
+        (false, false) => Prefix::WithFollowers,
+    };
+    let mut chosen = prefix(tables, queue, name, claim, followers)?;
     for special in lead.into_iter().chain(alarm) {
         if let Err(position) = chosen.binary_search(&special) {
             chosen.insert(position, special);
@@ -130,33 +183,75 @@ pub(super) fn choose(
     Ok(chosen)
 }
 
-/// The oldest messages within the bounds of the claim, without followers if they have to stay.
+/// What a prefix of a group has of its followers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefix {
+    WithFollowers,
+    /// They stay, but count.
+    PassingFollowers,
+    /// They are not there.
+    WithoutFollowers,
+}
+
+/// The oldest messages within the bounds of the claim.
 fn prefix(
     tables: &Tables<'_>,
     queue: &str,
     name: &str,
     claim: &Claim,
-    followers_stay: bool,
+    kept: Prefix,
 ) -> Result<Vec<u64>> {
     let mut chosen: Vec<u64> = Vec::new();
-    let mut bytes = 0_usize;
-    let ripe = (queue, name, 0, 0)..=(queue, name, 0, u64::MAX);
-    for found in tables.by_group.range(ripe)?.take(claim.messages_max.max(1)) {
-        let id = found?.0.value().3;
-        if claim.bytes_max < usize::MAX || followers_stay {
-            let row = tables.messages.get((queue, id))?;
-            let row = row.as_ref().map(|row| row.value());
-            if followers_stay && row.is_some_and(|row| role::of_code(row.5) == Role::Follower) {
-                continue;
-            }
-            bytes = bytes.saturating_add(row.map_or(0, |row| row.7.len()));
+    let (mut bytes, mut followers) = (0_usize, 0);
+    let max = claim.messages_max.max(1);
+    let followers_max = match kept {
+        Prefix::WithFollowers => max.min(claim.followers_max.saturating_add(1)),
+        Prefix::PassingFollowers => max,
+        Prefix::WithoutFollowers => 0,
+    };
+    for (id, follows) in oldest(tables, queue, name, max, followers_max)? {
+        if follows && kept == Prefix::PassingFollowers {
+            continue;
         }
-        if bytes > claim.bytes_max && !chosen.is_empty() {
+        followers += usize::from(follows);
+        if claim.bytes_max < usize::MAX {
+            let row = tables.messages.get((queue, id))?;
+            bytes = bytes.saturating_add(row.map_or(0, |row| row.value().7.len()));
+        }
+        let is_full = bytes > claim.bytes_max || followers > claim.followers_max;
+        if is_full && !chosen.is_empty() {
             break;
         }
         chosen.push(id);
     }
     Ok(chosen)
+}
+
+/// The oldest ripe messages, at most `max`, and whether each is a follower. Two lines become one.
+fn oldest(
+    tables: &Tables<'_>,
+    queue: &str,
+    name: &str,
+    max: usize,
+    followers_max: usize,
+) -> Result<Vec<(u64, bool)>> {
+    let mut found = Vec::new();
+    let line = |slot: u64| (queue, name, slot, 0)..=(queue, name, slot, u64::MAX);
+    for other in tables.by_group.range(line(0))?.take(max) {
+        found.push((other?.0.value().3, false));
+    }
+    if followers_max == 0 {
+        return Ok(found);
+    }
+    let others = found.len();
+    for follower in tables.by_group.range(line(FOLLOWING))?.take(followers_max) {
+        found.push((follower?.0.value().3, true));
+    }
+    if found.len() > others {
+        found.sort_unstable();
+        found.truncate(max);
+    }
+    Ok(found)
 }
 
 /// The group's own kind, else that of its oldest successor, else that of its oldest lead.
@@ -213,7 +308,8 @@ pub(super) fn place(
         tables.alarms.insert((queue, label, at, id, name), ())?;
     }
     let placed = group.ready.is_some() || group.waiting.is_some();
-    if !placed && label.is_none() && group.kind.is_none() && group.lease.is_none() {
+    let is_known = label.is_some() || group.kind.is_some() || group.lease.is_some();
+    if !placed && !is_known && !group.holds {
         tables.groups.remove((queue, name))?;
         return Ok(());
     }
@@ -221,7 +317,7 @@ pub(super) fn place(
         label,
         group.kind.as_deref(),
         group.lease.as_deref(),
-        group.quiet_until,
+        quiet_to_stored(group.quiet_until, group.holds),
         group.ready,
         group.line.as_deref(),
         group.waiting,
@@ -244,18 +340,24 @@ fn find_place(
         Some(token) => messages::lease(&tables.leases, token, 0)?.map_or(0, |lease| lease.until_ms),
         None => 0,
     };
-    let Some((first_at, oldest)) = first_due(tables, queue, name, 0)? else {
-        return Ok(());
+    let first = first_due(tables, queue, name, 0)?;
+    let follower = match group.holds {
+        true => None,
+        false => first_follower(tables, queue, name)?,
     };
+    if first.is_none() && follower.is_none() {
+        return Ok(());
+    }
     if leased_until > now_ms {
         group.waiting = Some(leased_until);
         return Ok(());
     }
     let next_due = first_due(tables, queue, name, 1)?.map(|(at, _)| at);
-    if first_at > 0 {
+    let ripe = first.filter(|(at, _)| *at == 0).map(|(_, id)| id);
+    let Some(oldest) = ripe.into_iter().chain(follower).min() else {
         group.waiting = next_due;
         return Ok(());
-    }
+    };
     if group.quiet_until > now_ms && group.quiet_until != UNDISTURBED {
         let until = next_due.map_or(group.quiet_until, |due| due.min(group.quiet_until));
         group.waiting = Some(until);

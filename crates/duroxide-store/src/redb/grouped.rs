@@ -33,7 +33,8 @@ pub(super) fn enqueue(
     message: &Message,
     now_ms: u64,
 ) -> Result<()> {
-    messages::insert(tables, queue, message, message.visible_at)?;
+    let slot = group::slot_of(message.visible_at, message.role);
+    messages::insert(tables, queue, message, slot)?;
     role::note(tables, queue, message)?;
     let mut group = group::load(tables, queue, &message.group)?;
     group.quiet_until = 0;
@@ -223,7 +224,7 @@ fn take(
         return Ok(None);
     }
     group::ripen(tables, queue, name, &mut group, now_ms)?;
-    let ids = group::choose(tables, queue, name, claim)?;
+    let ids = group::choose(tables, queue, name, claim, group.holds)?;
     let mut taken = Vec::with_capacity(ids.len());
     for id in &ids {
         let mut state = messages::load_state(&tables.states, *id)?;
@@ -272,9 +273,11 @@ pub(super) fn complete(
     for id in &lease.claimed {
         removed += u64::from(forget(tables, queue, *id)?.is_some());
     }
-    let group = end(tables, token, lease)?;
+    let mut group = end(tables, token, lease)?;
+    group.holds = false;
     group::place(tables, queue, name, group, now_ms)?;
-    let more = group::first_due(tables, queue, name, 0)?.is_some();
+    let more = group::first_due(tables, queue, name, 0)?.is_some()
+        || group::first_follower(tables, queue, name)?.is_some();
     Ok((removed, more))
 }
 
@@ -380,6 +383,17 @@ pub(super) fn delete_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> 
         removed += u64::from(forget(tables, queue, id)?.is_some());
     }
     Ok(removed)
+}
+
+pub(super) fn hold_followers(
+    tables: &mut Tables<'_>,
+    queue: &str,
+    name: &str,
+    now_ms: u64,
+) -> Result<()> {
+    let mut group = group::load(tables, queue, name)?;
+    group.holds = true;
+    group::place(tables, queue, name, group, now_ms)
 }
 
 pub(super) fn set_label(

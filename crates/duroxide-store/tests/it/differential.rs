@@ -71,6 +71,7 @@ fn message() -> impl Strategy<Value = NewMessage> {
             Role::Successor(Followers::Come),
             Role::Successor(Followers::Stay),
             Role::Follower,
+            Role::Follower,
             Role::Alarm,
             Role::UrgentAlarm,
         ]),
@@ -110,6 +111,7 @@ fn plain() -> impl Strategy<Value = Operation> {
         2 => (group(), maybe(&["red", "blue", ""]), maybe(&["red", "blue", ""])).prop_map(
             |(group, label, kind)| Operation::SetLabel { queue: LETTERS, group, label, kind }
         ),
+        2 => group().prop_map(|group| Operation::HoldFollowers { queue: LETTERS, group }),
         1 => (1..4_000_u64, 0..3_000_u64).prop_map(|(lease_ms, idle_ms)| {
             let owners = vec!["anna".to_owned(), "bert".to_owned()];
             Operation::RenewAffinities { queue: PARCELS, owners, lease_ms, idle_ms }
@@ -335,6 +337,7 @@ async fn compare(steps: Vec<Step>) {
                     any_kind_after_ms: *any_kind_after_ms,
                     messages_max: bounds.0,
                     bytes_max: bounds.1,
+                    followers_max: bounds.1 / 7,
                     owner: owner.map(|(id, new_keys_max)| Owner {
                         id: id.to_owned(),
                         lease_ms: 1_500,

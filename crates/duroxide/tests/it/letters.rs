@@ -152,3 +152,97 @@ async fn messages_that_come_between_two_attempts_use_up_none() {
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
     world.stop().await;
 }
+
+/// Reads `left` queue messages, one per execution, each with a second turn.
+async fn reader(ctx: OrchestrationContext, left: String) -> Result<String, String> {
+    let left: u64 = left.parse().map_err(|_| "a number")?;
+    if left == 0 {
+        return Ok("read".to_owned());
+    }
+    let letter = ctx.dequeue_event("q").await;
+    ctx.schedule_activity("work", letter).await?;
+    ctx.continue_as_new((left - 1).to_string()).await
+}
+
+#[tokio::test]
+async fn an_actor_with_an_activity_per_message_does_not_carry_its_backlog() {
+    const LETTERS: u64 = 2_000;
+    let seen: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let store = in_memory().await;
+    let work = {
+        let seen = Arc::clone(&seen);
+        move |_: ActivityContext, input: String| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.lock().unwrap().push(input);
+                Ok(String::new())
+            }
+        }
+    };
+    let client = duroxide::Client::new(store.clone());
+    client
+        .start_orchestration("i", "actor", LETTERS.to_string())
+        .await
+        .unwrap();
+    for number in 0..LETTERS / 2 {
+        client
+            .enqueue_event("i", "q", number.to_string())
+            .await
+            .unwrap();
+    }
+    let code = orchestrations().register("actor", reader).build();
+    let world = World::on(
+        store.clone(),
+        activities().register("work", work).build(),
+        code,
+        quick(),
+    )
+    .await;
+    for number in LETTERS / 2..LETTERS {
+        client
+            .enqueue_event("i", "q", number.to_string())
+            .await
+            .unwrap();
+    }
+    assert_eq!(output(&world.outcome("i").await), "read");
+    let expected: Vec<String> = (0..LETTERS).map(|number| number.to_string()).collect();
+    assert!(*seen.lock().unwrap() == expected, "all were read, in order");
+    let mut most = 0;
+    for execution in 1..=LETTERS + 1 {
+        let history = store.read_with_execution("i", execution).await.unwrap();
+        let EventKind::OrchestrationStarted {
+            carry_forward_events,
+            ..
+        } = &history[0].kind
+        else {
+            panic!("execution {execution} begins with its start");
+        };
+        most = most.max(carry_forward_events.as_ref().map_or(0, Vec::len));
+    }
+    assert!(most <= 200, "an execution began with {most} messages");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn code_that_waits_for_another_queue_gets_its_message_behind_many() {
+    let store = in_memory().await;
+    let code = |ctx: OrchestrationContext, _| async move {
+        let key = ctx.dequeue_event("key").await;
+        let mut read = 0;
+        while ctx.dequeue_event("many").await != "last" {
+            read += 1;
+        }
+        Ok(format!("{key} {read}"))
+    };
+    let code = orchestrations().register("o", code).build();
+    let world = World::on(store.clone(), activities().build(), code, quick()).await;
+    world.begin("i", "o", "").await;
+    let client = duroxide::Client::new(store);
+    for _ in 0..300 {
+        client.enqueue_event("i", "many", "one").await.unwrap();
+    }
+    client.enqueue_event("i", "key", "found").await.unwrap();
+    client.enqueue_event("i", "many", "last").await.unwrap();
+    assert_eq!(output(&world.outcome("i").await), "found 300");
+    world.stop().await;
+}

@@ -56,6 +56,11 @@ impl Mailbox {
             .flatten()
     }
 
+    /// Whether a reader waits for which there is no letter.
+    pub(crate) fn is_wanting(&self) -> bool {
+        self.readers.len() > self.unread.len()
+    }
+
     /// Letters that the code has not taken.
     pub(crate) fn unread(&self) -> impl Iterator<Item = &Letter> {
         self.unread.iter()

@@ -7,7 +7,7 @@ use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier,
     WorkItem,
 };
-use duroxide_core::{LabelChange, is_label_key, label_changes};
+use duroxide_core::{LabelChange, is_label_key, label_changes, memo_at_birth};
 
 use crate::codec;
 use crate::error::Result;
@@ -41,6 +41,8 @@ pub(crate) struct Commit {
     pub(super) kv: Vec<KvChange>,
     pub(super) labels: Vec<LabelChange>,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Whether queue messages are held back until the next commit.
+    pub(super) holds_letters: bool,
     /// How the instance ends with this turn, if it does.
     pub(super) ended: Option<OutcomeStatus>,
 }
@@ -83,6 +85,7 @@ impl Commit {
                     name,
                     version,
                     parent: metadata.parent_instance_id,
+                    memo: memo_at_birth(history_delta),
                 }),
                 _ => None,
             },
@@ -96,7 +99,14 @@ impl Commit {
             kv: history_delta.iter().filter_map(kv_change).collect(),
             labels: label_changes(history_delta),
             cancelled,
+            holds_letters: false,
         })
+    }
+
+    /// The same turn; queue messages of its instance are held back until the next one.
+    pub(crate) fn holding_letters(mut self) -> Self {
+        self.holds_letters = true;
+        self
     }
 
     /// The instance whose turn it is.

@@ -14,11 +14,12 @@ use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
 use crate::tables::dead_letters::{Kept, NewLetter};
+use crate::tables::held_letters::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    closing, dead_letters, executions, history, instance_locks, instances, kv, labels,
-    orchestrator_queue, pauses, worker_queue,
+    closing, dead_letters, executions, held_letters, history, instance_locks, instances, kv,
+    labels, orchestrator_queue, pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
@@ -57,6 +58,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
+    hold_letters(tx, instance, commit)?;
     if queue == QueueAfter::MayHaveMore && orchestrator_queue::settle_head(tx, instance)? {
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
@@ -146,6 +148,17 @@ fn send(
         orchestrator_queue::push(tx, message)?;
     }
     Ok(())
+}
+
+/// Holds the queue messages of the instance back, or ends that. Claims hide those that they meet.
+fn hold_letters(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+    if !commit.holds_letters || commit.ends_instance() {
+        return orchestrator_queue::release_letters(tx, instance);
+    }
+    if held_letters::of(tx, instance)? == Some(Hold::Closed) {
+        return Ok(());
+    }
+    held_letters::set(tx, instance, Hold::Closed)
 }
 
 /// What is queued for the instance once the messages of the claim are deleted.

@@ -15,8 +15,9 @@ use crate::damage::Damage;
 use crate::error::Result;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::ops::pause;
+use crate::tables::held_letters::{self, Hold};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{Head, MessageBatch, Stretch};
+use crate::tables::orchestrator_queue::{Head, Letters, MessageBatch, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -34,6 +35,8 @@ pub(super) struct Candidate {
     pub(super) has_execution: bool,
     /// Messages that came before the start wait to be claimed with it.
     pub(super) messages_await_start: bool,
+    /// Whether it holds queue messages back.
+    pub(super) hold: Option<Hold>,
     /// Its last event, if this process wrote it.
     pub(super) last_event_id: Option<u64>,
     /// Its messages, if it may be handed out before the claim is committed.
@@ -303,6 +306,7 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     if let Some(handler) = handler {
         // Of many that came before the start, one claim takes only some.
         let messages_await_start = orchestrator_queue::messages_await_start(tx, instance)?;
+        let hold = held_letters::of(tx, instance)?;
         let mut lane = handler.lane.clone();
         if lane == lane::BETWEEN
             && let Some((named, at)) = orchestrator_queue::beginning_lane(tx, instance)?
@@ -319,8 +323,9 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 handler: Some(handler),
                 has_execution: true,
                 messages_await_start,
+                hold,
                 last_event_id,
-                early: if is_recent && !messages_await_start {
+                early: if is_recent && !messages_await_start && hold.is_none() {
                     early_batch(tx, ask, instance)?
                 } else {
                     None
@@ -348,6 +353,7 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
                 execution_id,
                 has_execution,
                 messages_await_start,
+                hold: None,
                 last_event_id: None,
                 early: if !has_execution && !messages_await_start {
                     early_batch(tx, ask, instance)?
@@ -366,7 +372,7 @@ fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<Me
     if ask.hand_out == HandOut::AfterCommit || !caution.allows(instance) {
         return Ok(None);
     }
-    let read = orchestrator_queue::visible(tx, instance, ask.messages_max);
+    let read = orchestrator_queue::visible(tx, instance, ask.messages_max, Letters::All);
     let batch = super::noting_damage(tx, instance, Damage::Messages, read)?;
     let are_new = batch
         .messages

@@ -27,7 +27,7 @@ use crate::error::{Result, SqliteError};
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::ClaimedMessage;
+use crate::tables::orchestrator_queue::{ClaimedMessage, Letters, MessageBatch};
 use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -35,6 +35,8 @@ use crate::writer_tx::WriterTx;
 
 /// How many messages of instances that are not started one claim hides or dead-letters at most.
 const STRAYS_MAX: usize = 1_000;
+/// After this many queue messages that it hid a claim leaves the other instances to the next one.
+const HIDDEN_MAX: usize = 1_000;
 /// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread that
 /// writes.
 const HISTORIES_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -149,12 +151,17 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     let mut found = Vec::with_capacity(candidates.len());
     let mut leases = Vec::with_capacity(candidates.len());
     let mut bytes = 0;
+    let mut hidden = 0;
     for candidate in candidates {
-        if bytes > HISTORIES_BYTES_MAX {
+        if bytes > HISTORIES_BYTES_MAX || hidden >= HIDDEN_MAX {
             leaves_some = true;
             break;
         }
-        let (turn, lease) = take(tx, ask, candidate, hand_out)?;
+        let taken = take(tx, ask, candidate, hand_out, &mut hidden)?;
+        let Some((turn, lease)) = taken else {
+            leaves_some = true;
+            continue;
+        };
         bytes += turn.history.bytes();
         found.push(turn);
         leases.push(lease);
@@ -224,23 +231,32 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit.
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that the claim
+/// met were queue messages that are held back; they are out of sight for the next one.
 fn take(
     tx: &WriterTx<'_>,
     ask: &Ask,
     mut candidate: Candidate,
     hand_out: HandOut,
-) -> Result<(RawTurn, EarlyLease)> {
+    hidden: &mut usize,
+) -> Result<Option<(RawTurn, EarlyLease)>> {
     if candidate.messages_await_start {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
     let batch = match candidate.early.take() {
         Some(batch) => batch,
         None => {
-            let read = orchestrator_queue::visible(tx, &candidate.instance, ask.messages_max);
+            let read = messages(tx, ask, &candidate);
             noting_damage(tx, &candidate.instance, Damage::Messages, read)?
         }
     };
+    if !batch.to_hide.is_empty() {
+        *hidden += batch.to_hide.len();
+        orchestrator_queue::hide_letters(tx, &candidate.instance, &batch.to_hide)?;
+        if batch.messages.is_empty() {
+            return Ok(None);
+        }
+    }
     let recent = tx.writer().recent;
     recent.claimed(&candidate.instance, batch.is_all);
     let token = token::for_turn(&candidate.instance, batch.bounds);
@@ -273,7 +289,17 @@ fn take(
         execution_id: candidate.execution_id,
         messages: batch.messages,
     };
-    Ok((turn, lease))
+    Ok(Some((turn, lease)))
+}
+
+/// What the claim takes of the messages of a candidate, and which ones it must hide.
+fn messages(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<MessageBatch> {
+    let instance = &candidate.instance;
+    let letters = match candidate.hold {
+        None => Letters::All,
+        Some(hold) => orchestrator_queue::claimable_letters(tx, instance, hold)?,
+    };
+    orchestrator_queue::visible(tx, instance, ask.messages_max, letters)
 }
 
 /// Remembers what cannot be read: the transaction that met it fails as a whole, and the next one avoids it.

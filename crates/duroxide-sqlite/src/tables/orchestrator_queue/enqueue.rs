@@ -6,7 +6,7 @@ use duroxide_core::provider::rules::lane;
 use super::{bring_back, end_rest};
 use crate::error::Result;
 use crate::tables::pauses;
-use crate::tx::Tx;
+use crate::tx::{LATEST, Tx};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ fn insert(
     let visible_at = match message.due {
         Due::After(delay) => tx.after(delay),
         // Computed with the clock that callers read.
-        Due::At(at) => at.saturating_add(tx.ahead),
+        Due::At(at) => at.saturating_add(tx.ahead).min(LATEST),
     };
     let asked_at = message.asks.map(|asks| match asks {
         Asks::ToCancel => tx.now,

@@ -6,16 +6,18 @@
 mod awaiting;
 mod enqueue;
 mod heads;
+mod letters;
 mod paused;
 mod resting;
 
 pub(crate) use awaiting::*;
 pub(crate) use enqueue::*;
 pub(crate) use heads::*;
+pub(crate) use letters::*;
 pub(crate) use paused::*;
 pub(crate) use resting::*;
 
-use duroxide_core::provider::{CLAIM_BYTES_MAX, Incarnation, PendingMessage};
+use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, Incarnation, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
@@ -46,6 +48,8 @@ pub(crate) struct MessageBatch {
     pub(crate) bounds: Bounds,
     /// Whether the instance has no other message, due or not.
     pub(crate) is_all: bool,
+    /// Letters that were met and are held back.
+    pub(crate) to_hide: Vec<i64>,
 }
 
 impl MessageBatch {
@@ -64,13 +68,21 @@ pub(crate) struct Bounds {
     pub(crate) is_cut: bool,
 }
 
-/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more bytes than a claim may
-/// have. The message that begins the next execution and the oldest request to cancel come with them in any case. Queue
-/// messages stay behind a continue-as-new that carries some.
-pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<MessageBatch> {
+/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more letters or bytes than a claim
+/// may have. The message that begins the next execution and the oldest request to cancel come with them in any case. Queue
+/// messages stay behind a continue-as-new that carries some, and those that are held back stay in any case.
+pub(crate) fn visible(
+    tx: &Tx<'_>,
+    instance: &str,
+    max: usize,
+    letters: Letters,
+) -> Result<MessageBatch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
     let mut messages: Vec<ClaimedMessage> = Vec::new();
+    let mut to_hide = Vec::new();
     let mut bytes = 0_usize;
+    let mut queued = 0_usize;
+    let mut looked_at = 0_usize;
     let mut is_cut = false;
     let mut is_all = true;
     let mut carries = false;
@@ -84,9 +96,18 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
                 is_all = false;
                 return Ok(false);
             }
+            is_cut = looked_at > 0 && looked_at >= max;
+            looked_at += 1;
+            let is_queued: bool = row.get(5)?;
+            if !is_cut && is_queued && !letters.include(row.get(0)?) {
+                to_hide.push(row.get(0)?);
+                return Ok(true);
+            }
             let message = message(row)?;
             bytes = bytes.saturating_add(message.json.len());
-            is_cut = !messages.is_empty() && (messages.len() >= max || bytes > CLAIM_BYTES_MAX);
+            queued += usize::from(is_queued);
+            let is_full = bytes > CLAIM_BYTES_MAX || queued > CLAIM_LETTERS_MAX;
+            is_cut |= !messages.is_empty() && is_full;
             if !is_cut {
                 carries |= message.carries;
                 messages.push(message);
@@ -123,7 +144,8 @@ pub(crate) fn visible(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Message
     Ok(MessageBatch {
         messages,
         bounds,
-        is_all: is_all && !is_cut,
+        is_all: is_all && !is_cut && to_hide.is_empty(),
+        to_hide,
     })
 }
 
@@ -311,8 +333,9 @@ pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
 /// The execution has ended, and its timers are of no use.
 pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute(
-        "DELETE FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at > ?2 AND kind = 'TimerFired'",
-        (instance, tx.now),
+        "DELETE FROM orchestrator_queue
+         WHERE instance_id = ?1 AND visible_at > ?2 AND visible_at < ?3 AND kind = 'TimerFired'",
+        (instance, tx.now, HELD_BACK),
     )?;
     Ok(())
 }
@@ -404,9 +427,10 @@ pub(crate) fn pending(
     limit: u32,
 ) -> Result<Vec<(PendingMessage, Option<Vec<u8>>)>> {
     tx.all(
-        "SELECT kind, visible_at, attempt_count, kind IN ('StartOrchestration', 'ContinueAsNew'), work_item
+        "SELECT kind, CASE visible_at WHEN ?3 THEN created_at ELSE visible_at END, attempt_count,
+             kind IN ('StartOrchestration', 'ContinueAsNew'), work_item
          FROM orchestrator_queue WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
-        (instance, limit),
+        (instance, limit, HELD_BACK),
         |row| {
             let message = PendingMessage {
                 kind: row.get(0)?,

@@ -151,10 +151,17 @@ fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
         false => None,
     };
     tx.all(
-        "SELECT work_item, CASE WHEN lock_token = ?3 THEN created_at ELSE visible_at END, attempt_count,
-             sender_incarnation, kind, execution_id, operation_id, awaited_by
+        // What waits for a start, or is held back, could be claimed since it was sent.
+        "SELECT work_item, CASE WHEN lock_token = ?3 OR (visible_at = ?4 AND kind = 'QueueMessage') THEN created_at
+                 ELSE visible_at END,
+             attempt_count, sender_incarnation, kind, execution_id, operation_id, awaited_by
          FROM orchestrator_queue WHERE instance_id = ?1 AND id > COALESCE(?2, -1) ORDER BY id",
-        (instance, gone_to, orchestrator_queue::AWAITING_START),
+        (
+            instance,
+            gone_to,
+            orchestrator_queue::AWAITING_START,
+            orchestrator_queue::HELD_BACK,
+        ),
         |row| {
             let json = payload_text(row, 0)?;
             let awaiting = match work_item_from_json(json.as_bytes()) {

@@ -4,7 +4,7 @@ use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
 use duroxide_core::{Event, EventKind, WorkItem};
 
 use super::kv;
-use crate::adapter::rows::{ExecutionRow, InstanceRow, RUNNING};
+use crate::adapter::rows::{CONTINUED, ExecutionRow, InstanceRow, RUNNING};
 use crate::atomic::Guard;
 
 /// Everything one turn writes: committed together or not at all.
@@ -17,6 +17,8 @@ pub(in crate::adapter) struct Turn<'a> {
     pub(in crate::adapter) to_orchestrators: Vec<WorkItem>,
     pub(in crate::adapter) metadata: ExecutionMetadata,
     pub(in crate::adapter) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Whether queue messages are held back until the next turn.
+    pub(in crate::adapter) holds_letters: bool,
 }
 
 /// What is stored before the turn.
@@ -34,6 +36,12 @@ impl Turn<'_> {
     pub(super) fn ends(&self) -> bool {
         let status = self.metadata.status.as_deref();
         status.is_some_and(|status| status != RUNNING)
+    }
+
+    /// Whether the turn ends its instance.
+    pub(super) fn ends_instance(&self) -> bool {
+        let status = self.metadata.status.as_deref();
+        self.ends() && status != Some(CONTINUED)
     }
 
     pub(super) fn clears_all_keys(&self) -> bool {

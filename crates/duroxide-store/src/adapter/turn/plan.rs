@@ -28,6 +28,12 @@ pub(super) fn run(
     let mut operations = vec![Operation::Complete {
         lease: token.lease.clone(),
     }];
+    if turn.holds_letters && !turn.ends_instance() {
+        operations.push(Operation::HoldFollowers {
+            queue: TURNS,
+            group: instance.to_owned(),
+        });
+    }
     let stored = before.execution.clone();
     let execution = execution_row(turn, before.execution, now_ms)?;
     let is_current = before

@@ -8,6 +8,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::clock::Clock as _;
 use duroxide_core::provider::CLAIM_MESSAGES_MAX;
 
+use super::holds::Holds;
 use super::{Flaw, Mutant};
 use crate::reference::MovableClock;
 
@@ -29,6 +30,7 @@ pub(super) struct Inner {
     claimed: HashSet<String>,
     /// Whether a claim with a start was full.
     crowded: bool,
+    holds: Holds,
 }
 
 impl Seen {
@@ -49,6 +51,26 @@ impl Seen {
         let now_ms = self.clock.now_ms();
         inner.latest_ms = inner.latest_ms.max(now_ms);
         now_ms < inner.latest_ms
+    }
+
+    /// Notes a commit that asked for a hold, and whether it had its lease.
+    pub(super) fn note_hold(&self, leased: bool) {
+        let holds = &mut self.lock().holds;
+        holds.ever |= leased;
+        holds.now |= leased;
+        holds.unleased |= !leased;
+    }
+
+    /// Notes a plain commit; tells what was noted before.
+    pub(super) fn end_hold(&self) -> Holds {
+        let holds = &mut self.lock().holds;
+        let before = Holds { ..*holds };
+        holds.now = false;
+        before
+    }
+
+    pub(super) fn has_held(&self) -> bool {
+        self.lock().holds.ever
     }
 
     /// Notes a message that is sent.
@@ -93,6 +115,7 @@ impl Mutant {
         match self.flaw {
             Flaw::LeaseOutlivesStepBack => set_back && self.notes.holds_leases(),
             Flaw::EarlyMessagesStall => self.seen.lock().crowded,
+            Flaw::HoldStopsAll => self.seen.lock().holds.now,
             // All that is queued bears a stamp that the clock has yet to show.
             Flaw::StampsAtOnce => set_back,
             _ => false,
@@ -109,6 +132,7 @@ impl Mutant {
 
     /// Spoils what a claim hands out of one instance.
     pub(super) fn spoil(&self, instance: &str, messages: &mut Vec<WorkItem>) {
+        self.spoil_letters(messages);
         let mut seen = self.seen.lock();
         seen.claimed.insert(instance.to_owned());
         match self.flaw {

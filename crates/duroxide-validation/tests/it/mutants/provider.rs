@@ -52,7 +52,34 @@ impl Layer for Mutant {
             metadata,
             cancelled: cancelled_activities,
         };
+        if self.holds_on(&turn) {
+            self.inner_hold(turn).await?;
+            return Ok(());
+        }
         self.commit_turn(turn).await
+    }
+
+    async fn ack_holding_letters(
+        &self,
+        _next: &dyn Provider,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<bool> {
+        let turn = Turn {
+            token: self.real_token(lock_token),
+            execution_id,
+            events: history_delta,
+            work: worker_items,
+            messages: orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+        };
+        self.hold(turn).await
     }
 
     async fn abandon_orchestration_item(

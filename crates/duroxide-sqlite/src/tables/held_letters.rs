@@ -1,0 +1,75 @@
+//! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always there are none,
+//! and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
+
+use crate::error::Result;
+use crate::tx::{HeldLetters, Tx};
+
+/// How an instance holds its letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// No claim takes one.
+    Closed,
+    /// The hold is over, and some of them have yet to come back.
+    Draining,
+}
+
+/// How the instance holds its letters, if it does.
+pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Hold>> {
+    if is_empty(tx)? {
+        return Ok(None);
+    }
+    tx.first(
+        "SELECT is_closed FROM held_letters WHERE instance_id = ?1",
+        [instance],
+        |row| {
+            Ok(match row.get(0)? {
+                true => Hold::Closed,
+                false => Hold::Draining,
+            })
+        },
+    )
+}
+
+/// Sets how an instance holds its letters. One that has no row holds none: nothing would end with it.
+pub(crate) fn set(tx: &Tx<'_>, instance: &str, hold: Hold) -> Result<()> {
+    changes(tx);
+    tx.execute(
+        "INSERT INTO held_letters (instance_id, is_closed) SELECT instance_id, ?2 FROM instances WHERE instance_id = ?1
+         ON CONFLICT (instance_id) DO UPDATE SET is_closed = excluded.is_closed",
+        (instance, hold == Hold::Closed),
+    )?;
+    Ok(())
+}
+
+/// The instance holds none.
+pub(crate) fn remove(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    changes(tx);
+    tx.execute(
+        "DELETE FROM held_letters WHERE instance_id = ?1",
+        [instance],
+    )?;
+    Ok(())
+}
+
+/// Whether the writer knows that there are none.
+fn is_empty(tx: &Tx<'_>) -> Result<bool> {
+    let Some(memory) = tx.memory() else {
+        return Ok(false);
+    };
+    let known = match memory.held_letters() {
+        Some(known) => known,
+        None => match tx.first("SELECT 1 FROM held_letters LIMIT 1", [], |_| Ok(()))? {
+            None => HeldLetters::None,
+            Some(()) => HeldLetters::Some,
+        },
+    };
+    memory.set_held_letters(Some(known));
+    Ok(known == HeldLetters::None)
+}
+
+/// What the writer remembers of them no longer holds.
+fn changes(tx: &Tx<'_>) {
+    if let Some(memory) = tx.memory() {
+        memory.set_held_letters(None);
+    }
+}

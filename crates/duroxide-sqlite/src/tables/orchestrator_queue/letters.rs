@@ -1,0 +1,86 @@
+//! Queue messages that are held back. In: the hold of an instance. Out: which of its letters a claim takes; letters that go out of
+//! sight, and come back in their order.
+//!
+//! A letter that is held back has a time that no other message has: the end of time. A claim that meets letters it must not take
+//! hides them, so that no claim meets them again. While some are hidden, later ones are behind them and are hidden too.
+
+use duroxide_core::provider::CLAIM_LETTERS_MAX;
+
+use super::settle_head;
+use crate::error::Result;
+use crate::tables::held_letters::{self, Hold};
+use crate::tx::Tx;
+
+/// Stands in `visible_at` for a letter that is held back. All other times are before it.
+pub(crate) const HELD_BACK: i64 = i64::MAX;
+
+/// Which letters of an instance a claim takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Letters {
+    All,
+    None,
+    /// Those before this number: the others are behind one that is held back.
+    Before(i64),
+}
+
+impl Letters {
+    pub(super) fn include(self, id: i64) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Before(first) => id < first,
+        }
+    }
+}
+
+/// Which letters a claim of an instance takes that holds some back.
+pub(crate) fn claimable_letters(tx: &Tx<'_>, instance: &str, hold: Hold) -> Result<Letters> {
+    if hold == Hold::Closed {
+        return Ok(Letters::None);
+    }
+    let first = held_back(tx, instance, 1)?.pop();
+    Ok(first.map_or(Letters::All, Letters::Before))
+}
+
+/// The first letters that are held back, in their order.
+fn held_back(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<i64>> {
+    tx.all(
+        "SELECT id FROM orchestrator_queue WHERE instance_id = ?1 AND visible_at = ?2 ORDER BY id LIMIT ?3",
+        (instance, HELD_BACK, i64::try_from(max).unwrap_or(i64::MAX)),
+        |row| row.get(0),
+    )
+}
+
+/// Puts letters that a claim met out of sight. Whatever else is queued stands for the instance. Returns whether that can be
+/// claimed.
+pub(crate) fn hide_letters(tx: &Tx<'_>, instance: &str, letters: &[i64]) -> Result<bool> {
+    for id in letters {
+        tx.execute(
+            "UPDATE orchestrator_queue SET visible_at = ?2, lane = NULL WHERE id = ?1",
+            (id, HELD_BACK),
+        )?;
+    }
+    settle_head(tx, instance)
+}
+
+/// A commit wants letters: the next ones come back, as many as a claim takes. The caller settles the head.
+pub(crate) fn release_letters(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    let Some(hold) = held_letters::of(tx, instance)? else {
+        return Ok(());
+    };
+    let mut next = held_back(tx, instance, CLAIM_LETTERS_MAX + 1)?;
+    let are_all = next.len() <= CLAIM_LETTERS_MAX;
+    next.truncate(CLAIM_LETTERS_MAX);
+    for id in next {
+        // Since it was sent: one that came later and was not hidden yet stands behind it.
+        tx.execute(
+            "UPDATE orchestrator_queue SET visible_at = created_at WHERE id = ?1",
+            [id],
+        )?;
+    }
+    match (are_all, hold) {
+        (true, _) => held_letters::remove(tx, instance),
+        (false, Hold::Closed) => held_letters::set(tx, instance, Hold::Draining),
+        (false, Hold::Draining) => Ok(()),
+    }
+}
