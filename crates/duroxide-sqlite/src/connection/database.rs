@@ -57,7 +57,7 @@ impl Database {
         self.create_if_missing()?;
         kill::point("file_made");
         let conn = self.connect(self.access)?;
-        if self.access == Access::Create {
+        if self.access == Access::Create && self.is_empty() {
             give_back_in_steps(&conn)?;
         }
         match (self.access, self.upgrade) {
@@ -145,6 +145,11 @@ impl Database {
             }),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Whether nothing was ever written to the file.
+    fn is_empty(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.len() == 0)
     }
 
     fn create_if_missing(&self) -> Result<()> {
