@@ -25,6 +25,8 @@ mod message;
 pub mod provider;
 pub mod replay;
 mod retry;
+pub mod rewind;
+mod rewound;
 mod version;
 mod work_item;
 
@@ -70,6 +72,9 @@ pub use message::{
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
+#[doc(hidden)]
+pub use rewound::REWIND_QUEUE;
+pub use rewound::Rewound;
 pub use work_item::{
     TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,
 };

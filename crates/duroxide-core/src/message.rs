@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::label::LABELS_QUEUE;
+use crate::rewound::REWIND_QUEUE;
 
 /// What the data of a queue message begins with that has a key.
 const PREFIX: &str = "duroxide:key:";
@@ -21,7 +22,7 @@ pub const KEYS_QUEUE: &str = "duroxide:keys";
 #[doc(hidden)]
 #[must_use]
 pub fn is_engine_queue(name: &str) -> bool {
-    matches!(name, KEYS_QUEUE | LABELS_QUEUE)
+    matches!(name, KEYS_QUEUE | LABELS_QUEUE | REWIND_QUEUE)
 }
 
 /// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken again.

@@ -8,6 +8,8 @@ use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::message::{is_engine_queue, message_parts};
+use crate::rewind::RewindMessage;
+use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// What kind of operation a completion claims to answer, in the words of the reports.
@@ -58,6 +60,9 @@ impl Execution {
             WorkItem::ExternalRaised { name, data, .. } => {
                 self.expect(EventKind::ExternalEvent { name, data }, None);
             }
+            WorkItem::QueueMessage { ref name, .. } if name == REWIND_QUEUE => {
+                self.ask_again(&message);
+            }
             WorkItem::QueueMessage { name, data, .. } => self.admit_letter(name, data),
             WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
             // Starts are the dispatcher's business; activities never travel on this queue.
@@ -65,6 +70,23 @@ impl Execution {
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityExecute { .. } => {}
         }
+    }
+
+    /// The first turn of a rewound execution asks for what has no answer. The message is consumed with that turn, so this happens once.
+    fn ask_again(&mut self, message: &WorkItem) {
+        if RewindMessage::of(message) != Some(RewindMessage::AskAgain) {
+            // A rewind that another one forestalled.
+            self.turn.notes.unused.push(Unused::Repeated);
+            return;
+        }
+        let again = std::mem::take(&mut self.again);
+        let cell = self.shared.cell();
+        let is_open = |id: &u64| {
+            let operation = cell.operations.by_event(*id);
+            operation.is_some_and(|operation| operation.call.awaits_answer())
+        };
+        let open = again.into_iter().filter(|(id, _)| is_open(id));
+        self.turn.actions.extend(open.map(|(_, action)| action));
     }
 
     /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.
@@ -136,7 +158,8 @@ impl Execution {
         kind: EventKind,
     ) {
         let Answered { noun, missing } = answered;
-        if execution_id != self.execution_id() {
+        let shares = |rewound: &Rewound| rewound.shares(execution_id, id);
+        if execution_id != self.execution_id() && !self.rewound.as_ref().is_some_and(shares) {
             self.note_ignored(
                 id,
                 Unused::AnotherExecution,

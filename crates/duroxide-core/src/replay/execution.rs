@@ -5,7 +5,7 @@
 //! recorded events and arrivals are used up, the code's own requests become the next events, one at a time, through the
 //! very same step. So a turn that continues and a turn that replays cannot differ.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,12 +13,14 @@ use semver::Version;
 
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
+use crate::action::Action;
 use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::label::{LABELS_QUEUE, labels_at_start};
 use crate::provider::KvEntry;
+use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
@@ -113,6 +115,10 @@ pub struct Execution {
     pub(super) ended: bool,
     /// Recorded patches that the code no longer asks about, by their events.
     pub(super) passed_over: HashSet<u64>,
+    /// What it shares with an earlier execution, if it was rewound.
+    pub(super) rewound: Option<Rewound>,
+    /// What is to be asked for anew, by scheduling event, as the code asks for it.
+    pub(super) again: BTreeMap<u64, Action>,
     pub(super) turns: u64,
     pub(super) turn: super::turn_state::TurnState,
 }
@@ -151,7 +157,10 @@ impl Execution {
         execution.turn.now_ms = now_ms;
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
-        for (name, data) in carried.into_iter().filter(|(name, _)| name != LABELS_QUEUE) {
+        for (name, data) in carried
+            .into_iter()
+            .filter(|(name, _)| name != LABELS_QUEUE && name != REWIND_QUEUE)
+        {
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
         }
         execution
@@ -248,6 +257,8 @@ impl Execution {
             sets_strays_aside: false,
             ended: false,
             passed_over: HashSet::new(),
+            rewound: Rewound::recorded_in(&first.kind),
+            again: BTreeMap::new(),
             turns: 0,
             turn: super::turn_state::TurnState::default(),
         })

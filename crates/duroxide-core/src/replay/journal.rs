@@ -9,6 +9,7 @@ use crate::durable::OperationKind;
 use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::rewound::Rewound;
 use crate::work_item::termination_reason;
 
 impl Execution {
@@ -139,6 +140,11 @@ impl Execution {
                     .child_recorded(slot, instance, event.timestamp_ms);
             }
             cell.operations.recorded(slot, event.event_id);
+        }
+        let comes_again = |rewound: &Rewound| rewound.again.contains(&event.event_id);
+        if self.rewound.as_ref().is_some_and(comes_again) {
+            let action = command.kind.to_action(event.event_id, &event.kind);
+            self.again.extend(action.map(|it| (event.event_id, it)));
         }
         Ok(())
     }
