@@ -229,6 +229,10 @@ impl ProviderAdmin for SqliteProvider {
         Ok(since.map(shown_ms))
     }
 
+    fn can_rewind(&self) -> bool {
+        true
+    }
+
     async fn labels(&self, instance: &str) -> Answer<Labels> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| labels::of(tx, &id);

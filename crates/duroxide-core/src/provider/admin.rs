@@ -225,6 +225,20 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
+    /// Whether an instance whose execution failed can begin another one that shares a part of the failed record, by a commit like any
+    /// other: see [`Rewound`](crate::Rewound). Beyond what the published contract asks of a store, that takes this:
+    ///
+    /// - changes that an execution made to key-values become the base of later ones when it completes or continues as new, and not when
+    ///   it fails: [`merges_key_values`](super::rules::merges_key_values). Clients read them in any case;
+    /// - a commit that [begins a later execution](super::rules::begins_later_execution) drops changes that are not merged;
+    /// - custom status and labels follow [`last_custom_status`](super::rules::last_custom_status) and
+    ///   [`label_changes`](crate::label_changes), which know rewound executions.
+    ///
+    /// Default: `false`.
+    fn can_rewind(&self) -> bool {
+        false
+    }
+
     /// The labels of an instance; none if there is no such instance.
     ///
     /// A commit changes them by [`label_changes`](crate::label_changes): those that a new instance begins with, and those that its code

@@ -5,7 +5,7 @@ use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
-use duroxide_core::{labels_at_birth, recorded_label_key};
+use duroxide_core::{is_label_key, label_changes, recorded_label_key};
 use uuid::Uuid;
 
 use crate::args::Call;
@@ -220,11 +220,10 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
 
 /// Labels are committed as key-values under their recorded keys; the schema knows them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {
-    let at_start = labels_at_birth(events).into_iter();
-    let labels = at_start.map(|(key, value)| KvChange {
-        op: 0,
-        key: text::owned(&recorded_label_key(&key)),
-        value: Some(text::owned(&value)),
+    let labels = label_changes(events).into_iter().map(|change| KvChange {
+        op: i32::from(change.value.is_none()),
+        key: text::owned(&recorded_label_key(&change.key)),
+        value: change.value.map(|value| text::owned(&value)),
         at: None,
     });
     labels.chain(events.iter().filter_map(kv_change)).collect()
@@ -232,6 +231,11 @@ fn kv_changes(events: &[Event]) -> Vec<KvChange> {
 
 fn kv_change(event: &Event) -> Option<KvChange> {
     let (op, key, value, at) = match &event.kind {
+        EventKind::KeyValueSet { key, .. } | EventKind::KeyValueCleared { key }
+            if is_label_key(key) =>
+        {
+            return None;
+        }
         EventKind::KeyValueSet {
             key,
             value,

@@ -19,6 +19,7 @@ use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
 use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
+use super::rewind;
 use super::sort::{Batch, Beginning, Standing};
 
 use super::poison::{self, Isolated};
@@ -288,6 +289,10 @@ impl ClaimInHand<'_> {
         let parent = ParentLink::recorded_in(&item.history);
         match standing {
             Standing::Ended => {
+                if let Some(rewind) = rewind::asked(engine, &item) {
+                    Box::pin(rewind::run(engine, self, item, rewind)).await;
+                    return;
+                }
                 let batch = Batch::sort(&mut item, standing, parent.as_ref());
                 Box::pin(self.acknowledge(engine, item, batch, "ended")).await;
             }

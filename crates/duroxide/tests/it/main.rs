@@ -48,6 +48,7 @@ mod pausing;
 mod poison;
 mod recovery;
 mod retention;
+mod retried;
 mod retry;
 mod routing;
 mod shutdown;
