@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Pause(SteerArgs),
     /// Let paused instances go on
     Resume(SteerArgs),
+    /// Retry failed instances from the point of failure
+    Retry(RetryArgs),
     /// Show the labels of an instance, or change them
     Labels(LabelsArgs),
     /// Show the key-values of an instance
@@ -261,6 +263,22 @@ pub(crate) struct SteerArgs {
     /// Why; it is recorded
     #[arg(long, default_value = "by an operator")]
     pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetryArgs {
+    /// One instance; without it, all failed ones that the filter admits
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// The first event to drop; without it, what made the instance fail
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) from_event: Option<u64>,
+    /// Wait this long for a node to take it, as in 30s
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Option<std::time::Duration>,
     #[command(flatten)]
     pub(crate) consent: Consent,
 }

@@ -47,6 +47,8 @@ pub enum Capability {
     Pausing,
     /// The store lets claimed instances rest.
     Resting,
+    /// The store lets a failed instance begin another execution with a part of its record.
+    Rewinding,
     /// The store changes labels for an operator.
     Labelling,
     /// The store keeps a list of its nodes.
@@ -92,6 +94,7 @@ impl Capability {
         Self::Requeue,
         Self::Pausing,
         Self::Resting,
+        Self::Rewinding,
         Self::Labelling,
         Self::Nodes,
         Self::Duties,
@@ -126,6 +129,7 @@ impl Capability {
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
+            Self::Rewinding => "the store cannot rewind a failed instance",
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",
             Self::Duties => "the store gives no duties to nodes",

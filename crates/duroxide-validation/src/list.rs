@@ -587,6 +587,12 @@ macro_rules! for_each_case {
                 a_query_finds_paused_instances [Pausing, Management];
                 a_pause_outlives_the_process [Reopen, Pausing, Management];
             }
+            rewinding {
+                a_failed_instance_begins_another_execution [Rewinding, Management];
+                changes_of_a_failed_execution_are_not_built_on [Rewinding, Management];
+                status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
+                a_status_of_the_dropped_part_is_gone [Rewinding, Management];
+            }
             labels {
                 an_instance_begins_with_its_labels [Management];
                 the_code_sets_and_removes_labels [Management];

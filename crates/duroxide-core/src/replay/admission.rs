@@ -9,7 +9,7 @@ use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::message::{is_engine_queue, message_parts};
 use crate::rewind::RewindMessage;
-use crate::rewound::{REWIND_QUEUE, Rewound};
+use crate::rewound::REWIND_QUEUE;
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// What kind of operation a completion claims to answer, in the words of the reports.
@@ -60,8 +60,8 @@ impl Execution {
             WorkItem::ExternalRaised { name, data, .. } => {
                 self.expect(EventKind::ExternalEvent { name, data }, None);
             }
-            WorkItem::QueueMessage { ref name, .. } if name == REWIND_QUEUE => {
-                self.ask_again(&message);
+            WorkItem::QueueMessage { name, data, .. } if name == REWIND_QUEUE => {
+                self.ask_again(name, data);
             }
             WorkItem::QueueMessage { name, data, .. } => self.admit_letter(name, data),
             WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
@@ -72,9 +72,11 @@ impl Execution {
         }
     }
 
-    /// The first turn of a rewound execution asks for what has no answer. The message is consumed with that turn, so this happens once.
-    fn ask_again(&mut self, message: &WorkItem) {
-        if RewindMessage::of(message) != Some(RewindMessage::AskAgain) {
+    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay knows which failures
+    /// are older than the rewind, and is consumed with that turn, so that nothing is asked for twice.
+    fn ask_again(&mut self, name: String, data: String) {
+        let message = RewindMessage::read(&data);
+        if message != Some(RewindMessage::AskAgain) || self.rewound.is_none() {
             // A rewind that another one forestalled.
             self.turn.notes.unused.push(Unused::Repeated);
             return;
@@ -84,9 +86,30 @@ impl Execution {
         let is_open = |id: &u64| {
             let operation = cell.operations.by_event(*id);
             operation.is_some_and(|operation| operation.call.awaits_answer())
+                && !self.turn.answered.contains(id)
         };
         let open = again.into_iter().filter(|(id, _)| is_open(id));
-        self.turn.actions.extend(open.map(|(_, action)| action));
+        let actions: Vec<_> = open.map(|(_, action)| action).collect();
+        drop(cell);
+        self.turn.actions.extend(actions);
+        self.asked_again = true;
+        self.expect(EventKind::QueueEventDelivered { name, data }, None);
+    }
+
+    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if it is news. What
+    /// failed before the rewind was asked for anew. Activities of that execution were cancelled, so only children have news.
+    fn shares_answer(&self, execution_id: u64, id: u64, kind: &EventKind) -> bool {
+        let Some(rewound) = &self.rewound else {
+            return false;
+        };
+        let is_news = match kind {
+            EventKind::ActivityFailed { .. } => false,
+            EventKind::SubOrchestrationFailed { .. } => {
+                self.asked_again || rewound.running.contains(&id)
+            }
+            _ => true,
+        };
+        is_news && rewound.shares(execution_id, id)
     }
 
     /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.
@@ -158,8 +181,8 @@ impl Execution {
         kind: EventKind,
     ) {
         let Answered { noun, missing } = answered;
-        let shares = |rewound: &Rewound| rewound.shares(execution_id, id);
-        if execution_id != self.execution_id() && !self.rewound.as_ref().is_some_and(shares) {
+        let is_own = execution_id == self.execution_id();
+        if !is_own && !self.shares_answer(execution_id, id, &kind) {
             self.note_ignored(
                 id,
                 Unused::AnotherExecution,

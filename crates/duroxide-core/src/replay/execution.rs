@@ -13,6 +13,7 @@ use semver::Version;
 
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
+use super::replaying;
 use crate::action::Action;
 use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
@@ -119,6 +120,8 @@ pub struct Execution {
     pub(super) rewound: Option<Rewound>,
     /// What is to be asked for anew, by scheduling event, as the code asks for it.
     pub(super) again: BTreeMap<u64, Action>,
+    /// That was asked for: failures that come now are younger than the rewind.
+    pub(super) asked_again: bool,
     pub(super) turns: u64,
     pub(super) turn: super::turn_state::TurnState,
 }
@@ -259,6 +262,7 @@ impl Execution {
             passed_over: HashSet::new(),
             rewound: Rewound::recorded_in(&first.kind),
             again: BTreeMap::new(),
+            asked_again: false,
             turns: 0,
             turn: super::turn_state::TurnState::default(),
         })
@@ -420,7 +424,9 @@ impl Execution {
             (cell.commands.len(), (watches, begun))
         };
         let was_undecided = self.is_undecided();
+        let replaying = replaying::mark(origin == Origin::Recorded);
         self.handler.poll();
+        drop(replaying);
         if was_undecided && !self.is_undecided() {
             let (watches, begun) = watched;
             let begins = self.shared.cell().operations.watches_begun() > begun;

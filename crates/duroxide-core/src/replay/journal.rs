@@ -9,7 +9,7 @@ use crate::durable::OperationKind;
 use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
-use crate::rewound::Rewound;
+use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::work_item::termination_reason;
 
 impl Execution {
@@ -69,6 +69,11 @@ impl Execution {
                 } else {
                     self.note_lost_signal(name, origin);
                 }
+            }
+            EventKind::QueueEventDelivered { name, .. } if name == REWIND_QUEUE => {
+                // One that the kept part of the record has is of an earlier rewind.
+                let shared = self.rewound.as_ref().and_then(|it| it.shares.first());
+                self.asked_again |= shared.is_some_and(|(_, last)| event.event_id > *last);
             }
             EventKind::QueueEventDelivered { name, data } => {
                 self.shared.cell().operations.deliver(name, data);

@@ -32,11 +32,13 @@ impl RewindMessage {
     #[must_use]
     pub fn of(item: &WorkItem) -> Option<Self> {
         match item {
-            WorkItem::QueueMessage { name, data, .. } if name == REWIND_QUEUE => {
-                serde_json::from_str(data).ok()
-            }
+            WorkItem::QueueMessage { name, data, .. } if name == REWIND_QUEUE => Self::read(data),
             _ => None,
         }
+    }
+
+    pub(crate) fn read(data: &str) -> Option<Self> {
+        serde_json::from_str(data).ok()
     }
 
     /// As a work item for an instance.

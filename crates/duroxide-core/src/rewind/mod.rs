@@ -7,7 +7,7 @@
 //! may decide anything once an earlier answer is another one; with it goes what the code did about the failure, such as compensation.
 //!
 //! **What comes again.** Answers in the dropped part that are successes of operations in the kept part are sent as messages, in their
-//! order; so are signals and queue messages. Operations of the kept part that have no such answer are asked for anew: those that failed,
+//! order; so are signals and queue messages (a signal still has no effect if no wait for it is recorded by then). Operations of the kept part that have no such answer are asked for anew: those that failed,
 //! and those that the end of the failed execution cancelled. A request to cancel in the dropped part is dropped with it.
 //!
 //! **Where the point is.** See [`RewindPoint`].
@@ -25,9 +25,10 @@ pub enum RewindPoint {
     /// At what made the execution fail, as far as its record tells:
     ///
     /// - of one that was cancelled or terminated, at the request;
-    /// - of one that ended with an error of its code or with that of an activity or a child, at the first failed result of an activity
-    ///   or child that was not overcome; one is overcome if the same activity or child with the same input was asked for after it and
-    ///   succeeded, as a retry does;
+    /// - of one that ended with an error of its code or with that of an activity or a child, at a failed result of an activity or child:
+    ///   the last one that says the same as the end, else the last one; and before it as far as nothing is dropped that was asked for
+    ///   after a failure and succeeded, so that calls that failed side by side, and all attempts of one call, are asked for anew. A
+    ///   result that was overcome does not count: the same activity or child with the same input was asked for after it and succeeded;
     /// - of any other (poison, a panic, divergence, a limit, an error without a failed result), at the end: behind the last thing that
     ///   came in from outside, and behind the last child or detached orchestration that was started.
     #[default]

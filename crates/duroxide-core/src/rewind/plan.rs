@@ -24,6 +24,8 @@ pub struct Rewind {
     pub kept: usize,
     /// See [`kept`](Self::kept).
     pub dropped: usize,
+    /// How many activities and children had succeeded, were asked for in the dropped part, and would have to be asked for again.
+    pub successes_dropped: usize,
     /// Activities and timers that are asked for anew.
     pub again: Vec<Work>,
     /// Children of the kept part of the record that have not told of a success; what becomes of each depends on how it stands.
@@ -111,9 +113,11 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
         from_event_id: from.event_id,
         kept: kept.len(),
         dropped: dropped.len(),
+        successes_dropped: successes_of(dropped, from.event_id),
         record: Rewound {
             shares: shares(first, failed, last_kept),
             again: again.iter().map(|work| work.event_id).collect(),
+            running: Vec::new(),
             labels: changed_labels(kept, dropped),
         },
         again,
@@ -131,19 +135,27 @@ impl Rewind {
         self.failed_execution_id + 1
     }
 
+    /// Whether a child that names this operation of this execution of the instance as the one that awaits it is awaited by it.
+    #[must_use]
+    pub fn awaits(&self, execution_id: Option<u64>, child: &Child) -> bool {
+        execution_id.is_none_or(|execution_id| self.record.shares(execution_id, child.event_id))
+    }
+
     /// What is to be written: the history of the next execution, and the messages that it, and children that are rewound with it, are
-    /// sent. `standing` tells how each of [`children`](Self::children) stands.
+    /// sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are messages that were claimed with the request.
+    /// Of these, failures of the failed execution are not passed on: what they are about is asked for anew.
     #[must_use]
     pub fn decided(
         mut self,
         standing: impl Fn(&Child) -> ChildStanding,
+        waiting: Vec<WorkItem>,
     ) -> (Vec<Event>, Vec<WorkItem>) {
         let execution_id = self.execution_id();
         let mut messages = std::mem::take(&mut self.messages);
         for child in &self.children {
             match standing(child) {
                 ChildStanding::Unborn => self.record.again.push(child.event_id),
-                ChildStanding::Running => {}
+                ChildStanding::Running => self.record.running.push(child.event_id),
                 ChildStanding::Completed(result) => messages.push(WorkItem::SubOrchCompleted {
                     parent_instance: self.instance.clone(),
                     parent_execution_id: execution_id,
@@ -159,7 +171,16 @@ impl Rewind {
                 }
             }
         }
-        // Also if nothing is asked for: it gives the execution its first turn.
+        let is_old_failure = |item: &WorkItem| {
+            matches!(
+                item,
+                WorkItem::ActivityFailed { .. } | WorkItem::SubOrchFailed { .. }
+            )
+        };
+        let waits = |item: &WorkItem| RewindMessage::of(item).is_none() && !is_old_failure(item);
+        messages.extend(waiting.into_iter().filter(waits));
+        // Also if nothing is asked for: it gives the execution its first turn. It comes last: what stands before it in the queue is
+        // older than the rewind.
         messages.push(RewindMessage::AskAgain.to(&self.instance));
         for event in &mut self.history {
             event.execution_id = execution_id;
@@ -261,6 +282,13 @@ fn message(event: &Event, open: &Open, instance: &str, execution_id: u64) -> Opt
         }
         _ => return None,
     })
+}
+
+fn successes_of(dropped: &[Event], from_event_id: u64) -> usize {
+    let is_lost = |event: &&Event| {
+        point::is_success(event) && event.source_event_id.is_some_and(|id| id >= from_event_id)
+    };
+    dropped.iter().filter(is_lost).count()
 }
 
 /// The failed execution and those that it shared its beginning with.

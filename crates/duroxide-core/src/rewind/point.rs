@@ -45,9 +45,11 @@ fn cause(history: &[Event], details: &ErrorDetails) -> Option<usize> {
         return history.iter().position(asked);
     }
     let failed = failed_results(history);
-    let is_theirs = failed
-        .iter()
-        .any(|place| failed_with(&history[*place]) == Some(details));
+    let says_the_same = |place: &&usize| {
+        failed_with(&history[**place])
+            .is_some_and(|it| it == details || it.display_message() == details.display_message())
+    };
+    let same = failed.iter().rfind(says_the_same);
     let is_of_code = matches!(
         details,
         ErrorDetails::Infrastructure { .. }
@@ -56,7 +58,36 @@ fn cause(history: &[Event], details: &ErrorDetails) -> Option<usize> {
                 ..
             }
     );
-    (is_theirs || is_of_code).then(|| failed.first().copied())?
+    let anchor = same.or_else(|| failed.last().filter(|_| is_of_code))?;
+    Some(first_of_its_run(history, &failed, *anchor))
+}
+
+/// The earliest failed result from which on nothing succeeded, up to this one, that was asked for after it. Calls that failed side by
+/// side, and attempts of one call, belong together; a failure that the code got over with other work does not.
+fn first_of_its_run(history: &[Event], failed: &[usize], anchor: usize) -> usize {
+    let mut first = anchor;
+    for earlier in failed.iter().rev().filter(|place| **place < anchor) {
+        let asked_after = history[*earlier].event_id;
+        let is_lost = |event: &Event| {
+            is_success(event)
+                && event
+                    .source_event_id
+                    .is_some_and(|asked| asked > asked_after)
+        };
+        if history[*earlier..anchor].iter().any(is_lost) {
+            break;
+        }
+        first = *earlier;
+    }
+    first
+}
+
+/// Whether an activity or a child gave a value.
+pub(super) fn is_success(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::ActivityCompleted { .. } | EventKind::SubOrchestrationCompleted { .. }
+    )
 }
 
 /// The places of failed results that were not overcome, and that the code still wanted when they came.

@@ -108,7 +108,7 @@ fn what_followed_the_failure_goes_and_what_succeeded_stays() {
         rewind.messages.is_empty(),
         "nothing of the kept part succeeded later"
     );
-    let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn);
+    let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
     assert!(kept.iter().all(|event| event.execution_id == 2));
     assert_eq!(kept.last().map(Event::event_id), Some(4));
     assert_eq!(messages, [RewindMessage::AskAgain.to("order")]);
@@ -155,6 +155,83 @@ fn a_failure_that_a_retry_overcame_is_not_the_point() {
         7,
         "the first failure of b"
     );
+}
+
+#[test]
+fn a_failure_that_the_code_got_over_with_other_work_is_not_the_point() {
+    let history = History::begun()
+        .activity("dear")
+        .failed(2)
+        .activity("cheap")
+        .done(4);
+    let history = history.activity("b").failed(6).ends_with_error();
+    assert_eq!(
+        history.from(RewindPoint::Failure),
+        7,
+        "nothing that succeeded runs again"
+    );
+    let rewind = plan(&history.0, RewindPoint::Event(3)).expect("it failed");
+    assert_eq!(
+        rewind.successes_dropped, 1,
+        "an operator may want it all the same"
+    );
+}
+
+#[test]
+fn branches_that_failed_side_by_side_are_one_failure() {
+    let history = History::begun()
+        .activity("a1")
+        .activity("b1")
+        .failed(2)
+        .done(3);
+    let history = history.activity("b2").failed(6).ends_with_error();
+    assert_eq!(
+        history.from(RewindPoint::Failure),
+        4,
+        "nothing that succeeded runs again"
+    );
+}
+
+#[test]
+fn compensation_that_fails_is_not_taken_for_the_failure() {
+    let other = ErrorDetails::activity_failed("cannot undo");
+    let history = History::begun()
+        .activity("b")
+        .failed(2)
+        .activity("x")
+        .done(4);
+    let history = history
+        .activity("y")
+        .and(Some(6), EventKind::ActivityFailed { details: other });
+    assert_eq!(
+        history.ends_with_error().from(RewindPoint::Failure),
+        3,
+        "what the end says"
+    );
+}
+
+#[test]
+fn old_failures_that_wait_are_not_passed_on() {
+    let history = History::begun()
+        .activity("a")
+        .activity("b")
+        .failed(2)
+        .ends_with_error();
+    let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
+    let old = |id| WorkItem::ActivityFailed {
+        instance: "order".into(),
+        execution_id: 1,
+        id,
+        details: ErrorDetails::activity_failed("late"),
+    };
+    let letter = WorkItem::QueueMessage {
+        instance: "order".into(),
+        name: "orders".into(),
+        data: "one".into(),
+    };
+    let waiting = vec![old(3), letter.clone()];
+    let (_, messages) = rewind.decided(|_| ChildStanding::Unborn, waiting);
+    assert_eq!(messages, [letter, RewindMessage::AskAgain.to("order")]);
 }
 
 #[test]
@@ -238,7 +315,11 @@ fn what_becomes_of_a_child_depends_on_how_it_stands() {
         cancelled: true,
     };
     assert_eq!(rewind.children, [child]);
-    let decided = |standing: ChildStanding| rewind.clone().decided(move |_| standing.clone());
+    let decided = |standing: ChildStanding| {
+        rewind
+            .clone()
+            .decided(move |_| standing.clone(), Vec::new())
+    };
     let again = |history: &[Event]| Rewound::of(history).map(|it| it.again);
     let (history, _) = decided(ChildStanding::Unborn);
     assert_eq!(again(&history), Some(vec![2]), "the code starts it");
@@ -263,14 +344,14 @@ fn a_second_rewind_shares_no_more_than_the_first() {
         .failed(4);
     let history = history.ends_with_error();
     let first = plan(&history.0, RewindPoint::Failure).expect("it failed");
-    let (mut second, _) = first.decided(|_| ChildStanding::Unborn);
+    let (mut second, _) = first.decided(|_| ChildStanding::Unborn, Vec::new());
     let end = EventKind::OrchestrationFailed {
         details: ErrorDetails::panicked("oh"),
     };
     second.push(Event::with_event_id(5, "order", 2, None, end));
     let rewind = plan(&second, RewindPoint::Event(3)).expect("it failed");
     assert_eq!(rewind.execution_id(), 3);
-    let (third, _) = rewind.decided(|_| ChildStanding::Unborn);
+    let (third, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
     let record = Rewound::of(&third).expect("it is rewound");
     assert_eq!(record.shares, [(2, 2), (1, 2)]);
     let EventKind::OrchestrationStarted {
@@ -288,7 +369,7 @@ fn labels_of_the_dropped_part_are_put_back() {
     let history = History::begun().label("paying").activity("pay").failed(3);
     let history = history.label("undone").ends_with_error();
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
-    let (kept, _) = rewind.decided(|_| ChildStanding::Unborn);
+    let (kept, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
     let changes = crate::label::label_changes(&kept);
     assert_eq!(changes, [crate::LabelChange::set("stage", "paying")]);
 }

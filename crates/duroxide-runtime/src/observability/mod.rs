@@ -9,7 +9,9 @@ mod metrics;
 mod on_host;
 mod owed;
 mod prepare;
+mod silent;
 mod sink;
+pub(crate) mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +22,7 @@ pub use layered::{Layer, Layered};
 pub use logging::init_logging;
 pub use metrics::{MetricsProvider, MetricsSnapshot};
 pub(crate) use on_host::OnHost;
+pub use silent::SilentWhileReplaying;
 
 /// How log lines look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

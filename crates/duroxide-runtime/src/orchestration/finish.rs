@@ -7,6 +7,8 @@ use duroxide_core::provider::ProviderError;
 use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
+use tracing::Instrument as _;
+
 use super::blocked::block;
 use super::commit::{Attempt, Committed, commit, give_back};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
@@ -16,6 +18,7 @@ use super::report::{FirstTurn, TurnReport, count_notes, started_children};
 
 use super::claim::{ClaimInHand, REST};
 use crate::engine::{BlockCause, Engine, Kept};
+use crate::observability::spans;
 use crate::options::OnDivergence;
 
 /// Where a turn started from.
@@ -65,7 +68,13 @@ pub(super) async fn run(
     messages: Vec<WorkItem>,
 ) {
     let cancel = CancelRequest::among(&messages);
-    match drive(engine, begin, messages).await {
+    let span = spans::turn(
+        &run.of.instance,
+        run.of.execution_id,
+        &run.of.name,
+        claim.attempt,
+    );
+    match drive(engine, begin, messages).instrument(span).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
             Decision::Block(cause, report) => {

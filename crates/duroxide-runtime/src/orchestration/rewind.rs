@@ -12,7 +12,7 @@ use duroxide_core::provider::{
 };
 use duroxide_core::replay::ParentLink;
 use duroxide_core::rewind::{Child, ChildStanding, Rewind, RewindMessage, RewindPoint, plan};
-use duroxide_core::{Event, EventKind, is_label_key};
+use duroxide_core::{Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, is_label_key};
 use semver::Version;
 
 use super::blocked::block;
@@ -21,35 +21,70 @@ use super::commit::{Attempt, Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};
 
+/// What requests to rewind among the messages of an instance that has ended come to.
+pub(super) enum Asked {
+    /// There is none.
+    Nothing,
+    Granted(Box<Rewind>),
+    /// It cannot be done, or the instance is not where the request thinks it is. A parent that asked for it waits for an answer.
+    Refused,
+}
+
 /// The rewind that these messages ask for, if the instance is where they think it is and it can be done.
-pub(super) fn asked(engine: &Engine, item: &OrchestrationItem) -> Option<Rewind> {
-    let requests = item.messages.iter().filter_map(RewindMessage::of);
-    let mut points = requests.filter_map(|request| match request {
-        RewindMessage::Rewind {
+pub(super) fn asked(engine: &Engine, item: &OrchestrationItem) -> Asked {
+    let mut asked = Asked::Nothing;
+    for request in item.messages.iter().filter_map(RewindMessage::of) {
+        let RewindMessage::Rewind {
             execution_id,
             from_event_id,
-        } if execution_id == item.execution_id => Some(from_event_id),
-        _ => None,
-    });
-    let point = points
-        .next()?
-        .map_or(RewindPoint::Failure, RewindPoint::Event);
-    let planned = plan(&item.history, point).map_err(|error| error.to_string());
-    let checked = planned.and_then(|rewind| match refusal(engine, item) {
-        None => Ok(rewind),
-        Some(why) => Err(why),
-    });
-    match checked {
-        Ok(rewind) => Some(rewind),
-        Err(why) => {
-            tracing::error!(
+        } = request
+        else {
+            continue;
+        };
+        asked = Asked::Refused;
+        if execution_id != item.execution_id {
+            continue;
+        }
+        let point = from_event_id.map_or(RewindPoint::Failure, RewindPoint::Event);
+        let planned = plan(&item.history, point).map_err(|error| error.to_string());
+        let checked = planned.and_then(|rewind| match refusal(engine, item) {
+            None => Ok(rewind),
+            Some(why) => Err(why),
+        });
+        match checked {
+            Ok(rewind) => return Asked::Granted(Box::new(rewind)),
+            Err(why) => tracing::error!(
                 target: "duroxide::runtime",
                 instance_id = %item.instance,
-                execution_id = item.execution_id,
+                execution_id,
                 "a failed instance is not retried: {why}"
-            );
-            None
+            ),
         }
+    }
+    asked
+}
+
+/// How the instance ended, for its parent once more: one that was rewound may have asked, and would wait for ever. Others take no notice
+/// of a second answer.
+pub(super) fn repeated_end(history: &[Event], parent: Option<&ParentLink>) -> Option<WorkItem> {
+    let parent = parent?;
+    let (parent_instance, parent_id) = (parent.instance.clone(), parent.id);
+    let parent_execution_id = parent.execution_id.unwrap_or(INITIAL_EXECUTION_ID);
+    let ended = history.iter().rev().find_map(OutcomeStatus::of_event)?;
+    match ended {
+        OutcomeStatus::Running => None,
+        OutcomeStatus::Completed { output } => Some(WorkItem::SubOrchCompleted {
+            parent_instance,
+            parent_execution_id,
+            parent_id,
+            result: output,
+        }),
+        OutcomeStatus::Failed { details } => Some(WorkItem::SubOrchFailed {
+            parent_instance,
+            parent_execution_id,
+            parent_id,
+            details,
+        }),
     }
 }
 
@@ -88,7 +123,7 @@ pub(super) async fn run(
     item: OrchestrationItem,
     rewind: Rewind,
 ) {
-    let standings = match look_at(engine, &rewind.children).await {
+    let standings = match look_at(engine, &rewind).await {
         Ok(Some(standings)) => standings,
         Ok(None) => {
             tracing::info!(target: "duroxide::runtime", instance_id = %item.instance, "a retry waits for a child that is being cancelled");
@@ -107,9 +142,7 @@ pub(super) async fn run(
         let known = standings.get(&child.event_id).cloned();
         known.unwrap_or(ChildStanding::Running)
     };
-    let (history, mut to_orchestrators) = rewind.decided(standing);
-    let waited = item.messages.into_iter();
-    to_orchestrators.extend(waited.filter(|message| RewindMessage::of(message).is_none()));
+    let (history, to_orchestrators) = rewind.decided(standing, item.messages);
     let of = ExecutionRef {
         name: item.orchestration_name,
         execution_id,
@@ -162,17 +195,36 @@ fn metadata(of: &ExecutionRef, history: &[Event]) -> ExecutionMetadata {
 /// Where the children stand; `None` while one that the failure cancelled has not ended.
 async fn look_at(
     engine: &Engine,
-    children: &[Child],
+    rewind: &Rewind,
 ) -> Result<Option<HashMap<u64, ChildStanding>>, ProviderError> {
     let mut standings = HashMap::new();
-    for child in children {
-        let standing = standing(engine.store.read_outcome(&child.instance).await?);
+    for child in &rewind.children {
+        let standing = match is_its_own(engine, rewind, child).await? {
+            true => standing(engine.store.read_outcome(&child.instance).await?),
+            // Another instance has the id: the start is sent again, and refused, which tells the code.
+            false => ChildStanding::Unborn,
+        };
         if child.cancelled && standing == ChildStanding::Running {
             return Ok(None);
         }
         standings.insert(child.event_id, standing);
     }
     Ok(Some(standings))
+}
+
+/// Whether the instance under the id of a child was started by the operation that awaits the child.
+async fn is_its_own(
+    engine: &Engine,
+    rewind: &Rewind,
+    child: &Child,
+) -> Result<bool, ProviderError> {
+    let history = engine.store.read(&child.instance).await?;
+    let link = ParentLink::recorded_in(&history);
+    Ok(link.is_some_and(|link| {
+        link.instance == rewind.instance
+            && link.id == child.event_id
+            && rewind.awaits(link.execution_id, child)
+    }))
 }
 
 fn standing(outcome: Option<InstanceOutcome>) -> ChildStanding {

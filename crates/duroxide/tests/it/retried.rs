@@ -425,20 +425,139 @@ async fn the_operator_chooses_the_point() {
     world.run("a", "falls", "").await;
     world.run("b", "falls", "").await;
     outside.repair();
-    assert_eq!(output(&retried(&world, "a").await), "dear more");
+    assert_eq!(
+        output(&retried(&world, "a").await),
+        "cheap more",
+        "nothing runs twice"
+    );
     let history = world.history("b").await;
     let failed = |event: &&Event| matches!(event.kind, EventKind::ActivityFailed { .. });
-    let last = history.iter().rfind(failed).unwrap().event_id;
-    let rewind = world
-        .client
-        .retry_instance_from("b", RewindPoint::Event(last))
-        .await;
+    let first = history.iter().find(failed).unwrap().event_id;
+    let at = RewindPoint::Event(first);
+    let rewind = world.client.retry_instance_from("b", at).await.unwrap();
+    assert_eq!(rewind.successes_dropped, 1);
     world
         .client
-        .wait_for_retry(&rewind.unwrap(), PATIENCE)
+        .wait_for_retry(&rewind, PATIENCE)
         .await
         .unwrap();
-    assert_eq!(output(&world.outcome("b").await), "cheap more");
+    assert_eq!(output(&world.outcome("b").await), "dear more");
+}
+
+async fn takes_its_id(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.schedule_sub_orchestration_with_id("do_it", "taken", "")
+        .await
+}
+
+async fn do_it(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.schedule_activity("try", "it").await
+}
+
+#[tokio::test]
+async fn a_stranger_under_the_id_of_a_child_is_not_taken_for_it() {
+    let outside = Outside::default();
+    let registry = orchestrations()
+        .register("do_it", do_it)
+        .register("parent", takes_its_id);
+    let world = outside.with(registry.build()).await;
+    assert_eq!(failure(&world.run("taken", "do_it", "").await), "broken");
+    assert!(failure(&world.run("p", "parent", "").await).contains("already exists"));
+    outside.repair();
+    assert!(failure(&retried(&world, "p").await).contains("already exists"));
+    assert_eq!(
+        world.client.list_executions("taken").await.unwrap(),
+        [1],
+        "nobody retried it"
+    );
+    assert_eq!(output(&retried(&world, "taken").await), "it");
+    assert!(
+        failure(&retried(&world, "p").await).contains("already exists"),
+        "not its child"
+    );
+}
+
+#[tokio::test]
+async fn a_failure_of_a_cancelled_child_that_still_waits_does_not_count() {
+    let outside = Outside::default();
+    let registry = || {
+        orchestrations()
+            .register("waits", waits)
+            .register("hasty", hasty_parent)
+    };
+    let store = in_memory().await;
+    let world = World::on(
+        Arc::clone(&store),
+        outside.activities(),
+        registry().build(),
+        quick(),
+    )
+    .await;
+    assert_eq!(failure(&world.run("h", "hasty", "").await), "broken");
+    until("the child is cancelled", async || {
+        let status = world.client.get_orchestration_status("h::sub::2").await;
+        matches!(status, Ok(OrchestrationStatus::Failed { .. }))
+    })
+    .await;
+    until("everything is consumed", async || {
+        world
+            .client
+            .get_queue_depths()
+            .await
+            .unwrap()
+            .orchestrator_queue
+            == 0
+    })
+    .await;
+    world.stop().await;
+    // What a child told, and what an activity told, while no node had time for the parent.
+    let details = duroxide::ErrorDetails::cancelled("parent failed");
+    let told = duroxide::providers::WorkItem::SubOrchFailed {
+        parent_instance: "h".into(),
+        parent_execution_id: 1,
+        parent_id: 2,
+        details: details.clone(),
+    };
+    let client = duroxide::Client::new(Arc::clone(&store));
+    store
+        .enqueue_for_orchestrator(told.clone(), None)
+        .await
+        .unwrap();
+    let rewind = client.retry_instance("h").await.unwrap();
+    store.enqueue_for_orchestrator(told, None).await.unwrap();
+    outside.repair();
+    let world = World::on(store, outside.activities(), registry().build(), quick()).await;
+    world
+        .client
+        .wait_for_retry(&rewind, PATIENCE)
+        .await
+        .unwrap();
+    until("the child runs", async || {
+        let status = world.client.get_orchestration_status("h::sub::2").await;
+        matches!(status, Ok(OrchestrationStatus::Running { .. }))
+    })
+    .await;
+    world.raise("h::sub::2", "go", "gone").await;
+    assert_eq!(output(&world.outcome("h").await), "gone it");
+}
+
+#[tokio::test]
+async fn a_child_that_fails_again_tells_its_rewound_parent() {
+    let outside = Outside::default();
+    let registry = orchestrations()
+        .register("child", child)
+        .register("parent", parent);
+    let world = outside.with(registry.build()).await;
+    assert_eq!(failure(&world.run("p", "parent", "").await), "broken");
+    assert_eq!(
+        failure(&retried(&world, "p").await),
+        "broken",
+        "nothing was repaired"
+    );
+    // Both at once, as a filter reaches them.
+    world.client.retry_instance("p::sub::2").await.unwrap();
+    assert_eq!(failure(&retried(&world, "p").await), "broken");
+    outside.repair();
+    assert_eq!(output(&retried(&world, "p").await), "one last");
 }
 
 /// A timer that was open when it failed, after continue-as-new, with key-values of the execution before.

@@ -188,6 +188,9 @@ flaws! {
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
     QueryForgetsPauses: "a query does not tell who is paused";
+    FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
+    RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
+    FailureIsFinal: "an instance that failed does not run again, whatever is committed";
     LabelsEndWithTheirTurn: "labels that an execution begins with are not kept";
     LabelsOutliveTheInstance: "a later life of an id has the labels of an earlier one";
     LabelsAreOnlyTold: "an operator's change of labels is acknowledged and not made";
