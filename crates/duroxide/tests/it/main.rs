@@ -53,6 +53,7 @@ mod retry;
 mod routing;
 mod shutdown;
 mod smoke;
+mod spans;
 mod start;
 mod state;
 mod timers;
