@@ -151,6 +151,12 @@ pub(crate) struct ListArgs {
     /// Every page, whatever the limit
     #[arg(long, conflicts_with = "after")]
     pub(crate) all: bool,
+    /// Instances that a node cannot go on with for now; `why` shows the report
+    #[arg(long, conflicts_with_all = ["after", "waiting_for"])]
+    pub(crate) blocked: bool,
+    /// Running instances that wait for a signal, queue, activity or child of this name; reads their histories
+    #[arg(long, value_name = "NAME", conflicts_with = "after")]
+    pub(crate) waiting_for: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -215,6 +221,15 @@ pub(crate) struct StartArgs {
     /// A label, as in customer=acme; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = crate::filter::label)]
     pub(crate) label: Vec<(String, String)>,
+    /// A memo for people who look at it, as JSON; what is not JSON is a text
+    #[arg(long, value_name = "JSON")]
+    pub(crate) memo: Option<String>,
+    /// How long the instance may take from its first turn on, as in 90s or 2h; after that it fails
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<std::time::Duration>,
+    /// The trace that it belongs to: a W3C `traceparent`
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) traceparent: Option<String>,
     /// Do nothing if the instance exists
     #[arg(long)]
     pub(crate) if_absent: bool,

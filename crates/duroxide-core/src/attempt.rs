@@ -1,4 +1,4 @@
-//! What a worker gets with a call beside its input: which attempt it is, and how long it may take.
+//! What a worker gets with a call beside its input: which attempt it is, how long it may take, and the trace it belongs to.
 //!
 //! Each attempt of a retried call is an activity of its own, with a scheduling event of its own. The work item has no field
 //! for the first one nor for limits, so its input carries them: the engine puts them in front, the worker takes them off
@@ -6,11 +6,49 @@
 
 use std::time::Duration;
 
+use crate::trace_context::TraceContext;
+
 /// What the input of a work item begins with that names the first attempt.
 const PREFIX: &str = "duroxide:attempt-of:";
 
 /// What the input of a work item begins with that limits the attempt.
 const LIMITS_PREFIX: &str = "duroxide:limits:";
+
+/// What the input of a work item begins with that belongs to a trace.
+const TRACE_PREFIX: &str = "duroxide:trace:";
+
+/// The input of a work item with the trace of its orchestration in front, if that has one.
+pub(crate) fn traced(trace: Option<&TraceContext>, input: String) -> String {
+    let json = match trace {
+        Some(trace) => serde_json::to_string(trace).unwrap_or_default(),
+        // The author's own text must not pass for a trace.
+        None if input.starts_with(TRACE_PREFIX) => String::new(),
+        None => return input,
+    };
+    format!("{TRACE_PREFIX}{}:{json}{input}", json.len())
+}
+
+/// The trace that the orchestration of a work item belongs to, and the rest of the item's input.
+///
+/// ```
+/// use duroxide_core::trace_of;
+/// assert_eq!(trace_of("three apples"), (None, "three apples"));
+/// ```
+#[must_use]
+pub fn trace_of(input: &str) -> (Option<TraceContext>, &str) {
+    let parts = input
+        .strip_prefix(TRACE_PREFIX)
+        .and_then(|rest| rest.split_once(':'))
+        .and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?));
+    match parts {
+        Some(("", own)) => (None, own),
+        Some((json, own)) => match serde_json::from_str(json) {
+            Ok(trace) => (Some(trace), own),
+            Err(_) => (None, input),
+        },
+        None => (None, input),
+    }
+}
 
 /// Limits that the worker itself keeps, for one attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -113,6 +151,25 @@ mod tests {
             for limits in [AttemptLimits::default(), limits] {
                 let sent = limits.in_front_of(input.to_owned());
                 assert_eq!(AttemptLimits::of(&sent), (limits, input));
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_comes_through_and_no_input_passes_for_one() {
+        let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace = TraceContext::parse(header, Some("a=1")).unwrap();
+        let looks_like_one = traced(Some(&trace), "x".to_owned());
+        for input in [
+            "",
+            "plain",
+            TRACE_PREFIX,
+            "duroxide:trace:2:{}x",
+            &looks_like_one,
+        ] {
+            for trace in [None, Some(trace.clone())] {
+                let sent = traced(trace.as_ref(), input.to_owned());
+                assert_eq!(trace_of(&sent), (trace, input));
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::rewound::Rewound;
 /// Labels of an instance, by key.
 pub type Labels = BTreeMap<String, String>;
 
-/// How many labels an instance may have.
+/// How many labels an instance may have from its starter and its code, and how many from operators: so many of each.
 pub const LABELS_MAX: usize = 16;
 /// Longest key of a label, in bytes.
 pub const LABEL_KEY_BYTES_MAX: usize = 64;

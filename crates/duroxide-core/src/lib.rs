@@ -27,11 +27,13 @@ pub mod replay;
 mod retry;
 pub mod rewind;
 mod rewound;
+mod start;
+mod trace_context;
 mod version;
 mod work_item;
 
 pub use action::Action;
-pub use attempt::{AttemptLimits, attempt_of};
+pub use attempt::{AttemptLimits, attempt_of, trace_of};
 pub use context::{
     ActivityOptions, CONTINUE_AS_NEW_EVENTS, Call, Cancelled, Child, Either2, Either3,
     OrchestrationContext, ParentClose, REPLIES_MAX, Request, Requests, Run, Saga, SagaError,
@@ -65,7 +67,7 @@ pub use label::{
 #[doc(hidden)]
 pub use label::{LABELS_QUEUE, carried_labels, labels_at_birth, recorded_label_key};
 #[doc(hidden)]
-pub use message::{KEYS_QUEUE, is_engine_queue, unfit_key};
+pub use message::{KEYS_QUEUE, is_engine_queue, is_start_queue, unfit_key};
 pub use message::{
     MESSAGE_KEY_BYTES_MAX, MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message,
     message_parts, plain_message,
@@ -75,6 +77,10 @@ pub use retry::{BackoffStrategy, RetryPolicy};
 #[doc(hidden)]
 pub use rewound::REWIND_QUEUE;
 pub use rewound::Rewound;
+#[doc(hidden)]
+pub use start::START_QUEUE;
+pub use start::{MEMO_BYTES_MAX, StartExtras, memo_at_birth};
+pub use trace_context::{TRACESTATE_BYTES_MAX, TraceContext};
 pub use work_item::{
     TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,
 };

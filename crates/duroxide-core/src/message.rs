@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::label::LABELS_QUEUE;
 use crate::rewound::REWIND_QUEUE;
+use crate::start::START_QUEUE;
 
 /// What the data of a queue message begins with that has a key.
 const PREFIX: &str = "duroxide:key:";
@@ -22,7 +23,14 @@ pub const KEYS_QUEUE: &str = "duroxide:keys";
 #[doc(hidden)]
 #[must_use]
 pub fn is_engine_queue(name: &str) -> bool {
-    matches!(name, KEYS_QUEUE | LABELS_QUEUE | REWIND_QUEUE)
+    name == KEYS_QUEUE || name == REWIND_QUEUE || is_start_queue(name)
+}
+
+/// Whether what a start carries beside its input rides under this queue. It becomes no event of its own.
+#[doc(hidden)]
+#[must_use]
+pub fn is_start_queue(name: &str) -> bool {
+    matches!(name, LABELS_QUEUE | START_QUEUE)
 }
 
 /// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken again.

@@ -40,6 +40,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     12 "0012_heartbeats";
     13 "0013_operate";
     14 "0014_rests";
+    15 "0015_starts";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

@@ -178,7 +178,7 @@ impl PostgresProvider {
                      WHERE h.instance_id = p.id AND h.execution_id = p.execution)
              FROM (SELECT i.instance_id AS id, i.orchestration_name, coalesce(i.orchestration_version, 'unknown'),
                        {STATUS} AS status, i.custom_status, i.current_execution_id AS execution, i.created_at,
-                       i.updated_at, e.completed_at, i.parent_instance_id, i.paused_at
+                       i.updated_at, e.completed_at, i.parent_instance_id, i.paused_at, i.memo
                    FROM {{current}} WHERE {} ORDER BY {key} {way}, i.instance_id {way} LIMIT {limit}) AS p
              ORDER BY {} {way}, p.id {way}",
             all.joined(),
@@ -307,7 +307,7 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
         .map(shown_ms);
     summary.parent = optional(9)?;
     summary.paused_at_ms = row.try_get::<_, Option<i64>>(10)?.map(shown_ms);
-    if let Some(labels) = row.try_get::<_, Option<String>>(11)? {
+    if let Some(labels) = row.try_get::<_, Option<String>>(12)? {
         // The server made the object of texts.
         let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
         let shown = labels.into_iter();
@@ -315,6 +315,7 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
             .map(|(key, value)| (key, text::shown(value)))
             .collect();
     }
-    summary.event_count = shown_ms(row.try_get(12)?);
+    summary.event_count = shown_ms(row.try_get(13)?);
+    summary.memo = optional(11)?;
     Ok(summary)
 }

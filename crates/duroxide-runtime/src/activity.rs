@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use duroxide_core::TraceContext;
 use duroxide_core::provider::{Provider, ScheduledActivityIdentifier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +53,7 @@ pub(crate) struct ActivityIdentity {
     pub(crate) worker_id: String,
     pub(crate) session_id: Option<String>,
     pub(crate) tag: Option<String>,
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// What an activity knows about itself, and how it learns that it is no longer wanted.
@@ -137,6 +139,7 @@ impl ActivityContext {
             worker_id: "test".to_owned(),
             session_id: None,
             tag: None,
+            trace: None,
         };
         let (cancelled, shutdown) = (CancellationToken::new(), CancellationToken::new());
         Self::new(identity, cancelled, shutdown, Client::new(store))
@@ -144,6 +147,22 @@ impl ActivityContext {
 
     pub(crate) fn beats(&self) -> Arc<Notify> {
         Arc::clone(&self.beats)
+    }
+
+    /// The place of this activity in the trace that its orchestration was started in; `None` if that was started without one. Hand
+    /// `traceparent` and `tracestate` to the services that the activity calls. The id of the span is the same in every attempt.
+    ///
+    /// ```
+    /// use duroxide::ActivityContext;
+    ///
+    /// async fn fetch(ctx: ActivityContext, url: String) -> Result<String, String> {
+    ///     let header = ctx.trace_context().map(|trace| trace.traceparent());
+    ///     Ok(format!("GET {url}, traceparent: {}", header.unwrap_or_default()))
+    /// }
+    /// ```
+    #[must_use]
+    pub fn trace_context(&self) -> Option<&TraceContext> {
+        self.identity.trace.as_ref()
     }
 
     /// Says that the activity lives. A call with a

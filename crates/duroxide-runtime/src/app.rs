@@ -9,6 +9,7 @@ use duroxide_core::provider::Provider;
 
 use crate::client::Client;
 use crate::handlers::{Handlers, Register};
+use crate::observability::SpanSink;
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 use crate::runtime::{Host, Runtime};
@@ -49,6 +50,7 @@ pub struct AppBuilder {
     opening: Opening,
     handlers: Handlers,
     options: RuntimeOptions,
+    host: Host,
 }
 
 impl AppBuilder {
@@ -63,6 +65,7 @@ impl AppBuilder {
             opening: Box::pin(opening),
             handlers: Handlers::new(),
             options: RuntimeOptions::default(),
+            host: Host::default(),
         }
     }
 
@@ -108,6 +111,13 @@ impl AppBuilder {
         self
     }
 
+    /// Takes the spans of turns, activities and executions, once they are committed; see
+    /// [`SpanSink`](crate::observability::SpanSink). Instances that are started without a trace get one.
+    pub fn spans(mut self, sink: impl SpanSink + 'static) -> Self {
+        self.host.spans = Some(Arc::new(sink));
+        self
+    }
+
     /// Opens the store and runs the code.
     ///
     /// # Errors
@@ -116,13 +126,8 @@ impl AppBuilder {
     pub async fn start(self) -> Result<App, AppError> {
         let (activities, orchestrations) = self.handlers.build().map_err(AppError::Handlers)?;
         let store = self.opening.await.map_err(AppError::Store)?;
-        let runtime = Runtime::try_start(
-            store,
-            &activities,
-            orchestrations,
-            self.options,
-            Host::default(),
-        )?;
+        let runtime =
+            Runtime::try_start(store, &activities, orchestrations, self.options, self.host)?;
         Ok(App { runtime })
     }
 

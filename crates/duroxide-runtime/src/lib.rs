@@ -29,8 +29,8 @@ pub use client::{
 };
 pub use declared::Declared;
 pub use duroxide_core::limits;
+pub use duroxide_core::provider::BlockedInstance;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};
-pub use engine::BlockedInstance;
 pub use executor::Poller;
 pub use handlers::{
     ActivityBody, Code, Handlers, Register, TypedActivity, activity_fn, orchestration_fn,

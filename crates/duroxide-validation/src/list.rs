@@ -593,6 +593,15 @@ macro_rules! for_each_case {
                 status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
                 a_status_of_the_dropped_part_is_gone [Rewinding, Management];
             }
+            starts {
+                a_list_shows_the_memo_of_a_start [Management];
+                a_memo_lasts_over_executions [Management];
+                a_later_life_has_a_memo_of_its_own [Management];
+                a_memo_is_no_key_value_and_no_message;
+                what_a_start_gave_holds_no_message_back;
+                a_deadline_comes_when_it_is_due;
+                a_memo_outlives_the_process [Reopen, Management];
+            }
             labels {
                 an_instance_begins_with_its_labels [Management];
                 the_code_sets_and_removes_labels [Management];

@@ -328,3 +328,18 @@ fn an_order_and_its_orchestration_are_committed_or_rolled_back_together() {
         "committed: order-7 was shipped\nrolled back: NotFound\n"
     );
 }
+
+#[test]
+#[cfg(feature = "opentelemetry")]
+fn traced_order() {
+    let text = output("traced_order", &[]);
+    let count = |line: &str| text.lines().filter(|one| *one == line).count();
+    assert_eq!(count("request"), 1);
+    assert_eq!(count("  orchestration order"), 1);
+    assert_eq!(count("    turn order"), 3);
+    assert_eq!(count("    orchestration invoice"), 2);
+    assert_eq!(count("      turn invoice"), 4);
+    assert_eq!(count("      activity charge"), 2);
+    let charged = "charging 500 with traceparent 00-4bf92f3577b34da6a3ce929d0e0e4736-";
+    assert_eq!(text.matches(charged).count(), 2);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use duroxide_core::provider::{InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary};
-use duroxide_core::{Event, EventKind};
+use duroxide_core::{Event, EventKind, StartExtras};
 use duroxide_runtime::client::{Client, ClientError};
 use serde::Serialize;
 use serde_json::json;
@@ -277,6 +277,12 @@ impl Question {
     fn of(event: &Event) -> Option<Self> {
         match event.kind {
             EventKind::ActivityScheduled { .. } => Some(Self::Activity),
+            // The deadline of an instance is a timer of its start.
+            EventKind::OrchestrationStarted { .. }
+                if StartExtras::recorded_in(&event.kind).deadline_ms.is_some() =>
+            {
+                Some(Self::Timer)
+            }
             EventKind::TimerCreated { .. } => Some(Self::Timer),
             EventKind::SubOrchestrationScheduled { .. } => Some(Self::Child),
             _ => None,

@@ -1,13 +1,14 @@
 //! Lists and counts.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceSummary, PageCursor, SortKey, SortOrder,
+    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, PageCursor, SortKey,
+    SortOrder,
 };
 use duroxide_runtime::client::Client;
 
 use crate::args::{CountArgs, GroupBy, ListArgs, SortBy};
 use crate::failure::Failure;
-use crate::filter;
+use crate::filter::{self, Pages};
 use crate::output::{Output, Rows, ago, shorten};
 
 /// How much of a custom status a list shows.
@@ -17,13 +18,23 @@ const LABELS_WIDTH: usize = 40;
 
 pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let query = query(&args)?;
-    let (items, next) = if args.all {
+    let (items, next) = if args.blocked {
+        (blocked(client, &query).await?, None)
+    } else if let Some(name) = &args.waiting_for {
+        let most = if args.all {
+            usize::MAX
+        } else {
+            args.limit as usize
+        };
+        (waiting_for(client, output, query, name, most).await?, None)
+    } else if args.all {
         (filter::all(client, query).await?, None)
     } else {
         let page = client.query_instances(&query).await?;
         (page.items, page.next)
     };
     if output.json {
+        let items: Vec<_> = items.iter().map(as_json).collect();
         return output.document(&serde_json::json!({ "items": items, "next": next }));
     }
     if items.is_empty() {
@@ -35,6 +46,52 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
         output.note(format!("there are more: --after {next}"));
     }
     Ok(())
+}
+
+/// The blocked instances that a query admits.
+async fn blocked(client: &Client, query: &InstanceQuery) -> Result<Vec<InstanceSummary>, Failure> {
+    let prefix = query.id_prefix.as_deref().unwrap_or_default();
+    let mut found = Vec::new();
+    for one in client.blocked_instances().await? {
+        if !one.instance_id.starts_with(prefix) {
+            continue;
+        }
+        let mut query = query.clone();
+        query.id_prefix = Some(one.instance_id.clone());
+        let named = filter::all(client, query).await?;
+        let is_it = |it: &InstanceSummary| it.instance_id == one.instance_id;
+        found.extend(named.into_iter().find(is_it));
+    }
+    Ok(found)
+}
+
+/// The running instances that a query admits and that wait for something of this name. No index knows that: their histories are read.
+async fn waiting_for(
+    client: &Client,
+    output: &Output,
+    mut query: InstanceQuery,
+    name: &str,
+    most: usize,
+) -> Result<Vec<InstanceSummary>, Failure> {
+    query.statuses = vec![InstanceStatus::Running];
+    let mut pages = Pages::of(client, query);
+    let mut found = Vec::new();
+    while let Some(page) = pages.next().await? {
+        for one in page {
+            let waits = client.waits(&one.instance_id).await?;
+            if !waits.iter().any(|wait| wait.name() == Some(name)) {
+                continue;
+            }
+            if found.len() == most {
+                output.note(format!(
+                    "there are more than {most}: --limit or --all shows them"
+                ));
+                return Ok(found);
+            }
+            found.push(one);
+        }
+    }
+    Ok(found)
 }
 
 pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
@@ -57,6 +114,13 @@ pub(crate) fn table(items: &[InstanceSummary]) -> Rows {
         ]);
     }
     rows
+}
+
+/// With the memo as a value of its own.
+fn as_json(one: &InstanceSummary) -> serde_json::Value {
+    let mut value = serde_json::json!(one);
+    value["memo"] = super::show::memo(one.memo.as_deref());
+    value
 }
 
 fn labels(one: &InstanceSummary) -> String {

@@ -1,7 +1,9 @@
 //! Messages for instances: starts, signals, queue messages.
 
 use std::io::Read;
+use std::time::Duration;
 
+use duroxide_core::{StartExtras, TraceContext};
 use duroxide_runtime::client::Client;
 use serde_json::json;
 
@@ -25,12 +27,32 @@ pub(crate) async fn start(
             false => Err(Failure::Exists(text)),
         };
     }
+    let extras = extras(args.memo, args.timeout, args.traceparent).map_err(Failure::Usage)?;
     let labels = args.label.into_iter().collect();
     client
-        .start_orchestration_labelled(id, name, args.version, input, labels)
+        .start_orchestration_with(id, name, args.version, input, labels, extras)
         .await?;
     let text = format!("{id} will start as {name}");
     answer(output, &text, &json!({ "instance_id": id, "sent": true }))
+}
+
+fn extras(
+    memo: Option<String>,
+    timeout: Option<Duration>,
+    traceparent: Option<String>,
+) -> Result<StartExtras, String> {
+    let mut extras = StartExtras::default();
+    if let Some(memo) = memo {
+        let value = serde_json::from_str(&memo).unwrap_or(serde_json::Value::String(memo));
+        extras = extras.with_memo(&value)?;
+    }
+    if let Some(timeout) = timeout {
+        extras = extras.with_timeout(timeout)?;
+    }
+    if let Some(header) = traceparent {
+        extras = extras.with_trace(TraceContext::parse(&header, None)?);
+    }
+    Ok(extras)
 }
 
 pub(crate) async fn restart(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use duroxide_core::provider::{ExecutionInfo, InstanceInfo};
-use duroxide_core::{Event, EventKind};
+use duroxide_core::{Event, EventKind, StartExtras};
 use duroxide_runtime::client::Client;
 use serde_json::json;
 
@@ -26,18 +26,36 @@ pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<()
     let history = client.read_execution_history(id, execution).await?;
     let children = client.get_instance_tree(id).await?.size() - 1;
     let labels = client.labels(id).await?;
+    let began = history.first().map(|first| &first.kind);
+    let extras = began.map(StartExtras::recorded_in).unwrap_or_default();
     if output.json {
         let mut document = as_json(&info, &current, children, &history);
         document["labels"] = json!(labels);
+        document["memo"] = memo(extras.memo.as_deref());
+        document["deadline_ms"] = json!(extras.deadline_ms);
+        document["traceparent"] = json!(extras.trace.map(|trace| trace.traceparent()));
         return output.document(&document);
     }
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     let labels = labels.map(|pair| ("label", pair));
-    for (name, value) in facts(&info, &current, children).into_iter().chain(labels) {
+    let given = [
+        extras.memo.map(|memo| ("memo", shorten(&memo, PAYLOAD))),
+        extras.deadline_ms.map(|at| ("time until", time(at))),
+        extras.trace.map(|trace| ("trace", trace.traceparent())),
+    ];
+    let given = given.into_iter().flatten();
+    let facts = facts(&info, &current, children).into_iter();
+    for (name, value) in facts.chain(labels).chain(given) {
         output.line(format!("{name:<10} {value}"))?;
     }
     output.raw("\n")?;
     timeline(output, &history)
+}
+
+/// A memo as a value of its own.
+pub(crate) fn memo(json: Option<&str>) -> serde_json::Value {
+    let value = json.and_then(|json| serde_json::from_str(json).ok());
+    value.unwrap_or_default()
 }
 
 fn facts(

@@ -1,6 +1,6 @@
 //! Events in words.
 
-use duroxide_core::{Event, EventKind};
+use duroxide_core::{Event, EventKind, INITIAL_EVENT_ID};
 
 /// One event as a sentence without its subject.
 pub(crate) fn of(event: &Event) -> String {
@@ -45,6 +45,7 @@ pub(crate) fn of(event: &Event) -> String {
         EventKind::TimerCreated { fire_at_ms } => {
             format!("set a timer for {}", crate::output::time(*fire_at_ms))
         }
+        EventKind::TimerFired { .. } if source == INITIAL_EVENT_ID => "its time was up".to_owned(),
         EventKind::TimerFired { .. } => format!("timer of event {source} fired"),
         EventKind::ExternalSubscribed { name } => format!("waits for signal {name}"),
         EventKind::ExternalEvent { name, data } => format!("got signal {name}: {data}"),

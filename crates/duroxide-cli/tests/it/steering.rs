@@ -9,6 +9,44 @@ use duroxide::{Client, OrchestrationStatus};
 use crate::support::{Kind, Store, start};
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_carries_a_memo_a_time_limit_and_a_trace() {
+    for kind in [Kind::Sqlite, Kind::Redb] {
+        let store = Store::filled(kind).await;
+        let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let carried = [
+            "--memo",
+            r#"{"by":"Ada"}"#,
+            "--timeout",
+            "2h",
+            "--traceparent",
+            header,
+        ];
+        store.tells(&[&["start", "order", "noted", "--input", "{}"], &carried[..]].concat());
+        store.tells(&["start", "order", "plain", "--memo", "a text"]);
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        for id in ["noted", "plain"] {
+            let minute = Duration::from_secs(60);
+            client.wait_for_orchestration(id, minute).await.unwrap();
+        }
+        runtime.shutdown(None).await;
+        drop(client);
+        let shown = store.json(&["show", "noted"]);
+        assert_eq!(shown["memo"]["by"], "Ada");
+        assert_eq!(shown["traceparent"], header);
+        assert!(shown["deadline_ms"].as_u64().unwrap() > 1_700_000_000_000);
+        let text = store.shows(&["show", "noted"]);
+        assert!(text.contains(r#"memo {"by":"Ada"}"#), "{text}");
+        let listed = store.json(&["list", "--prefix", "plain"]);
+        assert_eq!(listed["items"][0]["memo"], "a text");
+        let refused = store.run(&["start", "order", "unfit", "--traceparent", "x"]);
+        assert!(refused.err.contains("is no traceparent"), "{refused:?}");
+        assert_ne!(refused.code, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_reaches_the_instances() {
     for kind in [Kind::Sqlite, Kind::Redb] {
         let store = Store::filled(kind).await;

@@ -12,6 +12,7 @@ use crate::ids::{
     SUB_ORCH_AUTO_PREFIX, check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
 };
 use crate::label::Labels;
+use crate::start::StartExtras;
 
 impl OrchestrationContext {
     /// Starts a child under a generated id and awaits its result.
@@ -219,6 +220,7 @@ impl OrchestrationContext {
             instance,
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
@@ -252,6 +254,7 @@ impl OrchestrationContext {
             instance,
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         let location = Location::caller();
         self.shared.deciding(location).tell(kind, location);

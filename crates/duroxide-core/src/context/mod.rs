@@ -8,6 +8,7 @@ mod children;
 mod combinators;
 mod continue_as_new;
 mod events;
+mod given;
 mod in_place;
 mod join_all;
 mod kv;

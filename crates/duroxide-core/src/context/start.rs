@@ -5,6 +5,9 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+use serde::Serialize;
 
 use super::OrchestrationContext;
 use super::trying::Stored;
@@ -17,6 +20,7 @@ use crate::event::ErrorDetails;
 use crate::future::{DurableFuture, ScheduleKind};
 use crate::ids::{SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id, uses_reserved_marker};
 use crate::label::{Labels, check_label, check_labels};
+use crate::start::StartExtras;
 
 /// What becomes of a child when its parent ends, or drops it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,6 +77,7 @@ impl OrchestrationContext {
             instance: None,
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         let mut cell = self.shared.deciding(location);
         let slot = cell.call(operation, kind, location);
@@ -123,6 +128,7 @@ impl OrchestrationContext {
             instance: instance.clone(),
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         let mut cell = self.shared.deciding(location);
         cell.tell(kind, location);
@@ -207,6 +213,42 @@ impl<O: Orchestration> Child<O> {
             refusal
         });
         if let Some(why) = refusal {
+            self.refuse(why);
+        }
+        self
+    }
+
+    /// Gives the child a memo: a small value that lists show and its code reads. One that does not serialise, or is longer than
+    /// [`MEMO_BYTES_MAX`](crate::MEMO_BYTES_MAX), is an `Err` of the child.
+    pub fn memo<T: Serialize + ?Sized>(self, memo: &T) -> Self {
+        self.extend(|extras| extras.with_memo(memo))
+    }
+
+    /// How long the child may take, all its executions together, from its first turn on. After that it fails with
+    /// [`OrchestrationError::TimedOut`].
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.extend(|extras| extras.with_timeout(limit))
+    }
+
+    fn extend(mut self, change: impl Fn(StartExtras) -> Result<StartExtras, String>) -> Self {
+        let Some(slot) = self.result.slot() else {
+            return self;
+        };
+        let mut cell = self.ctx.shared.cell();
+        let Some(CommandKind::Child { extras, .. }) = cell.asked(slot) else {
+            drop(cell);
+            return self;
+        };
+        let changed = change(extras);
+        if let Ok(changed) = &changed {
+            cell.amend(slot, |kind| {
+                if let CommandKind::Child { extras, .. } = kind {
+                    extras.clone_from(changed);
+                }
+            });
+        }
+        drop(cell);
+        if let Err(why) = changed {
             self.refuse(why);
         }
         self
@@ -304,6 +346,36 @@ impl<O: Orchestration> Spawned<O> {
             .cell()
             .label_detached(&self.instance, &key, &value);
         if let Some(Err(why)) = labels.as_ref().map(check_labels) {
+            panic!("detached orchestration: {why}");
+        }
+        self
+    }
+
+    /// Gives it a memo: a small value that lists show and its code reads.
+    ///
+    /// # Panics
+    ///
+    /// When the memo does not serialise or is too long, which fails the orchestration.
+    pub fn memo<T: Serialize + ?Sized>(self, memo: &T) -> Self {
+        self.extend(|extras| extras.with_memo(memo))
+    }
+
+    /// How long it may take, all its executions together, from its first turn on. After that it fails.
+    ///
+    /// # Panics
+    ///
+    /// When the limit is shorter than a millisecond, which fails the orchestration.
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.extend(|extras| extras.with_timeout(limit))
+    }
+
+    fn extend(self, change: impl FnOnce(StartExtras) -> Result<StartExtras, String>) -> Self {
+        let refusal = self
+            .ctx
+            .shared
+            .cell()
+            .extend_detached(&self.instance, change);
+        if let Err(why) = refusal {
             panic!("detached orchestration: {why}");
         }
         self

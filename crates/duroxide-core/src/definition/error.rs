@@ -301,6 +301,11 @@ pub enum OrchestrationError<E> {
         /// The failure in words.
         message: String,
     },
+    /// The time limit that it was started with passed.
+    TimedOut {
+        /// The failure in words.
+        message: String,
+    },
     /// Its code does not fit its history.
     Diverged {
         /// The report.
@@ -328,6 +333,7 @@ impl<E> OrchestrationError<E> {
             Self::Diverged { .. } => "D0915",
             Self::Undecodable(what) => what.code(),
             Self::Unavailable { .. } => "D0916",
+            Self::TimedOut { .. } => "D0917",
         }
     }
 
@@ -347,6 +353,7 @@ impl<E> OrchestrationError<E> {
             Self::Cancelled { reason } => OrchestrationError::Cancelled { reason },
             Self::Panicked { message } => OrchestrationError::Panicked { message },
             Self::Poisoned { message } => OrchestrationError::Poisoned { message },
+            Self::TimedOut { message } => OrchestrationError::TimedOut { message },
             Self::Diverged { message } => OrchestrationError::Diverged { message },
             Self::Undecodable(what) => OrchestrationError::Undecodable(what),
             Self::Unavailable { message } => OrchestrationError::Unavailable { message },
@@ -376,6 +383,7 @@ impl<E: DeserializeOwned> OrchestrationError<E> {
                     }
                 }
             },
+            timed_out if timed_out.is_timed_out() => Self::TimedOut { message: shown },
             ErrorDetails::Infrastructure { .. } => Self::Unavailable { message: shown },
             ErrorDetails::Configuration { .. } => Self::Diverged { message: shown },
             ErrorDetails::Poison { .. } => Self::Poisoned { message: shown },
@@ -391,6 +399,7 @@ impl<E: fmt::Display> fmt::Display for OrchestrationError<E> {
             Self::Panicked { message }
             | Self::Poisoned { message }
             | Self::Diverged { message }
+            | Self::TimedOut { message }
             | Self::Unavailable { message } => f.write_str(message),
             Self::Undecodable(what) => what.fmt(f),
         }

@@ -13,6 +13,8 @@ use super::presence::{CALLED, Presence};
 use crate::codec::same_meaning;
 use crate::label::Labels;
 use crate::provider::KvEntry;
+use crate::start::StartExtras;
+use crate::trace_context::TraceContext;
 
 /// Identity and guarded state of one execution.
 #[derive(Debug)]
@@ -105,6 +107,10 @@ pub(crate) struct Cell {
     pub(crate) custom_status: Option<String>,
     /// Those of the start, as the code changed them.
     pub(crate) labels: Labels,
+    /// What else the start gave.
+    pub(crate) extras: StartExtras,
+    /// The place of this execution in its trace.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
@@ -246,6 +252,31 @@ impl Cell {
                 None
             }
         }
+    }
+
+    /// Changes what a detached start carries. Too late once it is recorded, which is noted.
+    pub(crate) fn extend_detached(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(StartExtras) -> Result<StartExtras, String>,
+    ) -> Result<(), String> {
+        let asked = self
+            .commands
+            .iter_mut()
+            .rev()
+            .find_map(|c| match &mut c.kind {
+                CommandKind::Detached {
+                    instance, extras, ..
+                } if instance == id => Some(extras),
+                _ => None,
+            });
+        match asked {
+            Some(extras) => *extras = change(extras.clone())?,
+            None => {
+                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Takes a request back that is not recorded.

@@ -3,11 +3,13 @@
 use std::panic::Location;
 
 use crate::action::Action;
-use crate::attempt::{self, AttemptLimits};
+use crate::attempt::{self, AttemptLimits, traced};
 use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
 use crate::label::{Labels, labelled_input};
+use crate::start::StartExtras;
+use crate::trace_context::TraceContext;
 
 /// One request of the author's code.
 #[derive(Debug, Clone)]
@@ -51,12 +53,14 @@ pub(crate) enum CommandKind {
         input: String,
         /// What its start carries. Not recorded here: the child records it, and it decides nothing that a replay repeats.
         labels: Labels,
+        extras: StartExtras,
     },
     Detached {
         target: Target,
         instance: String,
         input: String,
         labels: Labels,
+        extras: StartExtras,
     },
     SetStatus {
         status: Option<String>,
@@ -126,6 +130,7 @@ impl CommandKind {
                 instance,
                 input,
                 labels: _,
+                extras: _,
             } => EventKind::SubOrchestrationScheduled {
                 name: target.recorded_name(),
                 instance: instance.unwrap_or_else(|| generated_child_id(event_id, execution_id)),
@@ -136,6 +141,7 @@ impl CommandKind {
                 instance,
                 input,
                 labels: _,
+                extras: _,
             } => EventKind::OrchestrationChained {
                 name: target.recorded_name(),
                 instance,
@@ -156,8 +162,14 @@ impl CommandKind {
         }
     }
 
-    /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone.
-    pub(crate) fn to_action(&self, event_id: u64, event: &EventKind) -> Option<Action> {
+    /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone. What is
+    /// asked for belongs to the trace of the execution, if that is part of one.
+    pub(crate) fn to_action(
+        &self,
+        event_id: u64,
+        event: &EventKind,
+        trace: Option<&TraceContext>,
+    ) -> Option<Action> {
         match (self.clone(), event) {
             (
                 Self::Activity {
@@ -172,7 +184,10 @@ impl CommandKind {
             ) => Some(Action::CallActivity {
                 scheduling_event_id: event_id,
                 name,
-                input: limits.in_front_of(attempt::wrapped(attempt_of, event_id, input)),
+                input: traced(
+                    trace,
+                    limits.in_front_of(attempt::wrapped(attempt_of, event_id, input)),
+                ),
                 session_id,
                 tag,
             }),
@@ -188,6 +203,7 @@ impl CommandKind {
                     target,
                     input,
                     labels,
+                    extras,
                     ..
                 },
                 EventKind::SubOrchestrationScheduled { instance, .. },
@@ -196,7 +212,7 @@ impl CommandKind {
                 name: target.name,
                 version: target.version,
                 instance: instance.clone(),
-                input: labelled_input(&labels, input),
+                input: carrying(extras, trace).in_front_of(labelled_input(&labels, input)),
             }),
             (
                 Self::Detached {
@@ -204,6 +220,7 @@ impl CommandKind {
                     instance,
                     input,
                     labels,
+                    extras,
                 },
                 _,
             ) => Some(Action::StartOrchestrationDetached {
@@ -211,7 +228,7 @@ impl CommandKind {
                 name: target.name,
                 version: target.version,
                 instance,
-                input: labelled_input(&labels, input),
+                input: carrying(extras, trace).in_front_of(labelled_input(&labels, input)),
             }),
             _ => None,
         }
@@ -255,6 +272,7 @@ impl CommandKind {
                     instance,
                     input,
                     labels: _,
+                    extras: _,
                 },
                 EventKind::SubOrchestrationScheduled {
                     name,
@@ -274,6 +292,7 @@ impl CommandKind {
                     instance,
                     input,
                     labels: _,
+                    extras: _,
                 },
                 EventKind::OrchestrationChained {
                     name,
@@ -291,5 +310,13 @@ fn generated_child_id(event_id: u64, execution_id: u64) -> String {
         format!("{SUB_ORCH_AUTO_PREFIX}{event_id}")
     } else {
         format!("{SUB_ORCH_AUTO_PREFIX}{execution_id}_{event_id}")
+    }
+}
+
+/// What a start carries that this execution asks for.
+fn carrying(extras: StartExtras, trace: Option<&TraceContext>) -> StartExtras {
+    match trace {
+        Some(trace) => extras.with_trace(trace.clone()),
+        None => extras,
     }
 }

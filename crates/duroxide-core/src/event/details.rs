@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The operation of a failure by a time limit of the whole orchestration.
+const TIME_IS_UP: &str = "timeout:execution";
+
 /// Why an activity or an orchestration failed.
 ///
 /// ```
@@ -121,6 +124,7 @@ impl ErrorDetails {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Infrastructure { operation, .. } if operation == TIME_IS_UP => "D0310",
             Self::Infrastructure { .. } => "D0301",
             Self::Configuration {
                 kind: ConfigErrorKind::Nondeterminism,
@@ -168,6 +172,9 @@ impl ErrorDetails {
         match self {
             Self::Infrastructure {
                 operation, message, ..
+            } if operation == TIME_IS_UP => format!("timed out: {message}"),
+            Self::Infrastructure {
+                operation, message, ..
             } => format!("infrastructure:{operation}: {message}"),
             Self::Configuration {
                 kind: ConfigErrorKind::Nondeterminism,
@@ -209,6 +216,12 @@ impl ErrorDetails {
         )
     }
 
+    /// Whether the time limit of the orchestration passed.
+    #[must_use]
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, Self::Infrastructure { operation, .. } if operation == TIME_IS_UP)
+    }
+
     /// An orchestration that failed with the author's own words.
     #[must_use]
     pub fn orchestration_failed(message: impl Into<String>) -> Self {
@@ -237,6 +250,16 @@ impl ErrorDetails {
                 reason: reason.into(),
             },
             message: String::new(),
+            retryable: false,
+        }
+    }
+
+    /// An orchestration whose time was up.
+    #[must_use]
+    pub fn timed_out(message: impl Into<String>) -> Self {
+        Self::Infrastructure {
+            operation: TIME_IS_UP.to_owned(),
+            message: message.into(),
             retryable: false,
         }
     }

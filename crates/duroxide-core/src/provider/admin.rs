@@ -15,6 +15,7 @@ use super::{
 };
 use crate::event::{Event, EventKind};
 use crate::label::{LabelChange, Labels, labels_after};
+use crate::start::StartExtras;
 
 /// Administration of a store: look, delete, prune.
 #[async_trait]
@@ -466,6 +467,9 @@ async fn summary_of<A: ProviderAdmin + ?Sized>(
         ended_at_ms,
         paused_at_ms,
         labels,
+        memo: history
+            .first()
+            .and_then(|first| StartExtras::recorded_in(&first.kind).memo),
         event_count: history.len() as u64,
         parent: info.parent_instance_id.clone(),
         ..InstanceSummary::new(id, &info.orchestration_name, &info.orchestration_version)

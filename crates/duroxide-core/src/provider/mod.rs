@@ -36,7 +36,7 @@ pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
-pub use nodes::{NodeInfo, NodeTerm, SeenNode};
+pub use nodes::{BlockedInstance, NodeInfo, NodeTerm, SeenNode};
 pub use outcome::{InstanceOutcome, OutcomeStatus};
 pub use pause::Pausing;
 pub use pending::{PendingActivity, PendingMessage, PendingWork};

@@ -28,6 +28,24 @@ pub struct NodeInfo {
     pub orchestrations: BTreeMap<String, Vec<String>>,
     /// The activities that it has. Empty if it runs no activities.
     pub activities: Vec<String>,
+    /// The instances that it cannot go on with for now, a hundred at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<BlockedInstance>,
+}
+
+/// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its turns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockedInstance {
+    /// The instance.
+    pub instance_id: String,
+    /// Its current execution.
+    pub execution_id: u64,
+    /// The name of its handler.
+    pub orchestration_name: String,
+    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
+    pub report: String,
+    /// The number of tries so far.
+    pub attempts: u32,
 }
 
 impl NodeInfo {

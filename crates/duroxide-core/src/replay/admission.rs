@@ -7,6 +7,7 @@ use super::turn_state::Incoming;
 use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
+use crate::ids::INITIAL_EVENT_ID;
 use crate::message::{is_engine_queue, message_parts};
 use crate::rewind::RewindMessage;
 use crate::rewound::REWIND_QUEUE;
@@ -48,6 +49,12 @@ impl Execution {
             WorkItem::ActivityFailed { details, .. } => {
                 complete(ACTIVITY, EventKind::ActivityFailed { details });
             }
+            WorkItem::TimerFired {
+                execution_id,
+                id: INITIAL_EVENT_ID,
+                fire_at_ms,
+                ..
+            } => self.admit_deadline(execution_id, fire_at_ms),
             WorkItem::TimerFired { fire_at_ms, .. } => {
                 complete(TIMER, EventKind::TimerFired { fire_at_ms });
             }
@@ -110,6 +117,19 @@ impl Execution {
             _ => true,
         };
         is_news && rewound.shares(execution_id, id)
+    }
+
+    /// The timer of the start itself says that the time of the instance is up. What says so at another time is of another life of
+    /// the id.
+    fn admit_deadline(&mut self, execution_id: u64, fire_at_ms: u64) {
+        let deadline_ms = self.shared.cell().extras.deadline_ms;
+        let is_ours = execution_id == self.execution_id() && deadline_ms == Some(fire_at_ms);
+        if is_ours && self.turn.answered.insert(INITIAL_EVENT_ID) {
+            self.expect(EventKind::TimerFired { fire_at_ms }, Some(INITIAL_EVENT_ID));
+        } else {
+            let why = "ignoring a deadline that this execution does not have";
+            self.note_ignored(INITIAL_EVENT_ID, Unused::AnotherExecution, why);
+        }
     }
 
     /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.

@@ -15,6 +15,8 @@ pub enum FailedBy {
     Limit,
     /// A client, or its parent, cancelled or terminated it.
     Cancellation,
+    /// Its time was up.
+    Timeout,
     /// A failure of an activity or a child that the code does not get to see.
     Operation,
     /// The code decided something else than what is recorded. Code that fits the history would go on.

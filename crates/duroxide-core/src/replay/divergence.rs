@@ -173,6 +173,7 @@ fn describe_command(kind: &CommandKind) -> String {
             target,
             input,
             labels: _,
+            extras: _,
         } => {
             // The engine has not chosen the child's id yet, so the event cannot say it.
             let version = optional("version", target.version.as_ref());

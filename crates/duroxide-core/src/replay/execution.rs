@@ -19,9 +19,13 @@ use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
-use crate::label::{LABELS_QUEUE, labels_at_start};
+use crate::ids::INITIAL_EVENT_ID;
+use crate::label::labels_at_start;
+use crate::message::is_start_queue;
 use crate::provider::KvEntry;
-use crate::rewound::{REWIND_QUEUE, Rewound};
+use crate::rewound::Rewound;
+use crate::start::StartExtras;
+use crate::trace_context::TraceContext;
 use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
@@ -135,7 +139,10 @@ impl Execution {
         kv: HashMap<String, KvEntry>,
         now_ms: u64,
     ) -> Self {
-        let carried = start.carried;
+        let mut carried = start.carried;
+        let mut extras = StartExtras::take_from(&mut carried);
+        extras.begin(now_ms);
+        carried.extend(extras.carried());
         let kind = EventKind::OrchestrationStarted {
             name: start.name,
             version: start.version,
@@ -147,7 +154,7 @@ impl Execution {
             initial_custom_status: start.custom_status,
         };
         let event = Event {
-            event_id: crate::ids::INITIAL_EVENT_ID,
+            event_id: INITIAL_EVENT_ID,
             source_event_id: None,
             instance_id: start.instance,
             execution_id: start.execution_id,
@@ -160,10 +167,16 @@ impl Execution {
         execution.turn.now_ms = now_ms;
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
-        for (name, data) in carried
+        // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
+        let timer = extras.deadline_ms.map(|fire_at_ms| Action::CreateTimer {
+            scheduling_event_id: INITIAL_EVENT_ID,
+            fire_at_ms,
+        });
+        execution.turn.actions.extend(timer);
+        let letters = carried
             .into_iter()
-            .filter(|(name, _)| name != LABELS_QUEUE && name != REWIND_QUEUE)
-        {
+            .filter(|(name, _)| !is_start_queue(name));
+        for (name, data) in letters {
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
         }
         execution
@@ -228,7 +241,11 @@ impl Execution {
             name: name.clone(),
             version: version.clone(),
         };
+        let extras = StartExtras::recorded_in(&first.kind);
+        let trace = trace_of_execution(first);
         let cell = Cell {
+            extras,
+            trace,
             now_ms: first.timestamp_ms,
             clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
@@ -307,6 +324,18 @@ impl Execution {
         let work = cell.in_place.remove(&slot)?;
         drop(cell);
         Some(Box::pin(async move { (work.0)().await }))
+    }
+
+    /// What the start gave beside input and labels.
+    #[must_use]
+    pub fn extras(&self) -> StartExtras {
+        self.shared.cell().extras.clone()
+    }
+
+    /// The place of this execution in the trace that it belongs to.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.shared.cell().trace.clone()
     }
 
     /// The last event applied.
@@ -437,6 +466,17 @@ impl Execution {
             self.shared.cell().commands.truncate(commands_before);
         }
     }
+}
+
+/// The place of an execution in the trace that its instance was started in. It follows from the first event.
+#[must_use]
+pub fn trace_of_execution(first: &Event) -> Option<TraceContext> {
+    let given = StartExtras::recorded_in(&first.kind).trace?;
+    let (execution, began) = (
+        first.execution_id.to_string(),
+        first.timestamp_ms.to_string(),
+    );
+    Some(given.within(&[&first.instance_id, &execution, &began]))
 }
 
 /// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.

@@ -9,6 +9,7 @@ use crate::durable::OperationKind;
 use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
+use crate::ids::INITIAL_EVENT_ID;
 use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::work_item::termination_reason;
 
@@ -48,6 +49,9 @@ impl Execution {
                 self.abort_on_system_failure(event, details);
                 let with = Resolution::Outcome(Err(Box::new(details.clone())));
                 self.answer(event, &OperationKind::Activity, with, origin)?;
+            }
+            EventKind::TimerFired { .. } if event.source_event_id == Some(INITIAL_EVENT_ID) => {
+                self.time_is_up();
             }
             EventKind::TimerFired { .. } => {
                 self.answer(event, &OperationKind::Timer, Resolution::Fired, origin)?;
@@ -110,6 +114,16 @@ impl Execution {
         self.cancel_reason.get_or_insert_with(|| reason.to_owned());
     }
 
+    /// The deadline of the instance has passed. A value that was returned before it, or a cancellation, stands; a further execution
+    /// is not begun any more.
+    fn time_is_up(&mut self) {
+        let goes_on = self.handler.is_suspended() || self.shared.cell().next.is_some();
+        if goes_on && !self.is_cancelled() {
+            let details = self.shared.cell().extras.time_is_up();
+            self.turn.abort.get_or_insert((FailedBy::Timeout, details));
+        }
+    }
+
     /// Whether a request to cancel ends the execution with this turn, whatever the code does.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel_reason.is_some() && !self.winds_down
@@ -148,7 +162,10 @@ impl Execution {
         }
         let comes_again = |rewound: &Rewound| rewound.again.contains(&event.event_id);
         if self.rewound.as_ref().is_some_and(comes_again) {
-            let action = command.kind.to_action(event.event_id, &event.kind);
+            let trace = cell.trace.clone();
+            let action = command
+                .kind
+                .to_action(event.event_id, &event.kind, trace.as_ref());
             self.again.extend(action.map(|it| (event.event_id, it)));
         }
         Ok(())

@@ -28,7 +28,7 @@ pub use crate::durable::{
 pub use cause::FailedBy;
 pub use decision::{ChildCancel, Outcome, Progress, Turn};
 pub use divergence::Divergence;
-pub use execution::{Execution, ExecutionStart, ParentLink, count_turns};
+pub use execution::{Execution, ExecutionStart, ParentLink, count_turns, trace_of_execution};
 pub use forced::{fail_without_replay, terminate_without_replay};
 pub use host::{HostCall, HostRequest};
 pub use limits::TurnLimits;

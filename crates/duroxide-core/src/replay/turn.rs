@@ -228,7 +228,9 @@ impl Execution {
                 request,
             });
         } else {
-            self.turn.actions.extend(kind.to_action(event_id, &event));
+            let trace = self.shared.cell().trace.clone();
+            let action = kind.to_action(event_id, &event, trace.as_ref());
+            self.turn.actions.extend(action);
         }
         self.arrive(event, None);
         true
@@ -308,10 +310,11 @@ impl Execution {
     }
 }
 
-/// What goes into the next execution: queue messages that the code has not taken, and labels.
+/// What goes into the next execution: queue messages that the code has not taken, labels, and what the start gave.
 fn handed_on(cell: &Cell) -> Vec<(String, String)> {
     let mut carried = cell.operations.unread();
     carried.extend(carried_labels(&cell.labels));
+    carried.extend(cell.extras.carried());
     carried
 }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{NoRewind, RewindMessage, RewindPoint, point};
 use crate::event::{Event, EventKind};
-use crate::ids::build_child_instance_id;
+use crate::ids::{INITIAL_EVENT_ID, build_child_instance_id};
 use crate::label::{labels_after, recorded_change};
 use crate::message::is_engine_queue;
 use crate::rewound::{REWIND_QUEUE, Rewound};
+use crate::start::{DEADLINE_MAX_MS, StartExtras};
 use crate::work_item::WorkItem;
 
 /// A rewind as it follows from the record, before anyone has looked at the children.
@@ -143,12 +144,14 @@ impl Rewind {
 
     /// What is to be written: the history of the next execution, and the messages that it, and children that are rewound with it, are
     /// sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are messages that were claimed with the request.
-    /// Of these, failures of the failed execution are not passed on: what they are about is asked for anew.
+    /// Of these, failures of the failed execution are not passed on: what they are about is asked for anew. A time limit that is not
+    /// over by `now_ms` goes on; one that is begins anew.
     #[must_use]
     pub fn decided(
         mut self,
         standing: impl Fn(&Child) -> ChildStanding,
         waiting: Vec<WorkItem>,
+        now_ms: u64,
     ) -> (Vec<Event>, Vec<WorkItem>) {
         let execution_id = self.execution_id();
         let mut messages = std::mem::take(&mut self.messages);
@@ -186,7 +189,13 @@ impl Rewind {
             event.execution_id = execution_id;
         }
         if let Some(first) = self.history.first_mut() {
-            carry(&mut first.kind, &self.record);
+            let deadline_ms = carry(&mut first.kind, &self.record, now_ms);
+            messages.extend(deadline_ms.map(|fire_at_ms| WorkItem::TimerFired {
+                instance: self.instance.clone(),
+                execution_id,
+                id: INITIAL_EVENT_ID,
+                fire_at_ms,
+            }));
         }
         (self.history, messages)
     }
@@ -314,14 +323,26 @@ fn changed_labels(kept: &[Event], dropped: &[Event]) -> BTreeMap<String, Option<
         .collect()
 }
 
-fn carry(started: &mut EventKind, record: &Rewound) {
-    if let EventKind::OrchestrationStarted {
+/// Writes into the first event what the execution is; returns when its time is up, if it has a time limit.
+fn carry(started: &mut EventKind, record: &Rewound, now_ms: u64) -> Option<u64> {
+    let EventKind::OrchestrationStarted {
         carry_forward_events,
         ..
     } = started
+    else {
+        return None;
+    };
+    let carried = carry_forward_events.get_or_insert_default();
+    carried.retain(|(queue, _)| queue != REWIND_QUEUE);
+    let mut extras = StartExtras::take_from(carried);
+    if extras
+        .deadline_ms
+        .is_some_and(|deadline| deadline <= now_ms)
     {
-        let carried = carry_forward_events.get_or_insert_default();
-        carried.retain(|(queue, _)| queue != REWIND_QUEUE);
-        carried.push((REWIND_QUEUE.to_owned(), record.written()));
+        let again = |timeout_ms: u64| now_ms.saturating_add(timeout_ms).min(DEADLINE_MAX_MS);
+        extras.deadline_ms = extras.timeout_ms.map(again);
     }
+    carried.extend(extras.carried());
+    carried.push((REWIND_QUEUE.to_owned(), record.written()));
+    extras.deadline_ms
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{NoRewind, RewindPoint};
 use crate::durable::{SYSCALL_AWAIT_INSTANCE, SYSCALL_PREFIX, SYSCALL_RUN_PREFIX};
 use crate::event::{AppErrorKind, ErrorDetails, Event, EventKind};
+use crate::ids::INITIAL_EVENT_ID;
 
 /// The place of the first event to drop.
 pub(super) fn find(history: &[Event], point: RewindPoint) -> Result<usize, NoRewind> {
@@ -21,6 +22,8 @@ pub(super) fn find(history: &[Event], point: RewindPoint) -> Result<usize, NoRew
                 event_id,
             })?,
     };
+    // One whose time is up ends wherever its record says so.
+    let place = time_is_up(history).map_or(place, |up| up.min(place));
     Ok(before_open_questions(history, place))
 }
 
@@ -44,6 +47,9 @@ fn cause(history: &[Event], details: &ErrorDetails) -> Option<usize> {
             |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
         return history.iter().position(asked);
     }
+    if details.is_timed_out() {
+        return time_is_up(history);
+    }
     let failed = failed_results(history);
     let says_the_same = |place: &&usize| {
         failed_with(&history[**place])
@@ -60,6 +66,15 @@ fn cause(history: &[Event], details: &ErrorDetails) -> Option<usize> {
     );
     let anchor = same.or_else(|| failed.last().filter(|_| is_of_code))?;
     Some(first_of_its_run(history, &failed, *anchor))
+}
+
+/// Where the record says that the time of the instance is up.
+fn time_is_up(history: &[Event]) -> Option<usize> {
+    let fired = |event: &Event| {
+        matches!(event.kind, EventKind::TimerFired { .. })
+            && event.source_event_id == Some(INITIAL_EVENT_ID)
+    };
+    history.iter().position(fired)
 }
 
 /// The earliest failed result from which on nothing succeeded, up to this one, that was asked for after it. Calls that failed side by

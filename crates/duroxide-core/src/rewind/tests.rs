@@ -3,6 +3,7 @@
 use super::{Child, ChildStanding, NoRewind, RewindMessage, RewindPoint, plan};
 use crate::event::{AppErrorKind, ErrorDetails, Event, EventKind};
 use crate::rewound::Rewound;
+use crate::start::{START_QUEUE, StartExtras};
 use crate::work_item::WorkItem;
 
 /// A history of execution 1 of `order`, one event after the other.
@@ -108,7 +109,7 @@ fn what_followed_the_failure_goes_and_what_succeeded_stays() {
         rewind.messages.is_empty(),
         "nothing of the kept part succeeded later"
     );
-    let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
+    let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
     assert!(kept.iter().all(|event| event.execution_id == 2));
     assert_eq!(kept.last().map(Event::event_id), Some(4));
     assert_eq!(messages, [RewindMessage::AskAgain.to("order")]);
@@ -230,7 +231,7 @@ fn old_failures_that_wait_are_not_passed_on() {
         data: "one".into(),
     };
     let waiting = vec![old(3), letter.clone()];
-    let (_, messages) = rewind.decided(|_| ChildStanding::Unborn, waiting);
+    let (_, messages) = rewind.decided(|_| ChildStanding::Unborn, waiting, 0);
     assert_eq!(messages, [letter, RewindMessage::AskAgain.to("order")]);
 }
 
@@ -318,7 +319,7 @@ fn what_becomes_of_a_child_depends_on_how_it_stands() {
     let decided = |standing: ChildStanding| {
         rewind
             .clone()
-            .decided(move |_| standing.clone(), Vec::new())
+            .decided(move |_| standing.clone(), Vec::new(), 0)
     };
     let again = |history: &[Event]| Rewound::of(history).map(|it| it.again);
     let (history, _) = decided(ChildStanding::Unborn);
@@ -344,14 +345,14 @@ fn a_second_rewind_shares_no_more_than_the_first() {
         .failed(4);
     let history = history.ends_with_error();
     let first = plan(&history.0, RewindPoint::Failure).expect("it failed");
-    let (mut second, _) = first.decided(|_| ChildStanding::Unborn, Vec::new());
+    let (mut second, _) = first.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
     let end = EventKind::OrchestrationFailed {
         details: ErrorDetails::panicked("oh"),
     };
     second.push(Event::with_event_id(5, "order", 2, None, end));
     let rewind = plan(&second, RewindPoint::Event(3)).expect("it failed");
     assert_eq!(rewind.execution_id(), 3);
-    let (third, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
+    let (third, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
     let record = Rewound::of(&third).expect("it is rewound");
     assert_eq!(record.shares, [(2, 2), (1, 2)]);
     let EventKind::OrchestrationStarted {
@@ -369,7 +370,7 @@ fn labels_of_the_dropped_part_are_put_back() {
     let history = History::begun().label("paying").activity("pay").failed(3);
     let history = history.label("undone").ends_with_error();
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
-    let (kept, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new());
+    let (kept, _) = rewind.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
     let changes = crate::label::label_changes(&kept);
     assert_eq!(changes, [crate::LabelChange::set("stage", "paying")]);
 }
@@ -382,6 +383,48 @@ fn a_question_to_the_host_is_never_left_open() {
     let history = history.ends_with_error();
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
     assert_eq!((rewind.from_event_id, ids(&rewind)), (2, vec![]));
+}
+
+/// A history that ends because its time was up at 100 ms, 40 ms after it began.
+fn timed_out() -> History {
+    let mut history = History::begun();
+    if let EventKind::OrchestrationStarted {
+        carry_forward_events,
+        ..
+    } = &mut history.0[0].kind
+    {
+        let json = r#"{"timeout_ms":40,"deadline_ms":100}"#.to_owned();
+        *carry_forward_events = Some(vec![(START_QUEUE.to_owned(), json)]);
+    }
+    let history = history.activity("tolerated").failed(2).activity("slow");
+    let history = history.and(Some(1), EventKind::TimerFired { fire_at_ms: 100 });
+    history
+        .cancelled(4)
+        .ends(ErrorDetails::timed_out("too slow"))
+}
+
+#[test]
+fn one_whose_time_was_up_gets_its_time_again() {
+    let rewind = plan(&timed_out().0, RewindPoint::Failure).expect("it failed");
+    assert_eq!((rewind.from_event_id, ids(&rewind)), (5, vec![4]));
+    let at_end = plan(&timed_out().0, RewindPoint::End).expect("it failed");
+    assert_eq!(
+        at_end.from_event_id, 5,
+        "the record must not say that its time is up"
+    );
+    for (now_ms, deadline_ms) in [(300, 340), (70, 100)] {
+        let none = |_: &Child| ChildStanding::Unborn;
+        let (kept, messages) = rewind.clone().decided(none, Vec::new(), now_ms);
+        let timer = WorkItem::TimerFired {
+            instance: "order".into(),
+            execution_id: 2,
+            id: 1,
+            fire_at_ms: deadline_ms,
+        };
+        assert!(messages.contains(&timer), "{messages:?}");
+        let extras = StartExtras::recorded_in(&kept[0].kind);
+        assert_eq!(extras.deadline_ms, Some(deadline_ms));
+    }
 }
 
 #[test]

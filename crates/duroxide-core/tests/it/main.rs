@@ -26,6 +26,7 @@ mod mutations;
 mod recut;
 mod retries;
 mod signals;
+mod start;
 mod stored_format;
 mod unused;
 mod values;

@@ -13,7 +13,7 @@ use duroxide_core::replay::{
 };
 use duroxide_core::{
     Event, EventKind, FnOrchestration, Labels, OrchestrationContext, OrchestrationHandler,
-    WorkItem, carried_labels,
+    StartExtras, WorkItem, carried_labels,
 };
 
 use crate::history::{EPOCH_MS, INSTANCE};
@@ -87,6 +87,11 @@ impl World {
 
     pub(crate) fn labelled(mut self, labels: &Labels) -> Self {
         self.start.carried.extend(carried_labels(labels));
+        self
+    }
+
+    pub(crate) fn with_extras(mut self, extras: &StartExtras) -> Self {
+        self.start.carried.extend(extras.carried());
         self
     }
 
@@ -282,6 +287,13 @@ pub(crate) fn assert_well_formed(history: &[Event]) {
         let source = event.source_event_id.expect("it names its schedule");
         assert!(source < event.event_id, "a schedule comes first: {event:?}");
         let schedule = &history[source as usize - 1].kind;
+        // A deadline is a timer of the start.
+        let is_deadline = source == 1 && wanted == "TimerCreated";
+        let wanted = if is_deadline {
+            "OrchestrationStarted"
+        } else {
+            wanted
+        };
         assert_eq!(schedule.wire_name(), wanted, "{event:?}");
         let answered = if is_cancel(&event.kind) {
             assert!(

@@ -5,7 +5,7 @@ use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
-use duroxide_core::{is_label_key, label_changes, recorded_label_key};
+use duroxide_core::{is_label_key, label_changes, memo_at_birth, recorded_label_key};
 use uuid::Uuid;
 
 use crate::args::Call;
@@ -218,7 +218,10 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .texts(fed.iter().copied())
 }
 
-/// Labels are committed as key-values under their recorded keys; the schema knows them by these.
+/// The key under which the schema knows the memo of an instance that begins.
+const MEMO_KEY: &str = "duroxide:memo";
+
+/// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {
     let labels = label_changes(events).into_iter().map(|change| KvChange {
         op: i32::from(change.value.is_none()),
@@ -226,7 +229,14 @@ fn kv_changes(events: &[Event]) -> Vec<KvChange> {
         value: change.value.map(|value| text::owned(&value)),
         at: None,
     });
-    labels.chain(events.iter().filter_map(kv_change)).collect()
+    let memo = memo_at_birth(events).map(|memo| KvChange {
+        op: 0,
+        key: MEMO_KEY.to_owned(),
+        value: Some(text::owned(&memo)),
+        at: None,
+    });
+    let changes = events.iter().filter_map(kv_change);
+    labels.chain(memo).chain(changes).collect()
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

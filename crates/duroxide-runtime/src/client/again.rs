@@ -1,9 +1,10 @@
 //! Doing something once more: dead letters back into their queue, an instance under another id.
 
 use duroxide_core::provider::{DeadLetter, Requeue};
-use duroxide_core::{EventKind, LABELS_MAX, WorkItem, labels_after};
+use duroxide_core::{EventKind, LABELS_MAX, StartExtras, WorkItem, labels_after};
 
 use super::audit::Deed;
+use super::start::NewStart;
 use super::{Client, ClientError};
 
 impl Client {
@@ -50,7 +51,7 @@ impl Client {
     }
 
     /// Starts a new instance with the handler, the version and the input that the current execution of another one began with, and
-    /// with its labels. The other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
+    /// with its labels, memo and time limit, which counts anew. The other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
     /// that the nodes choose.
     ///
     /// ```
@@ -79,10 +80,13 @@ impl Client {
                 version,
                 input,
                 ..
-            } => Some((name.clone(), version.clone(), input.clone())),
+            } => {
+                let extras = StartExtras::recorded_in(&event.kind).for_another_life();
+                Some((name.clone(), version.clone(), input.clone(), extras))
+            }
             _ => None,
         });
-        let Some((name, version, input)) = began else {
+        let Some((orchestration, version, input, extras)) = began else {
             return Err(ClientError::InstanceNotFound {
                 instance_id: instance.to_owned(),
             });
@@ -105,8 +109,15 @@ impl Client {
                 }
             }
         }
-        self.start_orchestration_labelled(new_id, name, version, input, labels)
-            .await?;
+        let start = NewStart {
+            instance: new_id.to_owned(),
+            orchestration,
+            version,
+            input,
+            labels,
+            extras,
+        };
+        self.begin_later(start, None).await?;
         self.audit(Deed::of("restart", instance).because(new_id));
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use duroxide_core::{Orchestration, OrchestrationError, Payload, Undecodable, codec};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::{Ask, Client, ClientError, Sending};
 use crate::status::OrchestrationStatus;
@@ -136,6 +137,15 @@ impl<O: Orchestration> Handle<O> {
     /// As [`Client::view`].
     pub async fn view<T: Payload>(&self) -> Result<Option<T>, ClientError> {
         self.client.view(&self.id).await
+    }
+
+    /// The memo that the instance was started with; see [`Client::memo`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::memo`].
+    pub async fn memo<T: DeserializeOwned>(&self) -> Result<Option<T>, ClientError> {
+        self.client.memo(&self.id).await
     }
 
     /// Asks the orchestration to end; see [`Client::cancel_instance`].

@@ -1,12 +1,46 @@
-//! Labels of instances, from outside.
+//! Labels and memos of instances, from outside.
 
 use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling, ProviderError};
-use duroxide_core::{LABELS_MAX, LabelChange, Labels, check_label};
+use duroxide_core::{LABELS_MAX, LabelChange, Labels, StartExtras, check_label};
+use serde::de::DeserializeOwned;
 
 use super::audit::Deed;
 use super::{Client, ClientError};
 
 impl Client {
+    /// The memo that an instance was started with; `None` if it has none, or there is no such instance. Read off its history; lists
+    /// have it in [`InstanceSummary::memo`](duroxide_core::provider::InstanceSummary::memo).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), duroxide::ClientError> {
+    /// use duroxide::Client;
+    /// use duroxide::providers::memory::MemoryProvider;
+    /// use std::sync::Arc;
+    ///
+    /// let client = Client::new(Arc::new(MemoryProvider::new()));
+    /// assert_eq!(client.memo::<String>("order-7").await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the memo is not of this type, else what the store says.
+    pub async fn memo<T: DeserializeOwned>(
+        &self,
+        instance: &str,
+    ) -> Result<Option<T>, ClientError> {
+        let history = self.store.read(instance).await?;
+        let first = history.first();
+        let Some(text) = first.and_then(|first| StartExtras::recorded_in(&first.kind).memo) else {
+            return Ok(None);
+        };
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| ClientError::invalid(format!("the memo does not decode: {error}")))
+    }
+
     /// The labels of an instance; none if there is no such instance.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duroxide_core::{
-    INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, WorkItem, check_instance_id, check_labels,
-    codec, labelled_input, uses_reserved_marker,
+    INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, StartExtras, WorkItem, check_instance_id,
+    check_labels, codec, labelled_input, uses_reserved_marker,
 };
 use serde::Serialize;
 
@@ -110,6 +110,47 @@ impl Client {
             version,
             input: input.into(),
             labels,
+            extras: StartExtras::default(),
+        };
+        self.begin_later(start, None).await
+    }
+
+    /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled), with a memo, a time limit or a trace.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::{Client, Labels, StartExtras};
+    /// use std::time::Duration;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// let extras = StartExtras::default().with_timeout(Duration::from_secs(3600))?;
+    /// client.start_orchestration_with("order-7", "order", None, "3 apples", Labels::new(), extras).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled).
+    pub async fn start_orchestration_with(
+        &self,
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        version: Option<String>,
+        input: impl Into<String>,
+        labels: Labels,
+        extras: StartExtras,
+    ) -> Result<(), ClientError> {
+        let start = NewStart {
+            instance: instance.into(),
+            orchestration: orchestration.into(),
+            version,
+            input: input.into(),
+            labels,
+            extras,
         };
         self.begin_later(start, None).await
     }
@@ -148,6 +189,7 @@ impl Client {
             version,
             input,
             labels: Labels::new(),
+            extras: StartExtras::default(),
         };
         self.begin_later(start, None).await
     }
@@ -162,7 +204,9 @@ impl Client {
         let start = WorkItem::StartOrchestration {
             instance: start.instance,
             orchestration: start.orchestration,
-            input: labelled_input(&start.labels, start.input),
+            input: start
+                .extras
+                .in_front_of(labelled_input(&start.labels, start.input)),
             version: start.version,
             parent_instance: None,
             parent_id: None,
@@ -190,6 +234,7 @@ pub(super) struct NewStart {
     pub(super) version: Option<String>,
     pub(super) input: String,
     pub(super) labels: Labels,
+    pub(super) extras: StartExtras,
 }
 
 fn check_id(instance: &str) -> Result<(), ClientError> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use duroxide_core::provider::OutcomeStatus;
 use duroxide_core::{
-    Arguments, Labels, Orchestration, RESERVED_QUEUE_PREFIX, ToOrchestration, Undelivered,
-    WorkItem, keyed_message, plain_message, unfit_key,
+    Arguments, Labels, Orchestration, RESERVED_QUEUE_PREFIX, StartExtras, ToOrchestration,
+    TraceContext, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
@@ -45,6 +45,7 @@ impl Client {
             if_exists: IfExists::default(),
             messages: Vec::new(),
             labels: Labels::new(),
+            extras: Ok(StartExtras::default()),
             orchestration,
         }
     }
@@ -102,6 +103,7 @@ pub struct Start<O> {
     if_exists: IfExists,
     messages: Vec<Result<(String, String), ClientError>>,
     labels: Labels,
+    extras: Result<StartExtras, String>,
 }
 
 /// What a start does if the store knows its id already: an instance, or a start that no node has taken up.
@@ -159,6 +161,57 @@ impl<O: Orchestration> Start<O> {
     /// ```
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Gives the instance a memo: a small value that lists show and its code reads (`ctx.memo()`), and that decides nothing by itself.
+    /// Awaiting the start refuses one that does not serialise, or is longer than
+    /// [`MEMO_BYTES_MAX`](duroxide_core::MEMO_BYTES_MAX) as JSON.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::OrchestrationRef;
+    /// # use std::time::Duration;
+    /// # const INVOICE: OrchestrationRef<u64, String> = OrchestrationRef::new("invoice");
+    /// let day = Duration::from_secs(86_400);
+    /// let invoice = client.start(INVOICE, 7).memo(&("asked by", "Ada")).timeout(day).await?;
+    /// # drop(invoice);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn memo<T: Serialize + ?Sized>(self, memo: &T) -> Self {
+        self.extend(|extras| extras.with_memo(memo))
+    }
+
+    /// How long the instance may take, all its executions together, from its first turn on. After that it fails with
+    /// [`OrchestrationError::TimedOut`](duroxide_core::OrchestrationError::TimedOut), whatever its code does; its activities and
+    /// children are cancelled. Without it an instance may take for ever.
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.extend(|extras| extras.with_timeout(limit))
+    }
+
+    /// The trace that this start is part of: what the instance does belongs to it.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::OrchestrationRef;
+    /// # const INVOICE: OrchestrationRef<u64, String> = OrchestrationRef::new("invoice");
+    /// use duroxide::TraceContext;
+    ///
+    /// // As a web server gets it with a request.
+    /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let invoice = client.start(INVOICE, 7).trace_context(TraceContext::parse(header, None)?).await?;
+    /// # drop(invoice);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn trace_context(self, trace: TraceContext) -> Self {
+        self.extend(|extras| Ok(extras.with_trace(trace)))
+    }
+
+    /// The first mistake is the one that is told.
+    fn extend(mut self, change: impl FnOnce(StartExtras) -> Result<StartExtras, String>) -> Self {
+        self.extras = self.extras.and_then(change);
         self
     }
 
@@ -221,6 +274,7 @@ impl<O: Orchestration> Start<O> {
             version: self.version,
             input,
             labels: self.labels,
+            extras: self.extras.map_err(ClientError::invalid)?,
         };
         // Before the messages: what cannot start sends nothing.
         self.client.check_start(&start)?;

@@ -4,25 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::{BlockedInstance, Incarnation};
 use tokio::time::Instant;
 
 use crate::options::UnregisteredBackoffConfig;
-
-/// An instance that cannot go on for now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockedInstance {
-    /// The instance.
-    pub instance_id: String,
-    /// Its current execution.
-    pub execution_id: u64,
-    /// The name of its handler.
-    pub orchestration_name: String,
-    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
-    pub report: String,
-    /// The number of tries so far.
-    pub attempts: u32,
-}
 
 /// A report is dropped this long after its instance was due to be tried again: another node has it, or it is gone.
 const OVERDUE: Duration = Duration::from_secs(5);

@@ -6,17 +6,18 @@ mod claiming;
 mod code;
 mod excuses;
 mod handler_names;
+mod not_before;
 mod running;
 mod slots;
 mod sticky;
 mod store_time;
 
-pub use blocked::BlockedInstance;
 pub(crate) use blocked::{BlockCause, BlockedInstances};
 pub(crate) use claiming::{Claiming, until_stopped};
 pub(crate) use code::{CodeHere, CodeWanted};
 pub(crate) use excuses::Excuses;
 pub(crate) use handler_names::HandlerNames;
+pub(crate) use not_before::NotBefore;
 pub(crate) use running::{Registered, RunningActivities};
 pub(crate) use slots::{Slot, Slots};
 pub(crate) use sticky::{Kept, OpenTurn, StickyCache, StickyLimits};
@@ -37,7 +38,7 @@ use tracing::instrument::WithSubscriber;
 
 use crate::executor::Executor;
 use crate::leases::Leases;
-use crate::observability::{Layered, MetricsProvider, OnHost};
+use crate::observability::{Layered, MetricsProvider, OnHost, SpanSink};
 use crate::options::{OnUnregistered, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
@@ -52,6 +53,8 @@ pub(crate) struct Engine {
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
+    /// Takes the spans of what was committed.
+    pub(crate) spans: Option<Arc<dyn SpanSink>>,
     /// Time stamped into events and due times of timers, by the store's clock.
     pub(crate) clock: Arc<StoreTime>,
     /// Random, so that two nodes never share a name.
@@ -75,6 +78,7 @@ pub(crate) struct Engine {
     pub(crate) blocked: BlockedInstances,
     pub(crate) code_wanted: CodeWanted,
     pub(crate) excuses: Excuses,
+    pub(crate) not_before: NotBefore,
     /// What this node has code for, as claims say it.
     pub(crate) code_here: CodeHere,
     /// Wakes a dispatcher that pauses because its store cannot wait.

@@ -67,16 +67,19 @@ impl Returns {
 impl Unfinished {
     async fn give_back(self, store: &dyn Provider) {
         // A drop at shutdown says nothing against the work; a panic does.
-        let (delay, uncounted) = match self.after_panic {
-            true => (Some(PAUSE_AFTER_PANIC), false),
-            false => (None, true),
+        let (delay, attempt) = match self.after_panic {
+            true => (Some(PAUSE_AFTER_PANIC), Attempt::Counted),
+            false => (None, Attempt::Uncounted),
         };
         self.unsaved
             .write_last(store, &self.token, LONGEST_CALL)
             .await;
         let given_back = match self.leased {
-            Leased::Turn => abandon(store, &self.token, delay, uncounted).await,
-            Leased::Work => store.abandon_work_item(&self.token, delay, uncounted).await,
+            Leased::Turn => abandon(store, &self.token, delay, attempt).await,
+            Leased::Work => {
+                let uncounted = attempt == Attempt::Uncounted;
+                store.abandon_work_item(&self.token, delay, uncounted).await
+            }
         };
         if let Err(error) = given_back {
             tracing::debug!(target: "duroxide::runtime", %error, "giving back unfinished work failed, its lease will run out");
@@ -84,16 +87,22 @@ impl Unfinished {
     }
 }
 
-/// Gives a claim back, after a while. Later messages do not overtake what was claimed, in a store that can do that, unless the
-/// attempt counts: a message that ended the rest early would bring the next attempt with it, and a burst of them would use them up.
+/// Whether a claim that is given back counts as a try of its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Counted,
+    Uncounted,
+}
+
+/// Gives a claimed turn back, after a while. Later messages do not overtake what was claimed, in a store that can do that.
 pub(crate) async fn abandon(
     store: &dyn Provider,
     token: &str,
     rest: Option<Duration>,
-    uncounted: bool,
+    attempt: Attempt,
 ) -> Result<(), ProviderError> {
+    let uncounted = attempt == Attempt::Uncounted;
     if let Some(rest) = rest
-        && uncounted
         && store
             .rest_orchestration_item(token, rest, uncounted)
             .await?

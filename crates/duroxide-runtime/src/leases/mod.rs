@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use give_back::Unfinished;
-pub(crate) use give_back::{Returns, abandon};
+pub(crate) use give_back::{Attempt, Returns, abandon};
 use voice::Unsaved;
 pub(crate) use voice::Voice;
 

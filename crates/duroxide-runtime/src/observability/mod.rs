@@ -1,5 +1,6 @@
 //! What can be seen from outside: log lines, metrics, store timings.
 
+pub(crate) mod code_spans;
 mod ends;
 mod instrumented;
 mod labels;
@@ -7,11 +8,13 @@ mod layered;
 mod logging;
 mod metrics;
 mod on_host;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 mod owed;
 mod prepare;
 mod silent;
 mod sink;
-pub(crate) mod spans;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +25,10 @@ pub use layered::{Layer, Layered};
 pub use logging::init_logging;
 pub use metrics::{MetricsProvider, MetricsSnapshot};
 pub(crate) use on_host::OnHost;
+#[cfg(feature = "opentelemetry")]
+pub use opentelemetry::OpenTelemetrySpans;
 pub use silent::SilentWhileReplaying;
+pub use spans::{FinishedSpan, SpanOf, SpanSink};
 
 /// How log lines look.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,35 +1,77 @@
-//! The spans in which the code of authors runs, so that every line that it logs, and every library it calls, says where it belongs.
-//! In: what is known of a turn or an activity. Out: a span; one that costs nothing if nobody listens.
-//!
-//! Fields are named as OpenTelemetry's conventions would: a namespace, dots between the parts. `traceparent` is left empty for a W3C
-//! trace context.
+//! Spans of what was committed: turns, activities, executions. In: what a commit or a stored result says. Out: one finished span for
+//! whoever wants it. Never: a span of something that was not stored, so a replay or a second attempt doubles none.
 
-use duroxide_core::provider::ScheduledActivityIdentifier;
-use tracing::{Span, error_span, field};
+use std::fmt;
 
-/// The span of one turn. Its level is the highest, so that a filter that shows any line of the code shows where it belongs.
-pub(crate) fn turn(instance: &str, execution_id: u64, name: &str, attempt: u32) -> Span {
-    error_span!(
-        target: "duroxide::orchestration",
-        "duroxide.turn",
-        duroxide.instance.id = instance,
-        duroxide.execution.id = execution_id,
-        duroxide.orchestration.name = name,
-        duroxide.attempt = attempt,
-        traceparent = field::Empty,
-    )
+use duroxide_core::TraceContext;
+
+/// What a span is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SpanOf {
+    /// One execution of an instance, from its first turn to its end.
+    Execution,
+    /// One turn, from its claim to its commit.
+    Turn,
+    /// One activity: the attempt whose result was stored.
+    Activity,
 }
 
-/// The span of one attempt of an activity.
-pub(crate) fn activity(activity: &ScheduledActivityIdentifier, name: &str, attempt: u32) -> Span {
-    error_span!(
-        target: "duroxide::activity",
-        "duroxide.activity",
-        duroxide.instance.id = activity.instance.as_str(),
-        duroxide.execution.id = activity.execution_id,
-        duroxide.activity.name = name,
-        duroxide.activity.id = activity.activity_id,
-        duroxide.attempt = attempt,
-        traceparent = field::Empty,
-    )
+impl SpanOf {
+    /// `orchestration`, `turn` or `activity`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Execution => "orchestration",
+            Self::Turn => "turn",
+            Self::Activity => "activity",
+        }
+    }
+}
+
+/// A span that has ended. Its ids follow from the history: the same thing has the same ids wherever and however often it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FinishedSpan {
+    /// What it is about.
+    pub of: SpanOf,
+    /// Trace and span.
+    pub context: TraceContext,
+    /// The span that it is part of; `None` if the trace begins with it.
+    pub parent_span_id: Option<u64>,
+    /// The orchestration or the activity.
+    pub name: String,
+    /// The instance.
+    pub instance_id: String,
+    /// Its execution.
+    pub execution_id: u64,
+    /// For an activity its scheduling event, for a turn its first event.
+    pub event_id: Option<u64>,
+    /// For an activity, which attempt gave the result.
+    pub attempt: Option<u32>,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub start_ms: u64,
+    /// When it ended, in milliseconds since the Unix epoch.
+    pub end_ms: u64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+/// Takes the spans of a runtime. Called right after a commit, on the thread that made it: it must neither block nor panic.
+///
+/// ```
+/// use duroxide::runtime::observability::{FinishedSpan, SpanSink};
+///
+/// #[derive(Debug)]
+/// struct Log;
+///
+/// impl SpanSink for Log {
+///     fn ended(&self, span: FinishedSpan) {
+///         println!("{} {} took {} ms", span.of.as_str(), span.name, span.end_ms - span.start_ms);
+///     }
+/// }
+/// ```
+pub trait SpanSink: fmt::Debug + Send + Sync {
+    /// A span has ended and is stored.
+    fn ended(&self, span: FinishedSpan);
 }

@@ -1,9 +1,11 @@
 //! Leaving an instance as it is, because its code does not fit its history or the store refuses what it decided. In: a
 //! claim and a report. Out: the claim given back, the report where an operator finds it. Never an end.
 
-use super::commit::{Attempt, give_back};
+use duroxide_core::provider::BlockedInstance;
+
+use super::commit::give_back;
 use super::plan::ExecutionRef;
-use crate::engine::{BlockCause, BlockedInstance, Engine};
+use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
 
 /// Leaves an instance as it is, to be tried again later.
@@ -30,5 +32,5 @@ pub(super) async fn block(
     };
     let backoff = &engine.options.unregistered_backoff;
     let delay = engine.blocked.insert(blocked, of.life, cause, backoff);
-    give_back(engine, lease, Some(delay), Attempt::Uncounted).await;
+    give_back(engine, lease, Some(delay)).await;
 }

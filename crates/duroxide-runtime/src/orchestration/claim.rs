@@ -10,12 +10,21 @@ use crate::leases::Held;
 /// How long an instance rests that this runtime cannot work on.
 pub(super) const REST: Duration = Duration::from_secs(1);
 
+impl ClaimInHand<'_> {
+    /// The life of the instance, once it has one.
+    pub(super) fn life(&self) -> Option<Incarnation> {
+        self.incarnation.filter(|_| self.is_born)
+    }
+}
+
 /// A claim that is being worked on.
 pub(super) struct ClaimInHand<'a> {
     pub(super) worker_id: &'a str,
     pub(super) lease: Held,
     pub(super) memory: OpenTurn,
     pub(super) incarnation: Option<Incarnation>,
+    /// Whether the instance has a history. Before that every claim draws another incarnation.
+    pub(super) is_born: bool,
     /// The largest attempt count of the messages.
     pub(super) attempt: u32,
     /// Whether the claim came with the history.

@@ -8,9 +8,10 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::ProviderError;
 use tokio::time::Instant;
 
+use super::claim::ClaimInHand;
 use super::plan::{TurnCommit, Whose};
 use crate::engine::Engine;
-use crate::leases::{Held, abandon};
+use crate::leases::{Attempt, Held, abandon};
 
 /// First pause between two tries of one commit while the store says "later"; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -74,7 +75,7 @@ pub(super) async fn commit(
                 }
                 return Committed::No;
             }
-            give_back(engine, lease, None, Attempt::Uncounted).await;
+            give_back(engine, lease, None).await;
             return Committed::No;
         }
         tokio::time::sleep(pause).await;
@@ -119,27 +120,33 @@ fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     }
 }
 
-/// Whether a claim that is given back counts as a try of its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
-    Counted,
-    Uncounted,
-}
-
-/// Gives a claim back, to be claimed again at once or after a rest. If that fails too, the lease runs out by itself, and an attempt that was not to count is excused.
-pub(super) async fn give_back(
-    engine: &Engine,
-    lease: Held,
-    rest: Option<Duration>,
-    attempt: Attempt,
-) {
-    let uncounted = attempt == Attempt::Uncounted;
-    let given_back = abandon(engine.store.as_ref(), lease.token(), rest, uncounted).await;
+/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease runs out by
+/// itself, and the attempt is excused.
+pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duration>) {
+    let given_back = abandon(
+        engine.store.as_ref(),
+        lease.token(),
+        rest,
+        Attempt::Uncounted,
+    )
+    .await;
     if let Err(error) = given_back {
         tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
-        if attempt == Attempt::Uncounted {
-            engine.excuses.add(lease.subject());
-        }
+        engine.excuses.add(lease.subject());
+    }
+    lease.end();
+}
+
+/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a message
+/// that comes meanwhile waits behind those of the claim.
+pub(super) async fn try_later(engine: &Engine, claim: ClaimInHand<'_>, pause: Duration) {
+    engine
+        .not_before
+        .set(claim.lease.subject(), claim.life(), pause);
+    let lease = claim.lease;
+    let (token, rest) = (lease.token(), Some(pause));
+    if let Err(error) = abandon(engine.store.as_ref(), token, rest, Attempt::Counted).await {
+        tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
     }
     lease.end();
 }

@@ -10,15 +10,16 @@ use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 use tracing::Instrument as _;
 
 use super::blocked::block;
-use super::commit::{Attempt, Committed, commit, give_back};
+use super::commit::{Committed, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
 use super::report::{FirstTurn, TurnReport, count_notes, started_children};
+use super::spans::{Placed, TurnSpans};
 
 use super::claim::{ClaimInHand, REST};
 use crate::engine::{BlockCause, Engine, Kept};
-use crate::observability::spans;
+use crate::observability::code_spans;
 use crate::options::OnDivergence;
 
 /// Where a turn started from.
@@ -67,8 +68,8 @@ pub(super) async fn run(
     begin: TurnStart,
     messages: Vec<WorkItem>,
 ) {
-    let cancel = CancelRequest::among(&messages);
-    let span = spans::turn(
+    let cancel = CancelRequest::of(run.source.recorded(), &messages);
+    let span = code_spans::turn(
         &run.of.instance,
         run.of.execution_id,
         &run.of.name,
@@ -90,13 +91,13 @@ pub(super) async fn run(
         Err(NotDriven::TooLong) => {
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
-            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, claim, REST).await;
         }
         Err(NotDriven::Store(error)) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
             // The pause is made under the lease: messages that rest would be overtaken by later ones.
             tokio::time::sleep(REST).await;
-            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            give_back(engine, claim.lease, None).await;
         }
     }
 }
@@ -161,6 +162,13 @@ async fn finish(
             .names
             .remember(life, run.of.execution_id, &run.of.name, execution.version());
     }
+    let spans = TurnSpans::of(
+        engine,
+        &run.of,
+        Placed::of(&execution),
+        &writes.history,
+        &outcome,
+    );
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
@@ -168,6 +176,9 @@ async fn finish(
         Committed::Yes => {
             engine.blocked.remove(&run.of.instance);
             report.note(engine, &run.of, run.first.as_ref(), &outcome);
+            if let Some(spans) = spans {
+                spans.end(engine);
+            }
             count_notes(engine, &run.of, &notes);
             for child in children {
                 engine
@@ -218,7 +229,7 @@ impl Refused {
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
         match (self.source, self.cancel) {
             (Source::Memory { .. }, _) => {
-                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+                give_back(engine, claim.lease, None).await;
             }
             (source, Some(request)) => {
                 let point = FailurePoint {
@@ -282,7 +293,7 @@ async fn cannot_run(
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
         (cancel, Source::Memory { .. }) if cancel.is_some() || cause == BlockCause::MayPass => {
-            give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+            give_back(engine, claim.lease, None).await;
         }
         _ => {
             let report = format!("its code does not fit its history: {report}");
@@ -307,7 +318,7 @@ async fn try_after_panic(
         attempt = claim.attempt,
         "{}, the turn runs again in {delay:?}", details.display_message()
     );
-    give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
+    try_later(engine, claim, delay).await;
 }
 
 fn is_panic(details: &ErrorDetails) -> bool {

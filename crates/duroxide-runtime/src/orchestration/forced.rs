@@ -8,15 +8,17 @@ use duroxide_core::replay::{
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    LABELS_QUEUE, WorkItem, build_child_instance_id, sent_by_parent, termination_reason,
+    StartExtras, WorkItem, build_child_instance_id, is_start_queue, sent_by_parent,
+    termination_reason,
 };
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
-use super::commit::{Attempt, Committed, commit, give_back};
+use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::sort::{Batch, Standing};
+use super::spans::{Placed, TurnSpans};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
 
@@ -32,11 +34,15 @@ pub(super) enum ForcedEnd {
     Terminate(String),
 }
 
-/// A client, or the parent, asked to cancel or terminate.
+/// What asks for an end that needs no code.
 #[derive(Debug, Clone)]
-pub(super) struct CancelRequest {
-    reason: String,
-    pub(super) terminates: bool,
+pub(super) enum CancelRequest {
+    /// A client, or the parent, asked to cancel.
+    Cancel(String),
+    /// A client, or the parent, asked to terminate.
+    Terminate(String),
+    /// The time of the instance is up.
+    TimeIsUp(ErrorDetails),
 }
 
 impl CancelRequest {
@@ -51,17 +57,35 @@ impl CancelRequest {
         let mut found = None;
         for reason in requests {
             if let Some(plain) = termination_reason(reason) {
-                return Some(Self {
-                    reason: plain.to_owned(),
-                    terminates: true,
-                });
+                return Some(Self::Terminate(plain.to_owned()));
             }
-            found.get_or_insert(Self {
-                reason: reason.clone(),
-                terminates: false,
-            });
+            found.get_or_insert(Self::Cancel(reason.clone()));
         }
         found
+    }
+
+    /// The request among these messages, or the deadline of the execution with this history.
+    pub(super) fn of(history: &[Event], messages: &[WorkItem]) -> Option<Self> {
+        Self::among(messages).or_else(|| {
+            let first = history.first()?;
+            let extras = StartExtras::recorded_in(&first.kind);
+            let is_deadline = |message: &WorkItem| match message {
+                WorkItem::TimerFired {
+                    execution_id,
+                    id: INITIAL_EVENT_ID,
+                    fire_at_ms,
+                    ..
+                } => *execution_id == first.execution_id && extras.deadline_ms == Some(*fire_at_ms),
+                _ => false,
+            };
+            let is_up = messages.iter().any(is_deadline);
+            is_up.then(|| Self::TimeIsUp(extras.time_is_up()))
+        })
+    }
+
+    /// Whether it ends the instance at once, without asking its code.
+    pub(super) fn terminates(&self) -> bool {
+        matches!(self, Self::Terminate(_))
     }
 
     /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and asking
@@ -70,14 +94,15 @@ impl CancelRequest {
         let asked =
             |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
         let is_winding_down = item.history.iter().any(asked);
-        Self::among(&item.messages).filter(|request| request.terminates || !is_winding_down)
+        Self::among(&item.messages).filter(|request| request.terminates() || !is_winding_down)
     }
 
     /// The end that was asked for, without running code.
     pub(super) fn into_end(self) -> ForcedEnd {
-        match self.terminates {
-            true => ForcedEnd::Terminate(self.reason),
-            false => ForcedEnd::Fail(ErrorDetails::cancelled(self.reason)),
+        match self {
+            Self::Terminate(reason) => ForcedEnd::Terminate(reason),
+            Self::Cancel(reason) => ForcedEnd::Fail(ErrorDetails::cancelled(reason)),
+            Self::TimeIsUp(details) => ForcedEnd::Fail(details),
         }
     }
 }
@@ -110,7 +135,7 @@ pub(super) async fn end(
             Ok(history) => item.history = history,
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the history of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                give_back(engine, claim.lease, Some(REST)).await;
                 return;
             }
         }
@@ -131,7 +156,7 @@ pub(super) async fn end(
             Err(error) => {
                 // Ended now, it would leave its parent waiting for ever.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the parent of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                give_back(engine, claim.lease, Some(REST)).await;
                 return;
             }
         },
@@ -184,7 +209,7 @@ pub(super) async fn end_at(
     how: &ForcedEnd,
 ) {
     let of = &point.of;
-    let first = point
+    let begun = point
         .beginning
         .as_ref()
         .map(|_| FirstTurn::of(of.execution_id > INITIAL_EXECUTION_ID));
@@ -196,11 +221,22 @@ pub(super) async fn end_at(
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
+        let first = point.base.first().or(point.beginning.as_ref());
+        let spans = TurnSpans::of(
+            engine,
+            of,
+            first.and_then(Placed::of_first),
+            &turn.events,
+            &outcome,
+        );
         let mut writes = plan(of, turn);
         writes.to_orchestrators.extend(point.refusals.clone());
         lease = match commit(engine, of.whose(), lease, writes).await {
             Committed::Yes => {
-                report.note(engine, of, first.as_ref(), &outcome);
+                report.note(engine, of, begun.as_ref(), &outcome);
+                if let Some(spans) = spans {
+                    spans.end(engine);
+                }
                 engine.blocked.remove(&of.instance);
                 return;
             }
@@ -288,8 +324,8 @@ fn locate_failure(
         Some(b) => (b.name, b.version, b.input, b.parent.or(parent), b.carried),
         None => (item.orchestration_name, None, String::new(), parent, vec![]),
     };
-    // Nothing takes the messages any more; the labels stay.
-    carried.retain(|(queue, _)| queue == LABELS_QUEUE);
+    // Nothing takes the messages any more; labels and memo stay.
+    carried.retain(|(queue, _)| is_start_queue(queue));
     let start = Event {
         event_id: INITIAL_EVENT_ID,
         source_event_id: None,

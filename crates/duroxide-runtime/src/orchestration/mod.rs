@@ -21,6 +21,7 @@ mod poison;
 mod report;
 mod rewind;
 mod sort;
+mod spans;
 mod turn;
 mod without_code;
 

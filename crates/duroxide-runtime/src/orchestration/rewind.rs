@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{
     ExecutionMetadata, InstanceOutcome, OrchestrationItem, OutcomeStatus, ProviderError,
 };
@@ -17,7 +18,7 @@ use semver::Version;
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
-use super::commit::{Attempt, Committed, commit, give_back};
+use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};
 
@@ -127,12 +128,12 @@ pub(super) async fn run(
         Ok(Some(standings)) => standings,
         Ok(None) => {
             tracing::info!(target: "duroxide::runtime", instance_id = %item.instance, "a retry waits for a child that is being cancelled");
-            give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+            give_back(engine, claim.lease, Some(REST)).await;
             return;
         }
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the children of an instance that is to be retried could not be read");
-            give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+            give_back(engine, claim.lease, Some(REST)).await;
             return;
         }
     };
@@ -142,7 +143,8 @@ pub(super) async fn run(
         let known = standings.get(&child.event_id).cloned();
         known.unwrap_or(ChildStanding::Running)
     };
-    let (history, to_orchestrators) = rewind.decided(standing, item.messages);
+    let (history, to_orchestrators) =
+        rewind.decided(standing, item.messages, engine.clock.now_ms());
     let of = ExecutionRef {
         name: item.orchestration_name,
         execution_id,

@@ -3,7 +3,9 @@
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::replay::ParentLink;
-use duroxide_core::{ErrorDetails, Event, EventKind, WorkItem, carried_labels, labels_of_input};
+use duroxide_core::{
+    ErrorDetails, Event, EventKind, StartExtras, WorkItem, carried_labels, labels_of_input,
+};
 
 /// Where the instance stands according to its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,14 +109,16 @@ impl Batch {
             execution_id: parent_execution_id,
         });
         if standing == Standing::Unborn && self.beginning.is_none() {
+            let (extras, input) = StartExtras::of_input(input);
             let (labels, input) = labels_of_input(input);
+            let carried = carried_labels(&labels).into_iter().chain(extras.carried());
             self.beginning = Some(Beginning {
                 execution_id: item.execution_id,
                 name: orchestration,
                 version,
                 input,
                 parent: asking,
-                carried: carried_labels(&labels).into_iter().collect(),
+                carried: carried.collect(),
                 custom_status: None,
                 continues: false,
             });

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
-use super::commit::{Attempt, give_back};
+use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
 use super::finish::{Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
@@ -21,6 +21,7 @@ use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::rewind::{self, Asked};
 use super::sort::{Batch, Beginning, Standing};
+use super::spans;
 
 use super::poison::{self, Isolated};
 use super::without_code;
@@ -91,6 +92,7 @@ pub(super) async fn run(engine: &Arc<Engine>, opened: OpenedTurn, worker_id: &st
         lease,
         memory,
         incarnation: claimed.incarnation,
+        is_born: claimed.history != TurnHistory::Loaded || !claimed.item.history.is_empty(),
         attempt: engine
             .excuses
             .discount(&claimed.item.instance, claimed.attempt_count),
@@ -115,6 +117,13 @@ async fn process(
         ..
     } = claimed;
     from_parent::recognise(&mut item, kept.as_ref());
+    if let Some(left) = engine.not_before.left(&item.instance, claim.life())
+        && CancelRequest::among(&item.messages).is_none()
+    {
+        // A message came while the instance waits for its next attempt.
+        give_back(engine, claim.lease, Some(left)).await;
+        return;
+    }
     let options = &engine.options;
     let limit = options
         .orchestrator_lock_timeout
@@ -127,7 +136,7 @@ async fn process(
         // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
         // code that never returns becomes poison without taking thread after thread.
         if claim.attempt <= engine.options.max_attempts {
-            give_back(engine, claim.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, claim, REST).await;
             return;
         }
     }
@@ -137,7 +146,7 @@ async fn process(
             instance_id = %item.instance,
             "Execution pinned at incompatible version, abandoning (runtime-side check)"
         );
-        give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+        give_back(engine, claim.lease, Some(REST)).await;
         return;
     }
     if claim.attempt > engine.options.max_attempts {
@@ -162,7 +171,7 @@ async fn process(
                 return;
             }
             Isolated::StoreAway => {
-                give_back(engine, claim.lease, Some(REST), Attempt::Uncounted).await;
+                give_back(engine, claim.lease, Some(REST)).await;
                 return;
             }
         }
@@ -181,7 +190,7 @@ async fn process(
             }
             // It left memory after the claim; without the history the dispatcher can only ask again.
             Some(_) | None => {
-                give_back(engine, claim.lease, None, Attempt::Uncounted).await;
+                give_back(engine, claim.lease, None).await;
             }
         },
         TurnHistory::Loaded => {
@@ -227,10 +236,10 @@ impl ClaimInHand<'_> {
     /// An instance whose history does not decode: it waits for code that can read it, or is poison in the end.
     async fn undecodable(self, engine: &Engine, item: OrchestrationItem) {
         if engine.options.on_divergence == OnDivergence::Fail {
-            give_back(engine, self.lease, Some(REST), Attempt::Counted).await;
+            try_later(engine, self, REST).await;
             return;
         }
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             Box::pin(forced::end(engine, self, item, request.into_end())).await;
             return;
         }
@@ -250,7 +259,7 @@ impl ClaimInHand<'_> {
 
     /// An execution that this code cannot run, as an earlier turn of it showed.
     async fn still_blocked(self, engine: &Engine, item: OrchestrationItem, report: String) {
-        if let Some(request) = CancelRequest::among(&item.messages) {
+        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             forced::end(engine, self, item, request.into_end()).await;
             return;
         }
@@ -352,7 +361,7 @@ impl ClaimInHand<'_> {
             instance_id = %instance,
             "CAN successor start not visible, deferring the batch for {delay:?}"
         );
-        give_back(engine, self.lease, Some(delay), Attempt::Counted).await;
+        try_later(engine, self, delay).await;
     }
 
     async fn begin(
@@ -360,15 +369,19 @@ impl ClaimInHand<'_> {
         engine: &Arc<Engine>,
         item: OrchestrationItem,
         batch: Batch,
-        beginning: Beginning,
+        mut beginning: Beginning,
     ) {
+        if !beginning.continues {
+            let carried = &mut beginning.carried;
+            spans::begin_trace(engine, &item.instance, self.incarnation, carried);
+        }
         let version = beginning.version.as_deref();
         let resolved = engine
             .orchestrations
             .resolve_start(&beginning.name, version);
         let Some((version, handler)) = resolved else {
             // The version policy changed since the look above; the next claim sees it.
-            give_back(engine, self.lease, None, Attempt::Uncounted).await;
+            give_back(engine, self.lease, None).await;
             return;
         };
         let run = TurnRun {

@@ -7,7 +7,7 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 
 use super::claim::ClaimInHand;
-use super::commit::{Attempt, give_back};
+use super::commit::{give_back, try_later};
 use super::forced::{self, CancelRequest};
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
@@ -33,7 +33,7 @@ pub(super) async fn handle(
         let limit = engine.options.cancel_without_code_after;
         let waited = seen.cancel_since.map(|since| since.elapsed());
         let has_waited = claim.incarnation.is_some() || waited.is_some_and(|time| time >= limit);
-        if request.terminates || has_waited {
+        if request.terminates() || has_waited {
             tracing::warn!(
                 target: "duroxide::runtime",
                 instance_id = %item.instance, orchestration_name = %handler,
@@ -51,11 +51,10 @@ pub(super) async fn handle(
         );
     }
     let delay = engine.options.unregistered_backoff.delay(seen.times);
-    let attempt = match Defect::MissingOrchestrationCounts.is_on() {
-        true => Attempt::Counted,
-        false => Attempt::Uncounted,
-    };
-    give_back(engine, claim.lease, Some(delay), attempt).await;
+    match Defect::MissingOrchestrationCounts.is_on() {
+        true => try_later(engine, claim, delay).await,
+        false => give_back(engine, claim.lease, Some(delay)).await,
+    }
 }
 
 /// The published way: each claim without the code counts, and the instance is poison in the end.
@@ -68,5 +67,5 @@ async fn fail_in_the_end(engine: &Engine, claim: ClaimInHand<'_>, handler: &str)
         "Orchestration not registered, abandoning with {:.1}s backoff (will poison in {left} more attempts)",
         delay.as_secs_f64()
     );
-    give_back(engine, claim.lease, Some(delay), Attempt::Counted).await;
+    try_later(engine, claim, delay).await;
 }

@@ -1,6 +1,7 @@
 //! One pass of a policy over a store, step by step. Whoever drives it may stop after any step: the next pass begins anew and finds
 //! what is left.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use duroxide_core::provider::{
@@ -11,7 +12,7 @@ use duroxide_core::provider::{
 use super::{RetentionPolicy, RetentionReport, RetentionRule};
 
 /// Instances that one step deletes or prunes. Stores delete large ones in steps of their own.
-const STEP: u32 = 20;
+const STEP: usize = 20;
 
 /// A pass.
 pub(crate) struct Sweep {
@@ -30,9 +31,43 @@ enum Phase {
         query: InstanceQuery,
         left: u32,
     },
-    Delete(InstanceQuery),
+    Delete(Rest),
     BeginExecutions,
-    Prune(InstanceQuery),
+    Prune(Rest),
+}
+
+/// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store may have to
+/// read all instances for one; steps are small, because others want to write meanwhile.
+struct Rest {
+    found: VecDeque<InstanceSummary>,
+    next: Option<InstanceQuery>,
+}
+
+impl Rest {
+    fn of(query: InstanceQuery) -> Self {
+        Self {
+            found: VecDeque::new(),
+            next: Some(query.with_page_size(PAGE_SIZE_MAX)),
+        }
+    }
+
+    /// The instances of the next step, and what is left then; `None` if nothing is.
+    async fn step(
+        mut self,
+        admin: &dyn ProviderAdmin,
+    ) -> Result<Option<(Vec<InstanceSummary>, Self)>, ProviderError> {
+        if self.found.is_empty() {
+            let Some(query) = self.next.take() else {
+                return Ok(None);
+            };
+            let page = admin.query_instances(&query).await?;
+            self.next = next_page(query, &page);
+            self.found = page.items.into();
+        }
+        let count = self.found.len().min(STEP);
+        let these = self.found.drain(..count).collect();
+        Ok(Some((these, self)))
+    }
 }
 
 impl Sweep {
@@ -67,23 +102,24 @@ impl Sweep {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin => self.begin(&rule),
             Phase::PassOver { query, left } => self.pass_over(admin, &rule, query, left).await?,
-            Phase::Delete(query) => {
-                let page = admin.query_instances(&query).await?;
-                done = self.delete(admin, &rule, &page.items).await?;
-                next_page(query, &page).map_or(Phase::BeginExecutions, Phase::Delete)
-            }
+            Phase::Delete(rest) => match rest.step(admin).await? {
+                Some((these, rest)) => {
+                    done = self.delete(admin, &rule, &these).await?;
+                    Phase::Delete(rest)
+                }
+                None => Phase::BeginExecutions,
+            },
             Phase::BeginExecutions => match rule.executions_kept {
-                Some(_) => Phase::Prune(all_of(&rule)),
+                Some(_) => Phase::Prune(Rest::of(all_of(&rule))),
                 None => self.next_rule(),
             },
-            Phase::Prune(query) => {
-                let page = admin.query_instances(&query).await?;
-                done = self.prune(admin, &rule, &page.items).await?;
-                match next_page(query, &page) {
-                    Some(query) => Phase::Prune(query),
-                    None => self.next_rule(),
+            Phase::Prune(rest) => match rest.step(admin).await? {
+                Some((these, rest)) => {
+                    done = self.prune(admin, &rule, &these).await?;
+                    Phase::Prune(rest)
                 }
-            }
+                None => self.next_rule(),
+            },
         };
         Ok(Some(done))
     }
@@ -99,7 +135,7 @@ impl Sweep {
         };
         match rule.newest_kept {
             Some(left @ 1..) => Phase::PassOver { query, left },
-            _ => Phase::Delete(self.ended_in_time(rule, query)),
+            _ => Phase::Delete(Rest::of(self.ended_in_time(rule, query))),
         }
     }
 
@@ -116,13 +152,13 @@ impl Sweep {
         Ok(match next_page(query, &page) {
             None => Phase::BeginExecutions,
             Some(query) if left > 0 => Phase::PassOver { query, left },
-            Some(query) => Phase::Delete(self.ended_in_time(rule, query)),
+            Some(query) => Phase::Delete(Rest::of(self.ended_in_time(rule, query))),
         })
     }
 
     fn ended_in_time(&self, rule: &RetentionRule, mut query: InstanceQuery) -> InstanceQuery {
         query.ended.until_ms = Some(self.ended_before(rule));
-        query.with_page_size(STEP)
+        query
     }
 
     /// What ends later stays, whatever else the rule says: it was not there when the pass began.
@@ -233,13 +269,69 @@ async fn one_by_one(
 
 /// All instances that a rule is about, newest first: their order does not change while others go.
 fn all_of(rule: &RetentionRule) -> InstanceQuery {
-    let mut query = InstanceQuery::new()
-        .sorted(SortKey::Created, SortOrder::NewestFirst)
-        .with_page_size(STEP);
+    let mut query = InstanceQuery::new().sorted(SortKey::Created, SortOrder::NewestFirst);
     query.name.clone_from(&rule.name);
     query
 }
 
 fn next_page(query: InstanceQuery, page: &Page<InstanceSummary>) -> Option<InstanceQuery> {
     page.next.clone().map(|next| query.after(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use duroxide::providers::sqlite::SqliteProvider;
+    use duroxide_core::OrchestrationContext;
+    use duroxide_core::clock::{Clock, SystemClock};
+    use duroxide_core::provider::Provider;
+
+    use super::*;
+    use crate::registry::{ActivityRegistry, OrchestrationRegistry};
+    use crate::{Client, Runtime};
+
+    async fn run(client: &Client, id: &str) {
+        client.start_orchestration(id, "echo", "").await.unwrap();
+        let wait = client.wait_for_orchestration(id, Duration::from_secs(20));
+        wait.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_life_of_an_id_that_ended_after_the_pass_began_stays() {
+        let store: Arc<dyn Provider> = Arc::new(SqliteProvider::new_in_memory().await.unwrap());
+        let echo = |_: OrchestrationContext, input: String| async move { Ok(input) };
+        let code = OrchestrationRegistry::builder()
+            .register("echo", echo)
+            .build();
+        let work = ActivityRegistry::builder().build();
+        let runtime = Runtime::start_with_store(Arc::clone(&store), work, code).await;
+        let client = Client::new(Arc::clone(&store));
+        for n in 0..=STEP {
+            run(&client, &format!("i{n:02}")).await;
+        }
+        let admin = store.as_management_capability().unwrap();
+        let begun = SystemClock.now_ms();
+        while SystemClock.now_ms() <= begun {
+            tokio::task::yield_now().await;
+        }
+        let everything = RetentionRule {
+            newest_kept: Some(0),
+            ..RetentionRule::default()
+        };
+        let policy = RetentionPolicy::new().rule(everything);
+        let mut sweep = Sweep::new(policy, begun + 1);
+        let mut deleted = 0;
+        while deleted == 0 {
+            let done = sweep.step(admin).await.unwrap().expect("not over");
+            deleted = done.instances;
+        }
+        assert_eq!(deleted, STEP as u64, "all but the oldest");
+        // The pass has read of its earlier life.
+        client.delete_instance("i00", false).await.unwrap();
+        run(&client, "i00").await;
+        while sweep.step(admin).await.unwrap().is_some() {}
+        assert_eq!(admin.list_instances().await.unwrap(), ["i00"]);
+        runtime.shutdown(None).await;
+    }
 }

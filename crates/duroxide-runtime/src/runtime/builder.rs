@@ -8,6 +8,7 @@ use duroxide_core::provider::Provider;
 
 use super::{Host, Runtime};
 use crate::executor::Poller;
+use crate::observability::SpanSink;
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 
@@ -80,6 +81,13 @@ impl RuntimeBuilder {
     /// Who polls the runtime's futures, instead of threads of its own. For simulations; see [`Poller`].
     pub fn with_poller(mut self, poller: Arc<dyn Poller>) -> Self {
         self.host.poller = Some(poller);
+        self
+    }
+
+    /// Takes the spans of turns, activities and executions, once they are committed. Instances that are started without a trace get
+    /// one.
+    pub fn with_spans(mut self, sink: Arc<dyn SpanSink>) -> Self {
+        self.host.spans = Some(sink);
         self
     }
 

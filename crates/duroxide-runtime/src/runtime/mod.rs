@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use duroxide_core::clock::{ClockRef, SystemClock};
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{BlockedInstance, Provider};
 use duroxide_core::{Event, EventKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,13 +20,13 @@ use tracing::instrument::WithSubscriber;
 
 use crate::client::Client;
 use crate::engine::{
-    BlockedInstance, BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames,
+    BlockedInstances, CodeHere, CodeWanted, Engine, Excuses, HandlerNames, NotBefore,
     RunningActivities, StickyCache, StickyLimits, StoreTime,
 };
 use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
-    InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle,
+    InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle, SpanSink,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
@@ -35,12 +35,13 @@ use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
 
-/// What a runtime takes from the world around it: who polls its futures, and what time it is. Nothing given, the engine's own
-/// threads and the operating system's clock.
+/// What a runtime takes from the world around it: who polls its futures, what time it is, who wants its spans. Nothing given, the
+/// engine's own threads, the operating system's clock and nobody.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) poller: Option<Arc<dyn Poller>>,
     pub(crate) clock: Option<ClockRef>,
+    pub(crate) spans: Option<Arc<dyn SpanSink>>,
 }
 
 /// How a shutdown spends its time: what runs may finish, then it is aborted and its leases are given back.
@@ -200,6 +201,7 @@ impl Runtime {
                 Arc::clone(&metrics),
             )),
             metrics,
+            spans: host.spans,
             clock,
             runtime_id: uuid::Uuid::new_v4().simple().to_string(),
             stop: CancellationToken::new(),
@@ -214,6 +216,7 @@ impl Runtime {
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
             excuses: Excuses::new(),
+            not_before: NotBefore::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),
             options,

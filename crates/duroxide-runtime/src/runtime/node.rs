@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use duroxide_core::BUILD_VERSION;
 use duroxide_core::clock::Clock;
-use duroxide_core::provider::{NodeInfo, NodeTerm, ProviderAdmin};
+use duroxide_core::provider::{BlockedInstance, NodeInfo, NodeTerm, ProviderAdmin};
 
 use crate::engine::Engine;
 use crate::worker;
@@ -16,6 +16,9 @@ use crate::worker;
 const MISSED_MAX: u32 = 3;
 /// For so long a node that is gone is still listed.
 const LISTED_FOR: Duration = Duration::from_secs(3_600);
+/// How many blocked instances a sign of life names, and how many bytes of each report.
+const BLOCKED_MAX: usize = 100;
+const REPORT_BYTES_MAX: usize = 4_000;
 /// What the names of the engine's own activities begin with.
 const BUILT_IN: &str = "__duroxide";
 
@@ -31,8 +34,9 @@ pub(super) async fn announce(engine: Arc<Engine>) {
         gone_after: interval.saturating_mul(MISSED_MAX),
         forgotten_after: LISTED_FOR,
     };
-    let node = describe(&engine);
+    let mut node = describe(&engine);
     loop {
+        node.blocked = blocked(&engine);
         let told = tokio::select! {
             biased;
             () = engine.stop.cancelled() => break,
@@ -89,6 +93,17 @@ fn describe(engine: &Engine) -> NodeInfo {
         node.activities = own.map(str::to_owned).collect();
     }
     node
+}
+
+/// What this node cannot go on with, so that an operator can ask any client why.
+fn blocked(engine: &Engine) -> Vec<BlockedInstance> {
+    let mut all = engine.blocked.list();
+    all.truncate(BLOCKED_MAX);
+    for one in &mut all {
+        one.report
+            .truncate(one.report.floor_char_boundary(REPORT_BYTES_MAX));
+    }
+    all
 }
 
 /// The name of this machine, as far as it can be had without asking another library.

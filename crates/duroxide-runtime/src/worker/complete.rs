@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use duroxide_core::WorkItem;
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, ProviderError};
+use duroxide_core::provider::{BlockedInstance, Incarnation, ProviderError};
 use tokio::time::Instant;
 
 use super::claimed::give_back;
-use crate::engine::{BlockCause, BlockedInstance, Engine};
+use crate::engine::{BlockCause, Engine};
 use crate::executor::Task;
 use crate::leases::Held;
-use crate::observability::ActivityEnd;
+use crate::observability::{ActivityEnd, FinishedSpan};
 
 /// First pause between two tries of one acknowledgement; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -35,6 +35,8 @@ pub(super) struct Completion {
     pub(super) end: ActivityEnd,
     pub(super) execution_id: u64,
     pub(super) life: Option<Incarnation>,
+    /// What it leaves in its trace once it is stored.
+    pub(super) span: Option<FinishedSpan>,
     /// Whether the store has refused it before.
     pub(super) is_refused: bool,
 }
@@ -80,6 +82,9 @@ impl Completion {
                         engine.blocked.remove(self.item.target_instance());
                     }
                     engine.turns_ready.notify_one();
+                    if let (Some(sink), Some(span)) = (&engine.spans, self.span) {
+                        sink.ended(span);
+                    }
                     return Tried::Over;
                 }
                 Err(error) => error,

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use duroxide_core::clock::Clock;
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{
-    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, WorkItem, attempt_of,
+    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, TraceContext, WorkItem, attempt_of,
+    trace_of,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -26,7 +28,7 @@ use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
 use crate::leases::Held;
-use crate::observability::{ActivityEnd, spans};
+use crate::observability::{ActivityEnd, FinishedSpan, SpanOf, code_spans};
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
 
@@ -37,7 +39,11 @@ struct Work {
     first_attempt: u64,
     limits: AttemptLimits,
     name: String,
-    /// As the work item has it; see [`AttemptLimits::of`] and [`attempt_of`].
+    /// The place of the activity in the trace of its orchestration.
+    trace: Option<TraceContext>,
+    /// The span of the execution that asked for it.
+    asked_by: Option<u64>,
+    /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`attempt_of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -113,26 +119,38 @@ impl Work {
                 input,
                 session_id,
                 tag,
-            } => Some(Self {
-                activity: ScheduledActivityIdentifier {
-                    instance,
-                    execution_id,
-                    activity_id: id,
-                },
-                first_attempt: attempt_of(AttemptLimits::of(&input).1)
-                    .0
-                    .filter(|_| !Defect::KeyPerAttempt.is_on())
-                    .unwrap_or(id),
-                limits: AttemptLimits::of(&input).0,
-                name,
-                input,
-                session_id,
-                tag,
-                attempt: claimed.attempt,
-                incarnation: claimed.incarnation,
-                registered: claimed.registered,
-                lease: claimed.lease,
-            }),
+            } => {
+                let (asked, input) = match trace_of(&input) {
+                    (None, rest) if rest.len() == input.len() => (None, input),
+                    (asked, rest) => (asked, rest.to_owned()),
+                };
+                // All attempts of one item are one span.
+                let trace = asked
+                    .as_ref()
+                    .map(|asked| asked.within(&["activity", &id.to_string()]));
+                Some(Self {
+                    trace,
+                    asked_by: asked.map(|asked| asked.span_id()),
+                    activity: ScheduledActivityIdentifier {
+                        instance,
+                        execution_id,
+                        activity_id: id,
+                    },
+                    first_attempt: attempt_of(AttemptLimits::of(&input).1)
+                        .0
+                        .filter(|_| !Defect::KeyPerAttempt.is_on())
+                        .unwrap_or(id),
+                    limits: AttemptLimits::of(&input).0,
+                    name,
+                    input,
+                    session_id,
+                    tag,
+                    attempt: claimed.attempt,
+                    incarnation: claimed.incarnation,
+                    registered: claimed.registered,
+                    lease: claimed.lease,
+                })
+            }
             other => {
                 wrong_kind::dead_letter(engine, claimed.lease, &other).await;
                 None
@@ -217,6 +235,7 @@ impl Work {
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
             tag: self.tag.clone(),
+            trace: self.trace.clone(),
         };
         let shutdown = engine.stop.clone();
         let client = Client::new(Arc::clone(&engine.store))
@@ -235,7 +254,7 @@ impl Work {
     ) -> Ended {
         let input = attempt_of(AttemptLimits::of(&self.input).1).1.to_owned();
         let mut exceeded = pin!(exceeded(self.limits, ctx.beats()));
-        let span = spans::activity(&self.activity, &self.name, self.attempt);
+        let span = code_spans::activity(&self.activity, &self.name, self.attempt);
         let mut activity = pin!(async move { handler.invoke(ctx, input).await }.instrument(span));
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
@@ -339,6 +358,7 @@ impl Work {
         let end = self.end(outcome, seconds);
         // The instance may end with this result, and its client may look at the counters before this task goes on.
         engine.metrics.count_activity(&end);
+        let span = self.span(engine, &item, seconds);
         let completion = Completion {
             key: self.key(),
             lease: self.lease,
@@ -346,9 +366,34 @@ impl Work {
             end,
             execution_id: self.activity.execution_id,
             life: self.incarnation,
+            span,
             is_refused: false,
         };
         completion.store(engine).await;
+    }
+
+    /// The span that the activity leaves once its result is stored. What the engine asks for itself leaves none.
+    fn span(&self, engine: &Engine, item: &WorkItem, seconds: f64) -> Option<FinishedSpan> {
+        engine.spans.as_ref()?;
+        let context = self.trace.clone()?;
+        let end_ms = engine.clock.now_ms();
+        let error = match item {
+            WorkItem::ActivityFailed { details, .. } => Some(details.display_message()),
+            _ => None,
+        };
+        (self.name != SYSCALL_AWAIT_INSTANCE).then(|| FinishedSpan {
+            of: SpanOf::Activity,
+            context,
+            parent_span_id: self.asked_by,
+            name: self.name.clone(),
+            instance_id: self.activity.instance.clone(),
+            execution_id: self.activity.execution_id,
+            event_id: Some(self.activity.activity_id),
+            attempt: Some(self.attempt),
+            start_ms: end_ms.saturating_sub((seconds * 1_000.0) as u64),
+            end_ms,
+            error,
+        })
     }
 
     fn key(&self) -> String {

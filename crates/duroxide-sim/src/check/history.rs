@@ -6,7 +6,7 @@ use std::sync::Arc;
 use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::Execution;
 use duroxide_core::{
-    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler,
+    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler, StartExtras,
 };
 
 use super::Histories;
@@ -74,7 +74,12 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
             .source_event_id
             .filter(|source| *source < event.event_id)
             .and_then(|source| history.get(source as usize - 1));
-        let Some(schedule) = schedule.filter(|s| s.kind.wire_name() == wanted) else {
+        // A deadline is a timer of the start.
+        let is_deadline = |kind: &EventKind| {
+            wanted == "TimerCreated" && StartExtras::recorded_in(kind).deadline_ms.is_some()
+        };
+        let fits = |s: &&Event| s.kind.wire_name() == wanted || is_deadline(&s.kind);
+        let Some(schedule) = schedule.filter(fits) else {
             complaints.push(format!("event {} answers nothing", event.event_id));
             continue;
         };

@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0010_heartbeats.sql"),
     include_str!("../../migrations/0011_operate.sql"),
     include_str!("../../migrations/0012_rests.sql"),
+    include_str!("../../migrations/0013_memos.sql"),
 ];
 
 /// The version of another build that the log has named.

@@ -126,11 +126,11 @@ macro_rules! page {
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
                  (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
                  (SELECT json_group_object(b.key, b.value) FROM labels AS b WHERE b.instance_id = id),
-                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution)
+                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution), memo
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
                  i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
-                 i.updated_at AS updated_at, e.completed_at AS completed_at,
+                 i.updated_at AS updated_at, e.completed_at AS completed_at, i.memo AS memo,
                  (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
                   AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
@@ -423,5 +423,6 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
     // SQLite made the object of texts.
     summary.labels = serde_json::from_str(&labels).unwrap_or_default();
     summary.event_count = unsigned(row, 12)?;
+    summary.memo = row.get(13)?;
     Ok(summary)
 }

@@ -38,6 +38,8 @@ pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) parent: Option<String>,
+    /// That of the start, if it begins the instance.
+    pub(crate) memo: Option<String>,
 }
 
 /// What an instance gets when it is created, and keeps.
@@ -48,7 +50,7 @@ pub(crate) struct Birth {
     pub(crate) parent_incarnation: Option<Incarnation>,
 }
 
-/// Creates the instance or overwrites its handler; parent and incarnations are stored at creation only.
+/// Creates the instance or overwrites its handler; parent, incarnations and memo are stored at creation only.
 pub(crate) fn name(
     tx: &Tx<'_>,
     instance: &str,
@@ -59,8 +61,8 @@ pub(crate) fn name(
 ) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
-             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9)
+             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane, memo)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
              orchestration_version = excluded.orchestration_version,
              current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
@@ -75,6 +77,7 @@ pub(crate) fn name(
             birth.incarnation.to_stored(),
             birth.parent_incarnation.map(Incarnation::to_stored),
             lane,
+            &named.memo,
         ),
     )?;
     Ok(())

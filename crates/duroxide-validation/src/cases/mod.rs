@@ -43,6 +43,7 @@ pub mod ready_work;
 pub mod resting;
 pub mod rewinding;
 pub mod sessions;
+pub mod starts;
 pub mod tag_filtering;
 pub mod undecodable;
 pub mod wakeups;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{NodeInfo, NodeTerm, SeenNode};
+use duroxide_core::provider::{BlockedInstance, NodeInfo, NodeTerm, SeenNode};
 
 use crate::ProviderFactory;
 use crate::fixture::Bench;
@@ -50,6 +50,13 @@ pub async fn a_node_that_announces_itself_is_listed<F: ProviderFactory + ?Sized>
     announce(&bench, &first, term(HOUR, HOUR)).await;
     announce(&bench, &node("1", "b"), term(HOUR, HOUR)).await;
     first.activities.push("refund".to_owned());
+    first.blocked.push(BlockedInstance {
+        instance_id: "order-7".to_owned(),
+        execution_id: 2,
+        orchestration_name: "order".to_owned(),
+        report: "recorded | attempted".to_owned(),
+        attempts: 3,
+    });
     announce(&bench, &first, term(HOUR, HOUR)).await;
     let seen = nodes(&bench).await;
     let told: Vec<_> = seen.iter().map(|it| it.node.clone()).collect();

@@ -33,7 +33,7 @@ async fn rewind<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, from: u64) {
     let history = bench.read("again").await;
     let rewind = plan(&history, RewindPoint::Event(from)).expect("it failed");
     let next = Commit::to(rewind.execution_id()).named("Again", "1.0.0");
-    let (events, _) = rewind.decided(|_| ChildStanding::Running, Vec::new());
+    let (events, _) = rewind.decided(|_| ChildStanding::Running, Vec::new(), 0);
     let kinds = events.into_iter().map(|event| (event.event_id, event.kind));
     let commit = kinds.fold(next, |commit, (id, kind)| commit.event(id, kind));
     bench.nudge("again", commit).await;

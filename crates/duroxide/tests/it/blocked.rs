@@ -332,3 +332,44 @@ async fn a_store_that_refuses_to_consume_messages_is_not_asked_without_a_pause()
     assert!(claims < 20, "{claims} claims");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn any_client_is_told_why_an_instance_is_blocked() {
+    let store = in_memory().await;
+    let before = World::on(
+        store.clone(),
+        activities().build(),
+        waits_for("a"),
+        blocking(),
+    )
+    .await;
+    before.begin("i", "waits", "").await;
+    before.waits_for("i", "a").await;
+    before.stop().await;
+    let options = RuntimeOptions {
+        node_announce_interval: Some(Duration::from_millis(20)),
+        ..blocking()
+    };
+    let after = World::on(store.clone(), activities().build(), waits_for("b"), options).await;
+    after.raise("i", "a", "").await;
+    is_blocked(&after, "i").await;
+    let client = duroxide::Client::new(store);
+    until("the node has told it", async || {
+        !client.blocked_instances().await.unwrap().is_empty()
+    })
+    .await;
+    let told = client.blocked_instances().await.unwrap();
+    assert_eq!(told[0].instance_id, "i");
+    assert!(told[0].report.contains("attempted"), "{}", told[0].report);
+    let why = client.explain("i").await.unwrap().to_string();
+    assert!(why.contains("cannot go on with it"), "{why}");
+    assert!(why.contains("attempted"), "{why}");
+    let waits = client.waits("i").await.unwrap();
+    assert_eq!(waits.len(), 1);
+    assert_eq!(waits[0].name(), Some("a"));
+    after.stop().await;
+    assert!(
+        client.blocked_instances().await.unwrap().is_empty(),
+        "no node is up"
+    );
+}

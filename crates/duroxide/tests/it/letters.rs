@@ -1,8 +1,13 @@
 //! Queue messages of an instance that rests: they come in their order.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use duroxide::providers::{Provider, ProviderError};
 use duroxide::runtime::UnregisteredBackoffConfig;
+use duroxide::runtime::observability::{Layer, Layered};
+use duroxide::runtime::registry::OrchestrationRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, RuntimeOptions};
 
 use crate::support::{World, activities, in_memory, orchestrations, output, quick, until};
@@ -51,4 +56,99 @@ async fn later_queue_messages_do_not_overtake_those_of_a_blocked_instance() {
     client.enqueue_event("i", "q", "2").await.unwrap();
     assert_eq!(output(&right.outcome("i").await), "12");
     right.stop().await;
+}
+
+/// Code that reads `letters` messages and panics on every turn that brings one while `is_broken`.
+fn fragile(
+    letters: usize,
+    is_broken: &Arc<AtomicBool>,
+    attempts: &Arc<AtomicUsize>,
+) -> OrchestrationRegistry {
+    let (is_broken, attempts) = (Arc::clone(is_broken), Arc::clone(attempts));
+    orchestrations()
+        .register("o", move |ctx: OrchestrationContext, _| {
+            let (is_broken, attempts) = (Arc::clone(&is_broken), Arc::clone(&attempts));
+            async move {
+                let mut read = ctx.dequeue_event("q").await;
+                attempts.fetch_add(1, Ordering::SeqCst);
+                assert!(!is_broken.load(Ordering::SeqCst), "broken for now");
+                for _ in 1..letters {
+                    read += &ctx.dequeue_event("q").await;
+                }
+                Ok(read)
+            }
+        })
+        .build()
+}
+
+fn trying_again_after(pause: Duration, retries: u32) -> RuntimeOptions {
+    RuntimeOptions {
+        orchestration_panic_retries: retries,
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: pause,
+            max_delay: pause,
+        },
+        ..quick()
+    }
+}
+
+#[tokio::test]
+async fn later_queue_messages_do_not_overtake_those_of_a_turn_that_panicked() {
+    let (is_broken, attempts) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let code = fragile(2, &is_broken, &attempts);
+    let options = trying_again_after(Duration::from_millis(300), 3);
+    let store = Arc::new(Layered::around(in_memory().await, Rests::default()));
+    let world = World::on(store.clone(), activities().build(), code, options).await;
+    world.begin("i", "o", "").await;
+    world.client.enqueue_event("i", "q", "1").await.unwrap();
+    until("it rests", async || {
+        store.layer().0.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    is_broken.store(false, Ordering::SeqCst);
+    world.client.enqueue_event("i", "q", "2").await.unwrap();
+    assert_eq!(output(&world.outcome("i").await), "12");
+    world.stop().await;
+}
+
+/// Counts turns that are given back until a message comes.
+#[derive(Default)]
+struct Rests(AtomicUsize);
+
+impl Layer for Rests {
+    async fn rest_orchestration_item(
+        &self,
+        next: &dyn Provider,
+        lock_token: &str,
+        rest: Duration,
+        ignore_attempt: bool,
+    ) -> Result<bool, ProviderError> {
+        let rested = next.rest_orchestration_item(lock_token, rest, ignore_attempt);
+        let rested = rested.await;
+        self.0.fetch_add(1, Ordering::SeqCst);
+        rested
+    }
+}
+
+#[tokio::test]
+async fn messages_that_come_between_two_attempts_use_up_none() {
+    let (is_broken, attempts) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let code = fragile(5, &is_broken, &attempts);
+    let options = trying_again_after(Duration::from_secs(2), 2);
+    let store = Arc::new(Layered::around(in_memory().await, Rests::default()));
+    let world = World::on(store.clone(), activities().build(), code, options).await;
+    world.begin("i", "o", "").await;
+    until("it waits", async || !world.history("i").await.is_empty()).await;
+    for letter in 1..=5 {
+        let data = letter.to_string();
+        world.client.enqueue_event("i", "q", &data).await.unwrap();
+        until("it rests again", async || {
+            store.layer().0.load(Ordering::SeqCst) >= letter
+        })
+        .await;
+    }
+    is_broken.store(false, Ordering::SeqCst);
+    assert_eq!(output(&world.outcome("i").await), "12345");
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+    world.stop().await;
 }

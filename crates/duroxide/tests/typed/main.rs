@@ -14,4 +14,5 @@ mod patches;
 mod reply_floods;
 mod requests;
 mod scopes;
+mod starting;
 mod values;

@@ -112,6 +112,9 @@ pub struct InstanceSummary {
     /// Its labels.
     #[serde(default)]
     pub labels: Labels,
+    /// The memo that it was started with, as JSON.
+    #[serde(default)]
+    pub memo: Option<String>,
     /// Events in the history of the current execution.
     pub event_count: u64,
 }
@@ -137,6 +140,7 @@ impl InstanceSummary {
             paused_at_ms: None,
             parent: None,
             labels: Labels::new(),
+            memo: None,
             event_count: 0,
         }
     }

@@ -10,9 +10,10 @@ use std::collections::HashSet;
 use duroxide_core::Event;
 use duroxide_core::clock::{Clock, SystemClock};
 use duroxide_core::provider::{
-    DeadLetter, HandlerKind, NodeInfo, PendingActivity, PendingWork, ReadyWork,
+    BlockedInstance, DeadLetter, HandlerKind, NodeInfo, PendingActivity, PendingWork, ReadyWork,
     ScheduledActivityIdentifier, SeenNode,
 };
+use duroxide_core::replay::SYSCALL_PREFIX;
 
 pub use types::{ActivityPlace, Explanation, Finding, Standing, Wait};
 
@@ -35,6 +36,25 @@ struct Surroundings {
     /// Nodes that are up; `None` if the store keeps no nodes.
     nodes: Option<Vec<NodeInfo>>,
     seen: HashSet<String>,
+}
+
+impl Surroundings {
+    /// What nodes that are up say of an instance that they cannot go on with.
+    fn blocked(&self, instance: &str, execution_id: u64) -> Vec<Finding> {
+        let is_it = |one: &&BlockedInstance| {
+            one.instance_id == instance && one.execution_id == execution_id
+        };
+        let mut findings = Vec::new();
+        for node in self.nodes.iter().flatten() {
+            let told = node.blocked.iter().find(is_it);
+            findings.extend(told.map(|one| Finding::Blocked {
+                node: node.name.clone(),
+                report: one.report.clone(),
+                attempts: one.attempts,
+            }));
+        }
+        findings
+    }
 }
 
 impl Client {
@@ -77,6 +97,34 @@ impl Client {
         })
     }
 
+    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else. Empty if it has
+    /// ended or is not known. What the store knows besides (where an activity is, why a child waits) is left open.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::Client;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// let waits = client.waits("order-7").await?;
+    /// assert!(waits.is_empty(), "nobody started it");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub async fn waits(&self, instance: &str) -> Result<Vec<Wait>, ClientError> {
+        let history = self.store.read(instance).await?;
+        Ok(match open::standing(&history) {
+            Some(Standing::Running) => open::waits(&history),
+            _ => Vec::new(),
+        })
+    }
+
     async fn explain_one(
         &self,
         instance: &str,
@@ -114,6 +162,10 @@ impl Client {
         findings.extend(paused.map(|since_ms| Finding::Paused { since_ms }));
         // What is paused waits for an operator, and not for a node.
         let is_open = matches!(standing, Standing::Running | Standing::BetweenExecutions);
+        if is_open {
+            let execution_id = history.last().map_or(1, |event| event.execution_id);
+            findings.extend(around.blocked(instance, execution_id));
+        }
         if is_open && paused.is_none() {
             findings.extend(turn_findings(&history, pending.as_ref(), now_ms));
             findings.extend(missing_code(
@@ -325,7 +377,9 @@ fn ready_for(
     })?;
     let (name, version) = (ready.name.clone(), ready.version.clone());
     let (count, since_ms) = (ready.count, ready.ready_since_ms);
-    let has_it = |node: &NodeInfo| node.has(kind, &name, version.as_deref());
+    // Every node has the engine's own activities, and none lists them.
+    let is_engines = kind == HandlerKind::Activity && name.starts_with(SYSCALL_PREFIX);
+    let has_it = |node: &NodeInfo| is_engines || node.has(kind, &name, version.as_deref());
     if let Some(nodes) = around.nodes.as_ref().filter(|all| !all.iter().any(has_it)) {
         return Some(Finding::NoNodeHasIt {
             kind,
@@ -352,4 +406,38 @@ fn ready_for(
             since_ms,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
+
+    use super::*;
+
+    fn finding(name: &str, nodes: Vec<NodeInfo>) -> Finding {
+        let ready = ReadyWork {
+            kind: HandlerKind::Activity,
+            name: name.to_owned(),
+            version: None,
+            count: 1,
+            ready_since_ms: 0,
+        };
+        let around = Surroundings {
+            ready: vec![ready],
+            nodes: Some(nodes),
+            seen: HashSet::new(),
+        };
+        ready_for((&around, 1), HandlerKind::Activity, name, None).expect("it is ready")
+    }
+
+    #[test]
+    fn every_node_has_the_activities_of_the_engine_though_none_lists_them() {
+        let up = || vec![NodeInfo::new("1", "node")];
+        let own = finding(SYSCALL_AWAIT_INSTANCE, up());
+        assert!(matches!(own, Finding::InLine { .. }), "{own:?}");
+        let missing = finding("charge", up());
+        assert!(matches!(missing, Finding::NoNodeHasIt { nodes: 1, .. }));
+        let nobody = finding(SYSCALL_AWAIT_INSTANCE, Vec::new());
+        assert!(matches!(nobody, Finding::NoNodeHasIt { nodes: 0, .. }));
+    }
 }

@@ -110,6 +110,20 @@ pub enum Wait {
     },
 }
 
+impl Wait {
+    /// The name of the activity, signal, queue or child's handler; timers have none.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Activity { name, .. }
+            | Self::Signal { name, .. }
+            | Self::Queue { name, .. }
+            | Self::Child { name, .. } => Some(name),
+            Self::Timer { .. } => None,
+        }
+    }
+}
+
 /// Where an activity is that has no result yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -200,6 +214,15 @@ pub enum Finding {
         count: u64,
         /// Since when the oldest does.
         since_ms: u64,
+    },
+    /// A node cannot go on with it and tries again later: its code does not fit the history, or the store refuses its turns.
+    Blocked {
+        /// The name of the node.
+        node: String,
+        /// The report: what is recorded against what the code attempted, or what the store said.
+        report: String,
+        /// How often the node has tried.
+        attempts: u32,
     },
     /// An operator paused it: nothing of it runs until it is resumed.
     Paused {

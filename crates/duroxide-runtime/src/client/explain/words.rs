@@ -213,6 +213,16 @@ impl Finding {
                 let since = ago(*since_ms, now_ms);
                 format!("{count} of {handler} ready for a node, the oldest since {since}")
             }
+            Self::Blocked {
+                node,
+                report,
+                attempts,
+            } => {
+                let tried = times(*attempts);
+                format!(
+                    "node {node} cannot go on with it, tried {tried}, and will try again: {report}"
+                )
+            }
             Self::Paused { since_ms } => {
                 let since = ago(*since_ms, now_ms);
                 format!("it was paused {since}: nothing of it runs until it is resumed")

@@ -7,7 +7,7 @@ use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier,
     WorkItem,
 };
-use duroxide_core::{LabelChange, is_label_key, label_changes};
+use duroxide_core::{LabelChange, is_label_key, label_changes, memo_at_birth};
 
 use crate::codec;
 use crate::error::Result;
@@ -86,6 +86,7 @@ impl Commit {
                     name,
                     version,
                     parent: metadata.parent_instance_id,
+                    memo: memo_at_birth(history_delta),
                 }),
                 _ => None,
             },

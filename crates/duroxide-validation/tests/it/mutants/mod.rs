@@ -191,6 +191,10 @@ flaws! {
     FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
     RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
     FailureIsFinal: "an instance that failed does not run again, whatever is committed";
+    MemosAreForgotten: "the memo of a start is not kept";
+    MemosAreCut: "a memo is kept up to 256 bytes";
+    MemosOutliveTheInstance: "a later life of an id has the memo of an earlier one";
+    StartsScheduleNothing: "the timer of a first event is dropped, because a start schedules nothing";
     LabelsEndWithTheirTurn: "labels that an execution begins with are not kept";
     LabelsOutliveTheInstance: "a later life of an id has the labels of an earlier one";
     LabelsAreOnlyTold: "an operator's change of labels is acknowledged and not made";

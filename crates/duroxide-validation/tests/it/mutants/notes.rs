@@ -27,6 +27,8 @@ pub(super) struct Inner {
     pub(super) said: HashMap<(String, u64), String>,
     /// The labels that an instance was last seen with.
     pub(super) labels: HashMap<String, Labels>,
+    /// The memo that an instance was last seen with.
+    pub(super) memos: HashMap<String, String>,
     /// Turn tokens that committed.
     pub(super) committed: HashSet<String>,
     /// Claims that were neither acked nor abandoned.

@@ -94,6 +94,23 @@ impl Mutant {
                     page.items.retain(is_near);
                 }
             }
+            Flaw::MemosAreForgotten => page.items.iter_mut().for_each(|one| one.memo = None),
+            Flaw::MemosAreCut => {
+                for memo in page.items.iter_mut().filter_map(|one| one.memo.as_mut()) {
+                    memo.truncate(256);
+                }
+            }
+            Flaw::MemosOutliveTheInstance => {
+                let mut notes = self.notes.lock();
+                for one in &mut page.items {
+                    match &one.memo {
+                        Some(memo) => {
+                            notes.memos.insert(one.instance_id.clone(), memo.clone());
+                        }
+                        None => one.memo = notes.memos.get(&one.instance_id).cloned(),
+                    }
+                }
+            }
             Flaw::NothingEndsInQueries => {
                 page.items.iter_mut().for_each(|one| one.ended_at_ms = None);
             }

@@ -393,6 +393,11 @@ impl Mutant {
             Flaw::TimersAtOnce => {
                 after.take(turn, |item| matches!(item, WorkItem::TimerFired { .. }));
             }
+            Flaw::StartsScheduleNothing => {
+                let is_of_start =
+                    |item: &WorkItem| matches!(item, WorkItem::TimerFired { id: 1, .. });
+                turn.messages.retain(|item| !is_of_start(item));
+            }
             Flaw::LaterRefusalIsLost => {
                 let mut answered = 0;
                 turn.messages.retain(|item| {

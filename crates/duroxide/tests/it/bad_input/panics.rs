@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use duroxide::providers::{Provider, ProviderError};
-use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, RuntimeOptions};
 
 use crate::support::{World, activities, failure, in_memory, orchestrations, output, quick};
@@ -106,14 +104,6 @@ async fn panics_stay_where_they_happen_and_are_told_in_words() {
 
 /// A world whose orchestration panics in its second turn, so many times; and how often it ran.
 async fn panicking(times: u32, retries: u32) -> (World, Arc<AtomicU32>) {
-    panicking_on(in_memory().await, times, retries).await
-}
-
-async fn panicking_on(
-    store: Arc<dyn Provider>,
-    times: u32,
-    retries: u32,
-) -> (World, Arc<AtomicU32>) {
     let tries = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&tries);
     let registry = orchestrations()
@@ -134,35 +124,8 @@ async fn panicking_on(
         orchestration_panic_retries: retries,
         ..quick()
     };
-    let world = World::on(store, activities, registry, options).await;
+    let world = World::on(in_memory().await, activities, registry, options).await;
     (world, tries)
-}
-
-/// Counts turns that are given back until a message comes.
-struct Rests(AtomicU32);
-
-impl Layer for Rests {
-    async fn rest_orchestration_item(
-        &self,
-        next: &dyn Provider,
-        lock_token: &str,
-        rest: Duration,
-        ignore_attempt: bool,
-    ) -> Result<bool, ProviderError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        next.rest_orchestration_item(lock_token, rest, ignore_attempt)
-            .await
-    }
-}
-
-#[tokio::test]
-async fn messages_that_come_between_do_not_use_up_the_tries_of_a_turn() {
-    let store = Arc::new(Layered::around(in_memory().await, Rests(AtomicU32::new(0))));
-    let (world, _) = panicking_on(store.clone(), 2, 2).await;
-    assert_eq!(output(&world.run("i", "shaky", "").await), "fine");
-    let rests = store.layer().0.load(Ordering::SeqCst);
-    assert_eq!(rests, 0, "a message would end the pause between two tries");
-    world.stop().await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use duroxide::{
 };
 
 use super::Step::{Pass, Post};
-use super::{Case, HOUR, Outcome, SECOND, case};
+use super::{Case, HOUR, MINUTE, Outcome, SECOND, case};
 
 const ECHO: ActivityRef<String, String> = ActivityRef::new("echo");
 const REFUSE: ActivityRef<String, String> = ActivityRef::new("refuse");
@@ -15,6 +15,7 @@ const HOLD: ActivityRef<String, String> = ActivityRef::new("hold");
 const CHILD: OrchestrationRef<String, String> =
     OrchestrationRef::new("typed_child").with_version("1.0.0");
 
+const LIMITED: OrchestrationRef<String, String> = OrchestrationRef::new("typed_limited");
 const RECEIVER: OrchestrationRef<String, String> = OrchestrationRef::new("typed_receiver");
 const REQUESTS: OrchestrationRef<u64, u64> = OrchestrationRef::new("typed_requests");
 
@@ -36,6 +37,7 @@ pub(super) const CASES: &[Case] = &[
         Post("inbox", "two"),
     ]),
     case("typed_send_and_await", "x"),
+    case("typed_time_limit", "x"),
     case("typed_requests", "10").steps(&[
         Pass(SECOND),
         Post(
@@ -75,6 +77,8 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register("typed_keyed_messages", keyed_messages)
         .register("typed_send_and_await", send_and_await)
         .register("typed_receiver", receiver)
+        .register("typed_time_limit", time_limit)
+        .register("typed_limited", limited)
         .register_typed("typed_requests", requests)
 }
 
@@ -170,6 +174,26 @@ async fn keyed_messages(ctx: OrchestrationContext, input: String) -> Outcome {
         return Ok(taken);
     }
     ctx.continue_as_new(taken).await
+}
+
+/// Has an execution a minute, and tells how much time is left.
+async fn limited(ctx: OrchestrationContext, input: String) -> Outcome {
+    let memo: Option<(String, u64)> = ctx.memo()?;
+    let left = ctx.deadline().map(|at| at.duration_since(ctx.now()));
+    ctx.set_custom_status(format!("{memo:?} {left:?}"));
+    let held = ctx.call(HOLD, "x").schedule_to_close(MINUTE).await;
+    match held {
+        Err(ActivityError::TimedOut { .. }) => ctx.continue_as_new(input).await,
+        other => Ok(format!("{other:?}")),
+    }
+}
+
+async fn time_limit(ctx: OrchestrationContext, input: String) -> Outcome {
+    let limit = MINUTE + MINUTE / 2;
+    ctx.spawn(LIMITED, &input).id("spawned").timeout(limit);
+    let child = ctx.child(LIMITED, &input).timeout(limit);
+    let child = child.memo(&("asked by", 7)).await;
+    Ok(format!("{child:?}"))
 }
 
 async fn receiver(ctx: OrchestrationContext, input: String) -> Outcome {
