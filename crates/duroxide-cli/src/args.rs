@@ -99,6 +99,8 @@ pub(crate) enum Command {
     },
     /// Totals: instances, queues, ready work, dead letters
     Stats,
+    /// Watch the store: throughput, times, queues, what is slow, what failed, nodes
+    Top(TopArgs),
     /// Check the histories of the whole store
     Check,
     /// Write instances as JSON Lines
@@ -296,6 +298,16 @@ pub(crate) struct RetryArgs {
     pub(crate) wait: Option<std::time::Duration>,
     #[command(flatten)]
     pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Write one screen and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How often to look, as in 2s
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) every: std::time::Duration,
 }
 
 /// Verbs that take something away want to be told twice.

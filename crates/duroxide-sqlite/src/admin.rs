@@ -8,7 +8,7 @@ use duroxide_core::provider::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
     InstanceInfo, InstanceQuery, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
     Page, Pausing, PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    QueueDepths, ReadyWork, Requeue, SeenNode, StoreReadings, SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
@@ -91,6 +91,15 @@ impl ProviderAdmin for SqliteProvider {
     async fn count_running_instances(&self) -> Answer<u64> {
         let step = |tx: &mut Tx<'_>| executions::count_running(tx);
         self.reading("count_running_instances", step).await
+    }
+
+    async fn readings(&self) -> Answer<StoreReadings> {
+        let mut readings = self.store.readings();
+        let step = |tx: &mut Tx<'_>| inspect::file(tx);
+        let (file, free) = self.reading("readings", step).await?;
+        readings.file_bytes = Some(file);
+        readings.free_bytes = Some(free);
+        Ok(readings)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {

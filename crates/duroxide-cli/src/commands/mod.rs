@@ -16,6 +16,7 @@ mod send;
 mod show;
 mod stats;
 mod steer;
+mod top;
 mod tree;
 mod wait;
 mod words;
@@ -69,6 +70,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Retention(args) => retention::run(&client, output, args).await,
         Command::Delete(args) => remove::delete(&client, output, args).await,
         Command::Nodes { handlers } => nodes::run(&client, output, handlers).await,
+        Command::Top(args) => top::run(&client, output, args).await,
         Command::Stats => stats::run(&client, output).await,
         Command::Check => check::run(&client, output, address.sqlite_file()).await,
         Command::Export(args) => export::run(&client, output, &address, args).await,

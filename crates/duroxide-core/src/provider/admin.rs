@@ -11,7 +11,7 @@ use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceCount, InstanceFilter,
     InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, InstanceTree, Labelling,
     NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError, PruneOptions, PruneResult,
-    QueueDepths, ReadyWork, Requeue, SeenNode, SystemMetrics,
+    QueueDepths, ReadyWork, Requeue, SeenNode, StoreReadings, SystemMetrics,
 };
 use crate::event::{Event, EventKind};
 use crate::label::{LabelChange, Labels, labels_after};
@@ -60,6 +60,13 @@ pub trait ProviderAdmin: Any + Send + Sync {
     /// Default: taken from [`get_system_metrics`](Self::get_system_metrics), which may have to count much more.
     async fn count_running_instances(&self) -> Result<u64, ProviderError> {
         Ok(self.get_system_metrics().await?.running_instances)
+    }
+
+    /// How the store itself is doing. Asked for regularly, to show it as gauges.
+    ///
+    /// Default: nothing is known.
+    async fn readings(&self) -> Result<StoreReadings, ProviderError> {
+        Ok(StoreReadings::default())
     }
 
     /// What waits in the queues.

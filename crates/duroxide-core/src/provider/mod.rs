@@ -14,6 +14,7 @@ mod outcome;
 mod pause;
 mod pending;
 mod query;
+mod readings;
 mod requeue;
 pub mod rules;
 mod status;
@@ -45,6 +46,7 @@ pub use query::{
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
     TimeRange,
 };
+pub use readings::StoreReadings;
 pub use requeue::{LetterOrigin, Requeue};
 pub use status::ExecutionStatus;
 pub use tags::TagFilter;

@@ -161,6 +161,7 @@ pub(super) async fn run(
     match commit(engine, of.whose(), claim.lease, writes).await {
         Committed::Yes => {
             engine.blocked.remove(&of.instance);
+            engine.metrics.increment_active_orchestrations();
             tracing::info!(
                 target: "duroxide::runtime",
                 instance_id = %of.instance,
