@@ -93,8 +93,8 @@ fn asked_anew(rewind: &Rewind) -> Vec<String> {
         format!("child {id} (event {event}) is retried too, if it failed")
     });
     let mut lines: Vec<String> = work.chain(children).collect();
-    if !rewind.messages.is_empty() {
-        let count = rewind.messages.len();
+    let count = rewind.arrivals.len() + rewind.signals.len();
+    if count > 0 {
         lines.push(format!("{count} results and messages come again"));
     }
     lines
@@ -118,7 +118,7 @@ fn plan(rewind: &Rewind) -> Value {
         "successes_dropped": rewind.successes_dropped,
         "asked_anew": work,
         "children": children,
-        "come_again": rewind.messages.len(),
+        "come_again": rewind.arrivals.len() + rewind.signals.len(),
     })
 }
 
@@ -171,6 +171,8 @@ async fn chosen(client: &Client, args: &RetryArgs) -> Result<Vec<InstanceSummary
     if query.statuses.is_empty() {
         query.statuses = vec![InstanceStatus::Failed];
     }
+    // Children are retried with their parents; alone they would run for nobody.
+    query.roots_only |= query.parent.is_none() && query.root.is_none();
     let mut found = filter::all(client, query).await?;
     found.retain(|one| one.status == InstanceStatus::Failed);
     Ok(found)

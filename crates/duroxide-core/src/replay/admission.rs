@@ -83,7 +83,8 @@ impl Execution {
     /// are older than the rewind, and is consumed with that turn, so that nothing is asked for twice.
     fn ask_again(&mut self, name: String, data: String) {
         let message = RewindMessage::read(&data);
-        if message != Some(RewindMessage::AskAgain) || self.rewound.is_none() {
+        let is_due = self.rewound.is_some() && !self.asked_again;
+        if message != Some(RewindMessage::AskAgain) || !is_due {
             // A rewind that another one forestalled.
             self.turn.notes.unused.push(Unused::Repeated);
             return;

@@ -6,8 +6,8 @@
 //! event, and what stands before it is kept as it is, ids included. What stands at the point and after it is dropped, because the code
 //! may decide anything once an earlier answer is another one; with it goes what the code did about the failure, such as compensation.
 //!
-//! **What comes again.** Answers in the dropped part that are successes of operations in the kept part are sent as messages, in their
-//! order; so are signals and queue messages (a signal still has no effect if no wait for it is recorded by then). Operations of the kept part that have no such answer are asked for anew: those that failed,
+//! **What comes again.** Answers in the dropped part that are successes of operations in the kept part come again, in their order: answers and queue messages stand in the new record behind the kept part; signals are sent (one still has no effect if no wait
+//! for it is recorded by then). Operations of the kept part that have no such answer are asked for anew: those that failed,
 //! and those that the end of the failed execution cancelled. A request to cancel in the dropped part is dropped with it.
 //!
 //! **Where the point is.** See [`RewindPoint`].
@@ -55,6 +55,9 @@ pub enum NoRewind {
     /// The execution gave way to another one.
     #[error("it continued as new; only an instance that has failed can be retried")]
     ContinuedAsNew,
+    /// It was ended before its code ran: no version is recorded.
+    #[error("it was ended before any code of it ran; restart it instead")]
+    NeverRan,
     /// There is no such event that could be dropped.
     #[error("its execution {execution_id} has no event {event_id} that a retry can begin at")]
     NoSuchEvent {

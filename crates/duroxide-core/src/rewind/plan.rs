@@ -1,9 +1,11 @@
 //! What a rewind keeps, sends and asks for anew.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+
+use semver::Version;
 
 use super::{NoRewind, RewindMessage, RewindPoint, point};
-use crate::event::{Event, EventKind};
+use crate::event::{BUILD_VERSION, Event, EventKind};
 use crate::ids::{INITIAL_EVENT_ID, build_child_instance_id};
 use crate::label::{labels_after, recorded_change};
 use crate::message::is_engine_queue;
@@ -31,8 +33,10 @@ pub struct Rewind {
     pub again: Vec<Work>,
     /// Children of the kept part of the record that have not told of a success; what becomes of each depends on how it stands.
     pub children: Vec<Child>,
-    /// Answers, signals and queue messages of the dropped part that the next execution gets again, in order.
-    pub messages: Vec<WorkItem>,
+    /// Answers and queue messages of the dropped part that the record of the next execution has behind the kept part, in order.
+    pub arrivals: Vec<Event>,
+    /// Signals of the dropped part, which are sent again: one counts if it is awaited when it comes.
+    pub signals: Vec<WorkItem>,
     history: Vec<Event>,
     record: Rewound,
 }
@@ -81,6 +85,10 @@ pub enum ChildStanding {
 ///
 /// When there is nothing to rewind, or nothing at this point.
 pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
+    let began = history.iter().find_map(Event::started_handler);
+    if began.is_some_and(|(_, version)| Version::parse(&version).is_err()) {
+        return Err(NoRewind::NeverRan);
+    }
     let place = point::find(history, point)?;
     let (kept, dropped) = history.split_at(place);
     let (Some(first), Some(from)) = (kept.first(), dropped.first()) else {
@@ -89,11 +97,18 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
     let (instance, failed) = (first.instance_id.clone(), first.execution_id);
     let last_kept = kept.last().map_or(0, |event| event.event_id);
     let open = Open::of(kept);
-    let comes_again = |event| message(event, &open, &instance, failed + 1);
-    let messages: Vec<_> = dropped.iter().filter_map(comes_again).collect();
-    let answered: HashSet<u64> = messages
+    let mut arrivals: Vec<_> = dropped
         .iter()
-        .filter_map(|one| one.answers().map(|(_, id)| id))
+        .filter(|it| open.takes(it))
+        .cloned()
+        .collect();
+    for (id, event) in (last_kept + 1..).zip(&mut arrivals) {
+        event.event_id = id;
+    }
+    let signals = dropped.iter().filter_map(signal).collect();
+    let answered: HashSet<u64> = arrivals
+        .iter()
+        .filter_map(|it| it.source_event_id)
         .collect();
     let unanswered = |id: &u64| !answered.contains(id);
     let mut again = open.work;
@@ -123,7 +138,8 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
         },
         again,
         children,
-        messages,
+        arrivals,
+        signals,
         history: kept.to_vec(),
         instance,
     })
@@ -154,17 +170,16 @@ impl Rewind {
         now_ms: u64,
     ) -> (Vec<Event>, Vec<WorkItem>) {
         let execution_id = self.execution_id();
-        let mut messages = std::mem::take(&mut self.messages);
+        let mut messages = std::mem::take(&mut self.signals);
+        self.history.append(&mut self.arrivals);
         for child in &self.children {
             match standing(child) {
                 ChildStanding::Unborn => self.record.again.push(child.event_id),
                 ChildStanding::Running => self.record.running.push(child.event_id),
-                ChildStanding::Completed(result) => messages.push(WorkItem::SubOrchCompleted {
-                    parent_instance: self.instance.clone(),
-                    parent_execution_id: execution_id,
-                    parent_id: child.event_id,
-                    result,
-                }),
+                ChildStanding::Completed(result) => {
+                    let event = arrival(&self.history, child.event_id, result, now_ms);
+                    self.history.extend(event);
+                }
                 ChildStanding::Failed(execution_id) => {
                     let request = RewindMessage::Rewind {
                         execution_id,
@@ -174,14 +189,7 @@ impl Rewind {
                 }
             }
         }
-        let is_old_failure = |item: &WorkItem| {
-            matches!(
-                item,
-                WorkItem::ActivityFailed { .. } | WorkItem::SubOrchFailed { .. }
-            )
-        };
-        let waits = |item: &WorkItem| RewindMessage::of(item).is_none() && !is_old_failure(item);
-        messages.extend(waiting.into_iter().filter(waits));
+        messages.extend(still_wanted(waiting));
         // Also if nothing is asked for: it gives the execution its first turn. It comes last: what stands before it in the queue is
         // older than the rewind.
         messages.push(RewindMessage::AskAgain.to(&self.instance));
@@ -205,7 +213,6 @@ impl Rewind {
 struct Open {
     work: Vec<Work>,
     children: Vec<Child>,
-    timers: HashMap<u64, u64>,
     /// All of them.
     ids: HashSet<u64>,
 }
@@ -219,7 +226,6 @@ impl Open {
         let mut open = Self {
             work: Vec::new(),
             children: Vec::new(),
-            timers: HashMap::new(),
             ids: HashSet::new(),
         };
         for event in kept.iter().filter(|one| !closed.contains(&one.event_id)) {
@@ -229,13 +235,10 @@ impl Open {
                     event_id,
                     activity: Some(name.clone()),
                 }),
-                EventKind::TimerCreated { fire_at_ms } => {
-                    open.timers.insert(event_id, *fire_at_ms);
-                    open.work.push(Work {
-                        event_id,
-                        activity: None,
-                    });
-                }
+                EventKind::TimerCreated { .. } => open.work.push(Work {
+                    event_id,
+                    activity: None,
+                }),
                 EventKind::SubOrchestrationScheduled { instance, .. } => {
                     open.children.push(Child {
                         event_id,
@@ -249,48 +252,65 @@ impl Open {
         }
         open
     }
+
+    /// Whether an event of the dropped part is an answer to one of them, or a queue message.
+    fn takes(&self, event: &Event) -> bool {
+        let answers = || {
+            event
+                .source_event_id
+                .is_some_and(|id| self.ids.contains(&id))
+        };
+        match &event.kind {
+            EventKind::ActivityCompleted { .. }
+            | EventKind::TimerFired { .. }
+            | EventKind::SubOrchestrationCompleted { .. } => answers(),
+            EventKind::QueueEventDelivered { name, .. } => !is_engine_queue(name),
+            _ => false,
+        }
+    }
 }
 
-/// An event of the dropped part as a message, if the kept part can take it.
-fn message(event: &Event, open: &Open, instance: &str, execution_id: u64) -> Option<WorkItem> {
-    let source = event.source_event_id.filter(|id| open.ids.contains(id));
-    let instance = instance.to_owned();
-    Some(match &event.kind {
-        EventKind::ActivityCompleted { result } => WorkItem::ActivityCompleted {
-            instance,
-            execution_id,
-            id: source?,
-            result: result.clone(),
-        },
-        EventKind::TimerFired { .. } => {
-            let id = source?;
-            WorkItem::TimerFired {
-                instance,
-                execution_id,
-                id,
-                fire_at_ms: *open.timers.get(&id)?,
-            }
-        }
-        EventKind::SubOrchestrationCompleted { result } => WorkItem::SubOrchCompleted {
-            parent_instance: instance,
-            parent_execution_id: execution_id,
-            parent_id: source?,
-            result: result.clone(),
-        },
-        EventKind::ExternalEvent { name, data } => WorkItem::ExternalRaised {
-            instance,
+/// A signal of the dropped part as a message.
+fn signal(event: &Event) -> Option<WorkItem> {
+    match &event.kind {
+        EventKind::ExternalEvent { name, data } => Some(WorkItem::ExternalRaised {
+            instance: event.instance_id.clone(),
             name: name.clone(),
             data: data.clone(),
-        },
-        EventKind::QueueEventDelivered { name, data } if !is_engine_queue(name) => {
-            WorkItem::QueueMessage {
-                instance,
-                name: name.clone(),
-                data: data.clone(),
-            }
-        }
-        _ => return None,
+        }),
+        _ => None,
+    }
+}
+
+/// The event that a child completed, behind a history.
+fn arrival(history: &[Event], child: u64, result: String, now_ms: u64) -> Option<Event> {
+    let last = history.last()?;
+    Some(Event {
+        event_id: last.event_id + 1,
+        source_event_id: Some(child),
+        timestamp_ms: now_ms.max(last.timestamp_ms),
+        duroxide_version: BUILD_VERSION.to_owned(),
+        kind: EventKind::SubOrchestrationCompleted { result },
+        ..last.clone()
     })
+}
+
+/// What was claimed with the request and is not older than the rewind: no answers of failed operations, which are asked for anew, none
+/// of children, who were asked how they stand, and no request to cancel that the operator knew of.
+fn still_wanted(waiting: Vec<WorkItem>) -> Vec<WorkItem> {
+    let is_rewind = |item: &WorkItem| RewindMessage::of(item).is_some();
+    let request = waiting.iter().position(is_rewind).unwrap_or(0);
+    let waiting = waiting.into_iter().enumerate();
+    waiting
+        .filter(|(place, item)| match item {
+            WorkItem::ActivityFailed { .. }
+            | WorkItem::SubOrchFailed { .. }
+            | WorkItem::SubOrchCompleted { .. } => false,
+            WorkItem::CancelInstance { .. } => *place > request,
+            other => !is_rewind(other),
+        })
+        .map(|(_, item)| item)
+        .collect()
 }
 
 fn successes_of(dropped: &[Event], from_event_id: u64) -> usize {

@@ -106,7 +106,7 @@ fn what_followed_the_failure_goes_and_what_succeeded_stays() {
     );
     assert_eq!(ids(&rewind), [4]);
     assert!(
-        rewind.messages.is_empty(),
+        rewind.arrivals.is_empty(),
         "nothing of the kept part succeeded later"
     );
     let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
@@ -133,13 +133,20 @@ fn of_many_at_once_all_that_failed_are_asked_for_and_none_that_succeeded() {
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
     assert_eq!(rewind.from_event_id, 6, "the first failure");
     assert_eq!(ids(&rewind), [2, 4, 5], "failed, or cancelled by the end");
-    let again = WorkItem::ActivityCompleted {
-        instance: "order".into(),
-        execution_id: 2,
-        id: 3,
+    let again = EventKind::ActivityCompleted {
         result: "result of 3".into(),
     };
-    assert_eq!(rewind.messages, [again]);
+    let (id, source) = (6, Some(3));
+    let arrivals = [Event {
+        event_id: id,
+        source_event_id: source,
+        kind: again,
+        ..history.0[6].clone()
+    }];
+    assert_eq!(rewind.arrivals, arrivals);
+    let (kept, messages) = rewind.decided(|_| ChildStanding::Unborn, Vec::new(), 0);
+    assert_eq!((kept.len(), messages.len()), (6, 1));
+    assert!(kept.iter().all(|event| event.execution_id == 2));
 }
 
 #[test]
@@ -283,14 +290,14 @@ fn timers_signals_and_messages_come_again_in_their_order() {
     let history = history.and(Some(2), EventKind::TimerFired { fire_at_ms: 70 });
     let history = history.and(None, letter("two")).ends_with_error();
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
-    let kinds: Vec<_> = rewind.messages.iter().map(WorkItem::kind_name).collect();
-    let order = [
-        "QueueMessage",
-        "ExternalRaised",
-        "TimerFired",
-        "QueueMessage",
-    ];
-    assert_eq!(kinds, order);
+    let kinds: Vec<_> = rewind
+        .arrivals
+        .iter()
+        .map(|it| it.kind.wire_name())
+        .collect();
+    let letter = "ExternalEventPersistent";
+    assert_eq!(kinds, [letter, "TimerFired", letter]);
+    assert_eq!(rewind.signals.len(), 1);
     assert_eq!(
         ids(&rewind),
         [3, 4],
@@ -332,8 +339,13 @@ fn what_becomes_of_a_child_depends_on_how_it_stands() {
         from_event_id: None,
     };
     assert_eq!(messages[0], request.to("order::sub::2"));
-    let (_, messages) = decided(ChildStanding::Completed("late".into()));
-    assert_eq!(messages[0].answers(), Some((2, 2)));
+    let (history, messages) = decided(ChildStanding::Completed("late".into()));
+    let last = history.last().expect("a history");
+    assert_eq!(
+        (last.event_id, last.source_event_id, messages.len()),
+        (3, Some(2), 1)
+    );
+    assert_eq!(last.kind.wire_name(), "SubOrchestrationCompleted");
 }
 
 #[test]

@@ -587,3 +587,26 @@ async fn key_values_are_those_that_the_failed_execution_began_with() {
     let value = world.client.get_kv_value("l", "n").await.unwrap();
     assert_eq!(value.as_deref(), Some("12"));
 }
+
+async fn grandparent(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.schedule_sub_orchestration("careful", "").await
+}
+
+#[tokio::test]
+async fn a_child_that_is_retried_with_its_parent_keeps_what_its_own_children_gave() {
+    let outside = Outside::default();
+    let registry = orchestrations()
+        .register("waits", waits)
+        .register("careful", careful_parent);
+    let world = outside
+        .with(registry.register("grandparent", grandparent).build())
+        .await;
+    world.begin("g", "grandparent", "").await;
+    world.waits_for("g::sub::2::sub::2", "go").await;
+    outside.done.wait_for("try it").await;
+    world.raise("g::sub::2::sub::2", "go", "went").await;
+    assert_eq!(failure(&world.outcome("g").await), "broken");
+    outside.repair();
+    assert_eq!(output(&retried(&world, "g").await), "went it");
+    assert_eq!(world.client.count_dead_letters().await.unwrap(), 0);
+}
