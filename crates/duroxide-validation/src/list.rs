@@ -638,6 +638,12 @@ macro_rules! for_each_case {
                 a_closed_store_stays_closed [Closing, Reopen, Management];
                 a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];
             }
+            rewinding {
+                a_failed_instance_begins_another_execution [Rewinding, Management];
+                changes_of_a_failed_execution_are_not_built_on [Rewinding, Management];
+                status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
+                a_status_of_the_dropped_part_is_gone [Rewinding, Management];
+            }
             starts {
                 a_list_shows_the_memo_of_a_start [Management];
                 a_memo_lasts_over_executions [Management];

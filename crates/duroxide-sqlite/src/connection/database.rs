@@ -80,8 +80,12 @@ impl Database {
 
     /// How long the file of the log is, in pages; 0 if that cannot be found out.
     pub(crate) fn log_pages(&self) -> usize {
-        let bytes = std::fs::metadata(self.log_path()).map_or(0, |log| log.len());
-        usize::try_from(bytes / LOG_FRAME_BYTES).unwrap_or(usize::MAX)
+        usize::try_from(self.log_bytes() / LOG_FRAME_BYTES).unwrap_or(usize::MAX)
+    }
+
+    /// How long the file of the log is, in bytes; 0 if that cannot be found out.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        std::fs::metadata(self.log_path()).map_or(0, |log| log.len())
     }
 
     /// How the last process that had the file open ended. Ask before this one opens it: the last connection to close
