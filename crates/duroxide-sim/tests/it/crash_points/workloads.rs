@@ -142,6 +142,5 @@ fn life(program: Program, end: LifeEnd) -> LifePlan {
         prunes: false,
         reads: false,
         pauses: None,
-        pauses: None,
     }
 }
