@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Pause(SteerArgs),
     /// Let paused instances go on
     Resume(SteerArgs),
+    /// Retry failed instances from the point of failure
+    Retry(RetryArgs),
     /// Show the labels of an instance, or change them
     Labels(LabelsArgs),
     /// Show the key-values of an instance
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     },
     /// Totals: instances, queues, ready work, dead letters
     Stats,
+    /// Watch the store: throughput, times, queues, what is slow, what failed, nodes
+    Top(TopArgs),
     /// Check the histories of the whole store
     Check,
     /// Write instances as JSON Lines
@@ -284,6 +288,32 @@ pub(crate) struct SteerArgs {
     pub(crate) reason: String,
     #[command(flatten)]
     pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetryArgs {
+    /// One instance; without it, all failed ones that the filter admits
+    pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// The first event to drop; without it, what made the instance fail
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) from_event: Option<u64>,
+    /// Wait this long for a node to take it, as in 30s
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Write one screen and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How often to look, as in 2s
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = humantime::parse_duration)]
+    pub(crate) every: std::time::Duration,
 }
 
 /// Verbs that take something away want to be told twice.

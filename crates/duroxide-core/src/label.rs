@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, EventKind};
 use crate::ids::INITIAL_EXECUTION_ID;
+use crate::rewound::Rewound;
 
 /// Labels of an instance, by key.
 pub type Labels = BTreeMap<String, String>;
@@ -193,7 +194,8 @@ pub(crate) fn labels_at_start(started: &EventKind) -> Labels {
 }
 
 /// What the events of a turn change about the labels of their instance, in order. The start of a later execution changes nothing: it
-/// repeats what the code knows, and an operator may have changed labels since.
+/// repeats what the code knows, and an operator may have changed labels since. The start of a rewound one puts back what the dropped part
+/// of the record had changed.
 ///
 /// ```
 /// use duroxide_core::{Event, EventKind, LabelChange, label_changes};
@@ -205,6 +207,11 @@ pub(crate) fn labels_at_start(started: &EventKind) -> Labels {
 /// ```
 #[must_use]
 pub fn label_changes(events: &[Event]) -> Vec<LabelChange> {
+    if let Some(rewound) = Rewound::of(events) {
+        // The kept part of the record changes nothing anew: an operator may have changed labels since.
+        let put_back = |(key, value)| LabelChange { key, value };
+        return rewound.labels.into_iter().map(put_back).collect();
+    }
     let at_birth = labels_at_birth(events).into_iter();
     let given = at_birth.map(|(key, value)| LabelChange::set(key, value));
     let recorded = events
@@ -237,7 +244,7 @@ pub fn labels_after(history: &[Event]) -> Labels {
     labels
 }
 
-fn recorded_change(kind: &EventKind) -> Option<LabelChange> {
+pub(crate) fn recorded_change(kind: &EventKind) -> Option<LabelChange> {
     match kind {
         EventKind::KeyValueSet { key, value, .. } => {
             let label = key.strip_prefix(KEY_PREFIX)?;

@@ -25,6 +25,8 @@ mod message;
 pub mod provider;
 pub mod replay;
 mod retry;
+pub mod rewind;
+mod rewound;
 mod start;
 mod trace_context;
 mod version;
@@ -72,6 +74,9 @@ pub use message::{
 };
 pub use provider::SystemStats;
 pub use retry::{BackoffStrategy, RetryPolicy};
+#[doc(hidden)]
+pub use rewound::REWIND_QUEUE;
+pub use rewound::Rewound;
 #[doc(hidden)]
 pub use start::START_QUEUE;
 pub use start::{MEMO_BYTES_MAX, StartExtras, memo_at_birth};

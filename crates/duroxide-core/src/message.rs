@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::label::LABELS_QUEUE;
+use crate::rewound::REWIND_QUEUE;
 use crate::start::START_QUEUE;
 
 /// What the data of a queue message begins with that has a key.
@@ -22,7 +23,7 @@ pub const KEYS_QUEUE: &str = "duroxide:keys";
 #[doc(hidden)]
 #[must_use]
 pub fn is_engine_queue(name: &str) -> bool {
-    name == KEYS_QUEUE || is_start_queue(name)
+    name == KEYS_QUEUE || name == REWIND_QUEUE || is_start_queue(name)
 }
 
 /// Whether what a start carries beside its input rides under this queue. It becomes no event of its own.

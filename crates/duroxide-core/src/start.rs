@@ -22,7 +22,7 @@ pub const START_QUEUE: &str = "duroxide:start";
 const INPUT_PREFIX: &str = "duroxide:start:";
 
 /// Latest deadline: stores hold signed numbers.
-const DEADLINE_MAX_MS: u64 = i64::MAX as u64;
+pub(crate) const DEADLINE_MAX_MS: u64 = i64::MAX as u64;
 
 /// What a start carries beside its input and its labels.
 ///

@@ -51,6 +51,8 @@ DECLARE
     v_child text[];
     v_parent_life bigint[];
     v_ended text[];
+    v_merged text[];
+    v_later text[];
     v_senders bigint[];
     v_dead integer[];
     v_rows bigint;
@@ -146,6 +148,15 @@ BEGIN
         END IF;
     END IF;
 
+    -- A turn that begins an execution after another one: what that one has changed and not merged, because it failed, is dropped.
+    IF 1 = ANY (e_id) THEN
+        SELECT array_agg(e.instance_id) INTO v_later FROM unnest(e_instance, e_execution, e_id) AS e (instance_id, execution_id, id)
+        WHERE e.id = 1 AND e.execution_id > 1;
+        IF v_later IS NOT NULL THEN
+            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_later);
+        END IF;
+    END IF;
+
     FOR k IN SELECT c.* FROM unnest(k_instance, k_op, k_key, k_value, k_at) WITH ORDINALITY AS c (instance_id, op, key, value, at, n)
              ORDER BY c.n LOOP
         IF k.op = 2 THEN
@@ -163,15 +174,18 @@ BEGIN
 
     SELECT array_agg(c.instance_id) INTO v_ended FROM unnest(c_instance, c_ends) AS c (instance_id, ends) WHERE c.ends;
     IF v_ended IS NOT NULL THEN
-        IF EXISTS (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = ANY (v_ended)) THEN
+        -- What a failed execution has changed stays apart: it may be rewound.
+        SELECT array_agg(c.instance_id) INTO v_merged FROM unnest(c_instance, c_ends, c_status) AS c (instance_id, ends, status)
+        WHERE c.ends AND c.status <> 'Failed';
+        IF EXISTS (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged)) THEN
             INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
             SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
-            WHERE d.instance_id = ANY (v_ended) AND d.value IS NOT NULL
+            WHERE d.instance_id = ANY (v_merged) AND d.value IS NOT NULL
             ON CONFLICT (instance_id, key) DO UPDATE
             SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
             DELETE FROM kv_store AS s USING kv_delta AS d
-            WHERE d.instance_id = ANY (v_ended) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
-            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_ended);
+            WHERE d.instance_id = ANY (v_merged) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
+            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged);
         END IF;
         -- The execution has ended: its timers would fire without effect.
         DELETE FROM orchestrator_queue AS q

@@ -30,9 +30,8 @@ CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STA
                 ORDER BY b.execution_id, b.call_id)
             FROM heartbeats AS b WHERE b.instance_id = p_instance),
         'messages', (
-            SELECT json_agg(json_build_object('item', q.work_item,
-                -- One that is held back is a message like others.
-                'visible_at', CASE q.visible_at WHEN 9223372036854775807 THEN q.created_at ELSE q.visible_at END,
+            SELECT json_agg(json_build_object('item', q.work_item, 'visible_at', CASE WHEN q.visible_at = 9223372036854775807 AND q.kind = 'QueueMessage'
+                    THEN q.created_at ELSE q.visible_at END, -- held back
                 'attempts', q.attempt_count + CASE WHEN b.lock_token IS NOT NULL AND q.id = ANY (b.message_ids) THEN 1 ELSE 0 END,
                 'sent_by', q.sender_incarnation, 'kind', q.kind, 'execution', q.execution_id, 'operation', q.operation_id)
                 ORDER BY q.id)
@@ -74,11 +73,12 @@ BEGIN
         RETURN 1;
     END IF;
     INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
-        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane)
+        custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane, memo)
     SELECT p_instance, r.name, r.version, r.execution, r.parent, r.custom_status, r.custom_status_version, r.created_at, r.updated_at,
-        r.life, r.parent_life, r.lane
+        r.life, r.parent_life, r.lane, r.memo
     FROM json_to_recordset(v_doc->'record') AS r (name text, version text, execution bigint, parent text, custom_status text,
-        custom_status_version bigint, created_at bigint, updated_at bigint, life bigint, parent_life bigint, lane text);
+        custom_status_version bigint, created_at bigint, updated_at bigint, life bigint, parent_life bigint, lane text,
+        memo text);
     INSERT INTO labels (instance_id, key, value)
     SELECT p_instance, l.key, l.value FROM json_to_recordset(v_doc->'labels') AS l (key text, value text);
     INSERT INTO executions (instance_id, execution_id, status, output, started_at, completed_at, pinned)

@@ -453,6 +453,10 @@ impl ProviderAdmin for PostgresProvider {
         named("paused_since")(self.pause_of(instance).await)
     }
 
+    fn can_rewind(&self) -> bool {
+        true
+    }
+
     async fn labels(&self, instance: &str) -> Answer<Labels> {
         named("labels")(self.labels_of(instance).await)
     }

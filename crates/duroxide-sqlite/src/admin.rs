@@ -9,7 +9,7 @@ use duroxide_core::provider::{
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
     Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
     ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    SystemMetrics,
+    StoreReadings, SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
@@ -95,6 +95,15 @@ impl ProviderAdmin for SqliteProvider {
     async fn count_running_instances(&self) -> Answer<u64> {
         let step = |tx: &mut Tx<'_>| executions::count_running(tx);
         self.reading("count_running_instances", step).await
+    }
+
+    async fn readings(&self) -> Answer<StoreReadings> {
+        let mut readings = self.store.readings();
+        let step = |tx: &mut Tx<'_>| inspect::file(tx);
+        let (file, free) = self.reading("readings", step).await?;
+        readings.file_bytes = Some(file);
+        readings.free_bytes = Some(free);
+        Ok(readings)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {
@@ -231,6 +240,10 @@ impl ProviderAdmin for SqliteProvider {
         let step = move |tx: &mut Tx<'_>| pauses::since(tx, &id);
         let since = self.reading("paused_since", step).await?;
         Ok(since.map(shown_ms))
+    }
+
+    fn can_rewind(&self) -> bool {
+        true
     }
 
     async fn labels(&self, instance: &str) -> Answer<Labels> {

@@ -7,10 +7,10 @@
 //!
 //! With a SQLite that cannot be checkpointed beside a writer, SQLite does it at commits of the writer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -62,18 +62,39 @@ pub(crate) struct Checkpointer {
     failures: Failures,
 }
 
-/// Counts failed checkpoints, and logs some of them.
+/// Counts failed checkpoints, logs some of them, and knows when one succeeded.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Failures(Arc<AtomicU64>);
+pub(crate) struct Failures(Arc<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    failures: AtomicU64,
+    succeeded: Mutex<Option<Instant>>,
+}
 
 impl Failures {
     pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.failures.load(Ordering::Relaxed)
+    }
+
+    /// How long ago a checkpoint succeeded; `None` if none did.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let succeeded = *self.succeeded();
+        succeeded.map(|at| at.elapsed())
+    }
+
+    fn note_success(&self) {
+        *self.succeeded() = Some(Instant::now());
+    }
+
+    fn succeeded(&self) -> MutexGuard<'_, Option<Instant>> {
+        let succeeded = self.0.succeeded.lock();
+        succeeded.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note<T>(&self, who: &str, done: Result<T>) -> Option<T> {
         done.inspect_err(|error| {
-            let failures = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+            let failures = self.0.failures.fetch_add(1, Ordering::Relaxed) + 1;
             // The log only grows meanwhile: a warning now and then is enough.
             if failures.is_power_of_two() {
                 tracing::warn!(target: "duroxide::providers::sqlite", %error, failures, "{who} could not checkpoint, and tries again");
@@ -124,6 +145,7 @@ impl Checkpointer {
             self.next_look = 0;
             kill::point("before_log_reset");
             busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(RESTART)"))?;
+            self.failures.note_success();
             kill::point("after_log_reset");
         }
         Ok(())
@@ -139,6 +161,7 @@ impl Checkpointer {
         if is_too_long && log.left() <= policy.rest() {
             kill::point("before_log_reset");
             busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
+            self.failures.note_success();
             kill::point("after_log_reset");
         } else if is_too_long || log.left() >= policy.begin_at {
             self.request();
@@ -165,6 +188,7 @@ impl Checkpointer {
         Ok(if log.is_blocked {
             Emptied::Not(log.left())
         } else {
+            self.failures.note_success();
             Emptied::Completely
         })
     }
@@ -246,6 +270,7 @@ fn checkpoint_on_demand(database: &Database, requests: &Inbox<()>, failures: &Fa
             .note("the checkpoint thread", done)
             .map(|(log, open)| {
                 left = log.left();
+                failures.note_success();
                 open
             });
         if left > 0 && left >= before {

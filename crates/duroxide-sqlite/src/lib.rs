@@ -37,6 +37,7 @@ mod checkpoint;
 mod claims;
 mod codec;
 mod connection;
+mod counted;
 mod damage;
 mod early;
 mod error;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use duroxide_core::provider::StoreReadings;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,6 +20,7 @@ use crate::connection::exclusive::FileUse;
 use crate::connection::log_policy::LogPolicy;
 use crate::connection::url::{self, Access, Place};
 use crate::connection::{Database, LastShutdown};
+use crate::counted::Counted;
 use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, RecentInstances, Uncommitted};
 use crate::error::{Result, SqliteError};
@@ -46,6 +48,9 @@ pub(crate) struct Store {
     watches: Arc<Watches>,
     uncommitted: Arc<Uncommitted>,
     failed_checkpoints: Failures,
+    counted: Arc<Counted>,
+    /// `None` for a database in memory.
+    database: Option<Database>,
     /// Who else may have the file open is decided by this lock; released after the threads have ended.
     file_use: Mutex<Option<FileUse>>,
     pub(crate) unknown_instance_grace: Duration,
@@ -114,12 +119,14 @@ impl Store {
         let uncommitted = Arc::new(Uncommitted::default());
         let inbox = Arc::new(Inbox::new());
         let failed_checkpoints = Failures::default();
+        let counted = Arc::new(Counted::default());
         let writer = Writer {
             source,
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(&watches),
             uncommitted: Arc::clone(&uncommitted),
             failed_checkpoints: failed_checkpoints.clone(),
+            counted: Arc::clone(&counted),
             recent: RecentInstances::default(),
             caution: CrashCaution::new(last_shutdown, clock.now()),
             damaged: DamagedRows::default(),
@@ -155,6 +162,8 @@ impl Store {
             watches,
             uncommitted,
             failed_checkpoints,
+            counted,
+            database: file.cloned(),
             file_use: Mutex::new(None),
             unknown_instance_grace: options.unknown_instance_grace,
         })
@@ -251,6 +260,22 @@ impl Store {
     /// How many checkpoints failed since the store was opened.
     pub(crate) fn failed_checkpoints(&self) -> u64 {
         self.failed_checkpoints.count()
+    }
+
+    /// What can be told without reading the database.
+    pub(crate) fn readings(&self) -> StoreReadings {
+        let totals = self.counted.read();
+        let mut readings = StoreReadings::default();
+        readings.commits = Some(totals.commits);
+        readings.commit_requests = Some(totals.requests);
+        readings.commit_time = Some(totals.time);
+        readings.commit_time_max = Some(totals.longest);
+        readings.busy_waits = Some(totals.busy_waits);
+        readings.writer_queue = Some(self.writer.len() as u64);
+        readings.checkpoint_failures = Some(self.failed_checkpoints.count());
+        readings.checkpoint_age = self.failed_checkpoints.age();
+        readings.log_bytes = self.database.as_ref().map(Database::log_bytes);
+        readings
     }
 
     /// Watches one instance.

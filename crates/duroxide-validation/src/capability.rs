@@ -49,6 +49,8 @@ pub enum Capability {
     Resting,
     /// The store holds queue messages back while the code wants none.
     HeldLetters,
+    /// The store lets a failed instance begin another execution with a part of its record.
+    Rewinding,
     /// The store changes labels for an operator.
     Labelling,
     /// The store keeps a list of its nodes.
@@ -99,6 +101,7 @@ impl Capability {
         Self::Pausing,
         Self::Resting,
         Self::HeldLetters,
+        Self::Rewinding,
         Self::Labelling,
         Self::Nodes,
         Self::Duties,
@@ -136,6 +139,7 @@ impl Capability {
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
             Self::HeldLetters => "the store holds no queue messages back",
+            Self::Rewinding => "the store cannot rewind a failed instance",
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",
             Self::Duties => "the store gives no duties to nodes",

@@ -612,6 +612,7 @@ macro_rules! for_each_case {
                 a_restored_instance_is_equal [Snapshots, Management, Incarnations];
                 a_finished_instance_is_restored_as_it_ended [Snapshots, Management];
                 labels_come_along [Snapshots, Management, Labelling];
+                a_memo_comes_along [Snapshots, Management];
                 heartbeats_come_along [Snapshots, Management, Heartbeats];
                 dead_letters_come_along [Snapshots, Management, DeadLetters];
                 everything_that_is_held_is_listed [Snapshots, Management, DeadLetters];
@@ -619,6 +620,7 @@ macro_rules! for_each_case {
                 restored_activities_are_run [Snapshots, Management];
                 a_restored_timer_fires_when_it_is_due [Snapshots, Management];
                 restored_messages_keep_order_and_attempts [Snapshots, Management];
+                held_back_letters_come_along [Snapshots, Management, HeldLetters];
                 a_restored_child_reports_to_its_parent [Snapshots, Management];
                 an_unborn_child_comes_along [Snapshots, Management];
                 a_restored_instance_begins_its_next_execution [Snapshots, Management, Bounds];
@@ -635,6 +637,12 @@ macro_rules! for_each_case {
                 a_closed_store_can_be_moved [Closing, Snapshots, Management];
                 a_closed_store_stays_closed [Closing, Reopen, Management];
                 a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];
+            }
+            rewinding {
+                a_failed_instance_begins_another_execution [Rewinding, Management];
+                changes_of_a_failed_execution_are_not_built_on [Rewinding, Management];
+                status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
+                a_status_of_the_dropped_part_is_gone [Rewinding, Management];
             }
             starts {
                 a_list_shows_the_memo_of_a_start [Management];

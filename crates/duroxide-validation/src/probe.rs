@@ -50,6 +50,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Pausing
         | Capability::Resting
         | Capability::HeldLetters
+        | Capability::Rewinding
         | Capability::Labelling
         | Capability::Nodes
         | Capability::Duties
@@ -65,6 +66,9 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
     match need {
         Capability::Management => store.as_management_capability().is_some(),
         Capability::LostWork => !matches!(store.lost_work_items(&[]).await, Ok(None)),
+        Capability::Rewinding => store
+            .as_management_capability()
+            .is_some_and(|admin| admin.can_rewind()),
         Capability::Watch => store.watch_instance("probe").is_some(),
         Capability::DeadLetters => sets_aside(store).await,
         Capability::BatchedTurns => turns_at_once(store).await != 1,

@@ -137,9 +137,7 @@ pub(crate) fn read(line: &str) -> Result<InstanceSnapshot, String> {
         if told.get("execution_id") != execution.get("execution_id") {
             return Err("its executions and their histories do not fit".to_owned());
         }
-        let events: Vec<Value> = list(&mut told, "history")
-            .map(|it| record(it.take()))
-            .collect();
+        let events: Vec<Value> = list(&mut told, "history").map(|it| record(it)).collect();
         if let Some(execution) = execution.as_object_mut() {
             execution.insert("events".to_owned(), Value::Array(events));
         }
@@ -161,7 +159,7 @@ pub(crate) fn read(line: &str) -> Result<InstanceSnapshot, String> {
     Ok(snapshot)
 }
 
-fn record(event: Value) -> Value {
+fn record(event: &Value) -> Value {
     match event.get("unreadable") {
         Some(record) => record.clone(),
         None => json!({ "id": event.get("event_id"), "json": event }),

@@ -12,10 +12,12 @@ mod migrate;
 mod nodes;
 mod remove;
 mod retention;
+mod retry;
 mod send;
 mod show;
 mod stats;
 mod steer;
+mod top;
 mod transfer;
 mod tree;
 mod wait;
@@ -69,6 +71,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Terminate(args) => steer::run(&client, output, steer::Verb::Terminate, args).await,
         Command::Pause(args) => steer::run(&client, output, steer::Verb::Pause, args).await,
         Command::Resume(args) => steer::run(&client, output, steer::Verb::Resume, args).await,
+        Command::Retry(args) => retry::run(&client, output, args).await,
         Command::Labels(args) => labels::run(&client, output, args).await,
         Command::Kv(args) => show::kv(&client, output, args).await,
         Command::DeadLetters(command) => dead_letters::run(&client, output, command).await,
@@ -76,6 +79,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         Command::Retention(args) => retention::run(&client, output, args).await,
         Command::Delete(args) => remove::delete(&client, output, args).await,
         Command::Nodes { handlers } => nodes::run(&client, output, handlers).await,
+        Command::Top(args) => top::run(&client, output, args).await,
         Command::Stats => stats::run(&client, output).await,
         Command::Check => check::run(&client, output, address.sqlite_file()).await,
         Command::Completions { .. }
@@ -103,6 +107,10 @@ fn access(command: &Command) -> Access {
         | Command::Terminate(args)
         | Command::Pause(args)
         | Command::Resume(args) => args.consent.yes,
+        Command::Retry(args) => match args.id {
+            Some(_) => !args.consent.dry_run,
+            None => args.consent.yes,
+        },
         Command::Labels(args) => !args.set.is_empty() || !args.remove.is_empty(),
         Command::Prune(args) => args.consent.yes,
         Command::Retention(args) => args.consent.yes,

@@ -73,7 +73,8 @@ pub(crate) async fn run(
                 Verb::Cancel => client.cancel_instance(&one.id, reason).await?,
                 Verb::Terminate => client.terminate_instance(&one.id, reason).await?,
                 Verb::Pause | Verb::Resume => {
-                    if !set_paused(client, &one.id, verb == Verb::Pause).await? {
+                    let many = named.is_none();
+                    if !set_paused(client, &one.id, verb == Verb::Pause, many).await? {
                         bar.inc(1);
                         continue;
                     }
@@ -93,13 +94,19 @@ pub(crate) async fn run(
     answer(output, verb, &ids(&reached), true)
 }
 
-/// Pauses or resumes; returns whether that changed anything. One that ended meanwhile needs neither.
-async fn set_paused(client: &Client, id: &str, pause: bool) -> Result<bool, Failure> {
+/// Pauses or resumes; returns whether that changed anything. Of many, one that ended or was deleted meanwhile needs neither: the rest is
+/// reached all the same.
+async fn set_paused(client: &Client, id: &str, pause: bool, many: bool) -> Result<bool, Failure> {
     let answer = match pause {
         true => client.pause_instance(id).await,
         false => client.resume_instance(id).await,
     };
-    Ok(answer?)
+    match answer {
+        Err(ClientError::InvalidInput { .. } | ClientError::InstanceNotFound { .. }) if many => {
+            Ok(false)
+        }
+        answer => Ok(answer?),
+    }
 }
 
 /// An instance that was named or that the filter admitted.

@@ -261,3 +261,78 @@ async fn labels_are_shown_changed_and_filtered_by() {
         runtime.shutdown(None).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_instances_are_retried_one_or_many_and_nothing_twice() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let dry = store.json(&["retry", "refused", "--dry-run"]);
+    assert_eq!(dry["done"], false);
+    assert_eq!(dry["plan"]["failed_execution_id"], 1);
+    assert_eq!(dry["plan"]["execution_id"], 2);
+    let dry = store.tells(&["retry", "refused", "--dry-run"]);
+    assert!(
+        dry.starts_with("refused would be retried from event"),
+        "{dry}"
+    );
+    for (arguments, code) in [
+        (&["retry", "nobody"][..], 3),
+        (&["retry", "paid"], 2),
+        (&["retry", "nap"], 2),
+        (&["retry", "refused", "--from-event", "99"], 2),
+        (&["retry", "--status", "failed"], 6),
+        (&["retry"], 2),
+        (&["retry", "refused", "--wait", "1ms"], 4),
+    ] {
+        let told = store.run(arguments);
+        assert_eq!(told.code, code, "{arguments:?}: {told:?}");
+    }
+    // The last one was sent, and no node was there to take it. A batch sends it once more.
+    let many = store.tells(&["retry", "--status", "failed", "--yes"]);
+    assert_eq!(many, "1 instances were asked to retry\n");
+    let provider = store.open().await;
+    let runtime = start(provider.clone()).await;
+    let client = Client::new(provider);
+    let limit = Duration::from_secs(60);
+    while client.list_executions("refused").await.unwrap() != [1, 2] {
+        tokio::task::yield_now().await;
+    }
+    client
+        .wait_for_orchestration("refused", limit)
+        .await
+        .unwrap();
+    let waits = async || {
+        let pending = client.pending_work("refused").await.unwrap();
+        !pending.unwrap_or_default().messages.is_empty()
+    };
+    while waits().await {
+        tokio::task::yield_now().await;
+    }
+    let executions = client.list_executions("refused").await.unwrap();
+    assert_eq!(executions, [1, 2], "two requests are one retry");
+    runtime.shutdown(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn top_shows_the_store_on_one_screen() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let screen = store.tells(&["top", "--once"]);
+    assert_eq!(screen.lines().count(), 24, "{screen}");
+    assert!(
+        screen.lines().all(|line| line.chars().count() <= 80),
+        "{screen}"
+    );
+    for word in [
+        "running",
+        "per second",
+        "queues",
+        "SLOWEST",
+        "refused",
+        "NODE",
+    ] {
+        assert!(screen.contains(word), "{word} is missing:\n{screen}");
+    }
+    let told = store.json(&["top"]);
+    assert_eq!(told["failed"], 1);
+    assert_eq!(told["failing"][0]["instance_id"], "refused");
+    assert_eq!(store.run(&["top"]).code, 2, "there is no terminal");
+}

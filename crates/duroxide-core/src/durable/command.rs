@@ -191,10 +191,13 @@ impl CommandKind {
                 session_id,
                 tag,
             }),
-            (Self::Timer { fire_at_ms }, _) => Some(Action::CreateTimer {
-                scheduling_event_id: event_id,
-                fire_at_ms,
-            }),
+            // What is recorded governs: a replay may ask for another time.
+            (Self::Timer { .. }, EventKind::TimerCreated { fire_at_ms }) => {
+                Some(Action::CreateTimer {
+                    scheduling_event_id: event_id,
+                    fire_at_ms: *fire_at_ms,
+                })
+            }
             (
                 Self::Child {
                     target,

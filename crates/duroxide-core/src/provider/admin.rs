@@ -12,7 +12,8 @@ use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,
     InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, SystemMetrics,
+    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, StoreReadings,
+    SystemMetrics,
 };
 use crate::event::Event;
 use crate::label::{LabelChange, Labels, labels_after};
@@ -60,6 +61,13 @@ pub trait ProviderAdmin: Any + Send + Sync {
     /// Default: taken from [`get_system_metrics`](Self::get_system_metrics), which may have to count much more.
     async fn count_running_instances(&self) -> Result<u64, ProviderError> {
         Ok(self.get_system_metrics().await?.running_instances)
+    }
+
+    /// How the store itself is doing. Asked for regularly, to show it as gauges.
+    ///
+    /// Default: nothing is known.
+    async fn readings(&self) -> Result<StoreReadings, ProviderError> {
+        Ok(StoreReadings::default())
     }
 
     /// What waits in the queues.
@@ -224,6 +232,20 @@ pub trait ProviderAdmin: Any + Send + Sync {
     async fn paused_since(&self, instance: &str) -> Result<Option<u64>, ProviderError> {
         let _ = instance;
         Ok(None)
+    }
+
+    /// Whether an instance whose execution failed can begin another one that shares a part of the failed record, by a commit like any
+    /// other: see [`Rewound`](crate::Rewound). Beyond what the published contract asks of a store, that takes this:
+    ///
+    /// - changes that an execution made to key-values become the base of later ones when it completes or continues as new, and not when
+    ///   it fails: [`merges_key_values`](super::rules::merges_key_values). Clients read them in any case;
+    /// - a commit that [begins a later execution](super::rules::begins_later_execution) drops changes that are not merged;
+    /// - custom status and labels follow [`last_custom_status`](super::rules::last_custom_status) and
+    ///   [`label_changes`](crate::label_changes), which know rewound executions.
+    ///
+    /// Default: `false`.
+    fn can_rewind(&self) -> bool {
+        false
     }
 
     /// The labels of an instance; none if there is no such instance.

@@ -15,6 +15,7 @@ mod outcome;
 mod pause;
 mod pending;
 mod query;
+mod readings;
 mod requeue;
 pub mod rules;
 mod snapshot;
@@ -48,6 +49,7 @@ pub use query::{
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
     TimeRange,
 };
+pub use readings::StoreReadings;
 pub use requeue::{LetterOrigin, Requeue};
 pub use snapshot::{
     Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds, InstanceRecord,

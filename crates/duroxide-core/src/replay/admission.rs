@@ -9,6 +9,8 @@ use crate::durable::OperationKind;
 use crate::event::{ErrorDetails, EventKind};
 use crate::ids::INITIAL_EVENT_ID;
 use crate::message::{is_engine_queue, message_parts};
+use crate::rewind::RewindMessage;
+use crate::rewound::REWIND_QUEUE;
 use crate::work_item::{TERMINATE_PREFIX, WorkItem, sent_by_parent, termination_reason};
 
 /// What kind of operation a completion claims to answer, in the words of the reports.
@@ -65,6 +67,9 @@ impl Execution {
             WorkItem::ExternalRaised { name, data, .. } => {
                 self.expect(EventKind::ExternalEvent { name, data }, None);
             }
+            WorkItem::QueueMessage { name, data, .. } if name == REWIND_QUEUE => {
+                self.ask_again(name, data);
+            }
             WorkItem::QueueMessage { name, data, .. } => self.admit_letter(name, data),
             WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
             // Starts are the dispatcher's business; activities never travel on this queue.
@@ -72,6 +77,47 @@ impl Execution {
             | WorkItem::ContinueAsNew { .. }
             | WorkItem::ActivityExecute { .. } => {}
         }
+    }
+
+    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay knows which failures
+    /// are older than the rewind, and is consumed with that turn, so that nothing is asked for twice.
+    fn ask_again(&mut self, name: String, data: String) {
+        let message = RewindMessage::read(&data);
+        let is_due = self.rewound.is_some() && !self.asked_again;
+        if message != Some(RewindMessage::AskAgain) || !is_due {
+            // A rewind that another one forestalled.
+            self.turn.notes.unused.push(Unused::Repeated);
+            return;
+        }
+        let again = std::mem::take(&mut self.again);
+        let cell = self.shared.cell();
+        let is_open = |id: &u64| {
+            let operation = cell.operations.by_event(*id);
+            operation.is_some_and(|operation| operation.call.awaits_answer())
+                && !self.turn.answered.contains(id)
+        };
+        let open = again.into_iter().filter(|(id, _)| is_open(id));
+        let actions: Vec<_> = open.map(|(_, action)| action).collect();
+        drop(cell);
+        self.turn.actions.extend(actions);
+        self.asked_again = true;
+        self.expect(EventKind::QueueEventDelivered { name, data }, None);
+    }
+
+    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if it is news. What
+    /// failed before the rewind was asked for anew. Activities of that execution were cancelled, so only children have news.
+    fn shares_answer(&self, execution_id: u64, id: u64, kind: &EventKind) -> bool {
+        let Some(rewound) = &self.rewound else {
+            return false;
+        };
+        let is_news = match kind {
+            EventKind::ActivityFailed { .. } => false,
+            EventKind::SubOrchestrationFailed { .. } => {
+                self.asked_again || rewound.running.contains(&id)
+            }
+            _ => true,
+        };
+        is_news && rewound.shares(execution_id, id)
     }
 
     /// The timer of the start itself says that the time of the instance is up. What says so at another time is of another life of
@@ -156,7 +202,8 @@ impl Execution {
         kind: EventKind,
     ) {
         let Answered { noun, missing } = answered;
-        if execution_id != self.execution_id() {
+        let is_own = execution_id == self.execution_id();
+        if !is_own && !self.shares_answer(execution_id, id, &kind) {
             self.note_ignored(
                 id,
                 Unused::AnotherExecution,

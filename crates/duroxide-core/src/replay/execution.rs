@@ -5,7 +5,7 @@
 //! recorded events and arrivals are used up, the code's own requests become the next events, one at a time, through the
 //! very same step. So a turn that continues and a turn that replays cannot differ.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use semver::Version;
 
 use super::divergence::Divergence;
 use super::handler_future::HandlerFuture;
+use super::replaying;
 use crate::action::Action;
 use crate::context::OrchestrationContext;
 use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
@@ -22,6 +23,7 @@ use crate::ids::INITIAL_EVENT_ID;
 use crate::label::labels_at_start;
 use crate::message::is_start_queue;
 use crate::provider::KvEntry;
+use crate::rewound::Rewound;
 use crate::start::StartExtras;
 use crate::trace_context::TraceContext;
 use crate::work_item::WorkItem;
@@ -118,6 +120,12 @@ pub struct Execution {
     pub(super) ended: bool,
     /// Recorded patches that the code no longer asks about, by their events.
     pub(super) passed_over: HashSet<u64>,
+    /// What it shares with an earlier execution, if it was rewound.
+    pub(super) rewound: Option<Rewound>,
+    /// What is to be asked for anew, by scheduling event, as the code asks for it.
+    pub(super) again: BTreeMap<u64, Action>,
+    /// That was asked for: failures that come now are younger than the rewind.
+    pub(super) asked_again: bool,
     pub(super) turns: u64,
     pub(super) turn: super::turn_state::TurnState,
 }
@@ -276,6 +284,9 @@ impl Execution {
             sets_strays_aside: false,
             ended: false,
             passed_over: HashSet::new(),
+            rewound: Rewound::recorded_in(&first.kind),
+            again: BTreeMap::new(),
+            asked_again: false,
             turns: 0,
             turn: super::turn_state::TurnState::default(),
         })
@@ -452,7 +463,9 @@ impl Execution {
             (cell.commands.len(), (watches, begun))
         };
         let was_undecided = self.is_undecided();
+        let replaying = replaying::mark(origin == Origin::Recorded);
         self.handler.poll();
+        drop(replaying);
         if was_undecided && !self.is_undecided() {
             let (watches, begun) = watched;
             let begins = self.shared.cell().operations.watches_begun() > begun;

@@ -10,6 +10,7 @@ use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::ids::INITIAL_EVENT_ID;
+use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::work_item::termination_reason;
 
 impl Execution {
@@ -72,6 +73,11 @@ impl Execution {
                 } else {
                     self.note_lost_signal(name, origin);
                 }
+            }
+            EventKind::QueueEventDelivered { name, .. } if name == REWIND_QUEUE => {
+                // One that the kept part of the record has is of an earlier rewind.
+                let shared = self.rewound.as_ref().and_then(|it| it.shares.first());
+                self.asked_again |= shared.is_some_and(|(_, last)| event.event_id > *last);
             }
             EventKind::QueueEventDelivered { name, data } => {
                 self.shared.cell().operations.deliver(name, data);
@@ -153,6 +159,14 @@ impl Execution {
                     .child_recorded(slot, instance, event.timestamp_ms);
             }
             cell.operations.recorded(slot, event.event_id);
+        }
+        let comes_again = |rewound: &Rewound| rewound.again.contains(&event.event_id);
+        if self.rewound.as_ref().is_some_and(comes_again) {
+            let trace = cell.trace.clone();
+            let action = command
+                .kind
+                .to_action(event.event_id, &event.kind, trace.as_ref());
+            self.again.extend(action.map(|it| (event.event_id, it)));
         }
         Ok(())
     }

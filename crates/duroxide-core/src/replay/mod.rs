@@ -16,6 +16,7 @@ mod host;
 mod journal;
 mod limits;
 mod notes;
+mod replaying;
 mod turn;
 mod turn_state;
 
@@ -32,3 +33,4 @@ pub use forced::{fail_without_replay, terminate_without_replay};
 pub use host::{HostCall, HostRequest};
 pub use limits::TurnLimits;
 pub use notes::{ChildEnded, Notes, Stray, Unused};
+pub use replaying::is_replaying_here;

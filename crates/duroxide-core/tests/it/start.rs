@@ -311,7 +311,8 @@ fn activities_children_and_detached_starts_belong_to_the_trace() {
 
 #[test]
 fn what_a_child_cannot_carry_is_refused() {
-    let refusals: [fn(duroxide_core::Child<OrchestrationRef<u64, String>>) -> _; 2] = [
+    type Begun = duroxide_core::Child<OrchestrationRef<u64, String>>;
+    let refusals: [fn(Begun) -> Begun; 2] = [
         |child| child.timeout(Duration::ZERO),
         |child| child.memo(&"x".repeat(MEMO_BYTES_MAX)),
     ];

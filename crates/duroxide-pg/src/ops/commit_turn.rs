@@ -5,7 +5,7 @@ use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
     ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
 };
-use duroxide_core::{labels_at_birth, memo_at_birth, recorded_label_key};
+use duroxide_core::{is_label_key, label_changes, memo_at_birth, recorded_label_key};
 use uuid::Uuid;
 
 use crate::args::Call;
@@ -233,11 +233,10 @@ const MEMO_KEY: &str = "\u{1}memo";
 
 /// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {
-    let at_start = labels_at_birth(events).into_iter();
-    let labels = at_start.map(|(key, value)| KvChange {
-        op: 0,
-        key: text::owned(&recorded_label_key(&key)),
-        value: Some(text::owned(&value)),
+    let labels = label_changes(events).into_iter().map(|change| KvChange {
+        op: i32::from(change.value.is_none()),
+        key: text::owned(&recorded_label_key(&change.key)),
+        value: change.value.map(|value| text::owned(&value)),
         at: None,
     });
     let memo = memo_at_birth(events).map(|memo| KvChange {
@@ -252,6 +251,11 @@ fn kv_changes(events: &[Event]) -> Vec<KvChange> {
 
 fn kv_change(event: &Event) -> Option<KvChange> {
     let (op, key, value, at) = match &event.kind {
+        EventKind::KeyValueSet { key, .. } | EventKind::KeyValueCleared { key }
+            if is_label_key(key) =>
+        {
+            return None;
+        }
         EventKind::KeyValueSet {
             key,
             value,

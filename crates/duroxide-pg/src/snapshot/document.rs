@@ -68,6 +68,7 @@ fn row(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<Value> {
         "life": number(life),
         "parent_life": number(record.parent_life),
         "lane": codec::key("the lane", &lane_of(snapshot, record))?,
+        "memo": snapshot.memo().as_deref().map(owned),
     }))
 }
 

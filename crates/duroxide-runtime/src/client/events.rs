@@ -1,7 +1,7 @@
 //! Telling a running orchestration something: signals, queue messages, cancellation.
 
 use duroxide_core::event::awaits_signal;
-use duroxide_core::{TERMINATE_PREFIX, WorkItem, plain_message, termination_reason};
+use duroxide_core::{REWIND_QUEUE, TERMINATE_PREFIX, WorkItem, plain_message, termination_reason};
 use serde::Serialize;
 
 use super::audit::Deed;
@@ -83,6 +83,10 @@ impl Client {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
         self.check_payload("event data", &data)?;
+        if name == REWIND_QUEUE {
+            let why = format!("the queue {name} is the engine's own; use retry_instance");
+            return Err(ClientError::invalid(why));
+        }
         let data = plain_message(data);
         self.put(WorkItem::QueueMessage {
             instance,

@@ -16,6 +16,7 @@ mod nodes;
 mod pause;
 mod query;
 mod retention;
+mod retry;
 mod start;
 mod start_typed;
 mod wait;
@@ -35,6 +36,7 @@ pub use messages::{SendError, Sending};
 pub use start_typed::{IfExists, Start};
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
+pub use duroxide_core::rewind::{Rewind, RewindPoint};
 
 /// Starts, informs, cancels and watches orchestrations, and administers the store.
 ///

@@ -5,10 +5,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{LogFormat, ObservabilityConfig};
+use super::{LogFormat, ObservabilityConfig, SilentWhileReplaying};
 
 /// Installs a process-global subscriber. `RUST_LOG` decides what is shown, as a list of levels and `target=level`; without
-/// it, warnings and the two author-facing targets at the configured level.
+/// it, warnings and the two author-facing targets at the configured level. Orchestrations are silent while they are replaying.
 ///
 /// # Errors
 ///
@@ -28,6 +28,7 @@ pub fn init_logging(config: &ObservabilityConfig) -> Result<(), String> {
         LogFormat::Compact => ("compact", lines.compact().boxed()),
     };
     tracing_subscriber::registry()
+        .with(SilentWhileReplaying)
         .with(lines.with_filter(shown))
         .try_init()
         .map_err(|e| format!("Failed to initialize {name} logging: {e}"))

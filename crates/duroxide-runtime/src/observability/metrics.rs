@@ -1,8 +1,10 @@
 //! Counters and gauges: one increment per fact, one label set per name.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use ::metrics::Label;
+use duroxide_core::provider::StoreReadings;
 use duroxide_core::{AppErrorKind, ErrorDetails};
 
 use super::ObservabilityConfig;
@@ -426,6 +428,49 @@ impl MetricsProvider {
     /// Sets how much ready work waits for a handler that this node does not have.
     pub fn set_waiting_for_code(&self, count: u64) {
         gauge!(self, "duroxide_work_waiting_for_code").set(count as f64);
+    }
+
+    /// Dead letters in the store.
+    pub fn set_dead_letters(&self, count: u64) {
+        gauge!(self, "duroxide_dead_letters").set(count as f64);
+    }
+
+    /// How the store itself is doing, as far as it says so.
+    pub fn set_store_readings(&self, readings: &StoreReadings) {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        if let Some(count) = readings.commits {
+            counter!(self, "duroxide_store_commits_total").absolute(count);
+        }
+        if let Some(count) = readings.commit_requests {
+            counter!(self, "duroxide_store_commit_requests_total").absolute(count);
+        }
+        if let Some(time) = readings.commit_time {
+            counter!(self, "duroxide_store_commit_microseconds_total").absolute(micros(time));
+        }
+        if let Some(time) = readings.commit_time_max {
+            gauge!(self, "duroxide_store_commit_seconds_max").set(time.as_secs_f64());
+        }
+        if let Some(count) = readings.busy_waits {
+            counter!(self, "duroxide_store_busy_waits_total").absolute(count);
+        }
+        if let Some(count) = readings.writer_queue {
+            gauge!(self, "duroxide_store_writer_queue_depth").set(count as f64);
+        }
+        if let Some(bytes) = readings.log_bytes {
+            gauge!(self, "duroxide_store_log_bytes").set(bytes as f64);
+        }
+        if let Some(age) = readings.checkpoint_age {
+            gauge!(self, "duroxide_store_checkpoint_age_seconds").set(age.as_secs_f64());
+        }
+        if let Some(count) = readings.checkpoint_failures {
+            counter!(self, "duroxide_store_checkpoint_failures_total").absolute(count);
+        }
+        if let Some(bytes) = readings.free_bytes {
+            gauge!(self, "duroxide_store_free_bytes").set(bytes as f64);
+        }
+        if let Some(bytes) = readings.file_bytes {
+            gauge!(self, "duroxide_store_file_bytes").set(bytes as f64);
+        }
     }
 
     /// Running orchestrations.

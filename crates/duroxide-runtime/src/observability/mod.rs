@@ -1,5 +1,6 @@
 //! What can be seen from outside: log lines, metrics, store timings.
 
+pub(crate) mod code_spans;
 mod ends;
 mod instrumented;
 mod labels;
@@ -11,6 +12,7 @@ mod on_host;
 mod opentelemetry;
 mod owed;
 mod prepare;
+mod silent;
 mod sink;
 mod spans;
 
@@ -25,6 +27,7 @@ pub use metrics::{MetricsProvider, MetricsSnapshot};
 pub(crate) use on_host::OnHost;
 #[cfg(feature = "opentelemetry")]
 pub use opentelemetry::OpenTelemetrySpans;
+pub use silent::SilentWhileReplaying;
 pub use spans::{FinishedSpan, SpanOf, SpanSink};
 
 /// How log lines look.

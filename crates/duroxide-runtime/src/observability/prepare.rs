@@ -1,7 +1,9 @@
 //! Everything that a runtime may record, recorded once: for recorders that belong to the thread that starts it. In: the
 //! names of the handlers. Out: every metric registered with every label it can have; nothing counted.
 
-use duroxide_core::provider::TagFilter;
+use std::time::Duration;
+
+use duroxide_core::provider::{StoreReadings, TagFilter};
 use duroxide_core::replay::Unused;
 use duroxide_core::{ConfigErrorKind, ErrorDetails, PoisonMessageType};
 
@@ -128,7 +130,26 @@ impl MetricsProvider {
         self.update_queue_depths(0, 0);
         self.set_active_orchestrations(0);
         self.set_waiting_for_code(0);
+        self.set_dead_letters(0);
+        self.set_store_readings(&known_readings());
     }
+}
+
+/// Readings of which every one is known.
+fn known_readings() -> StoreReadings {
+    let mut readings = StoreReadings::default();
+    readings.commits = Some(0);
+    readings.commit_requests = Some(0);
+    readings.commit_time = Some(Duration::ZERO);
+    readings.commit_time_max = Some(Duration::ZERO);
+    readings.busy_waits = Some(0);
+    readings.writer_queue = Some(0);
+    readings.log_bytes = Some(0);
+    readings.checkpoint_age = Some(Duration::ZERO);
+    readings.checkpoint_failures = Some(0);
+    readings.free_bytes = Some(0);
+    readings.file_bytes = Some(0);
+    readings
 }
 
 /// One failure for each value of the failure label.

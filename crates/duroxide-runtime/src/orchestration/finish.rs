@@ -7,6 +7,8 @@ use duroxide_core::provider::ProviderError;
 use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 
+use tracing::Instrument as _;
+
 use super::blocked::block;
 use super::commit::{Committed, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
@@ -17,6 +19,7 @@ use super::spans::{Placed, TurnSpans};
 
 use super::claim::{ClaimInHand, REST};
 use crate::engine::{BlockCause, Engine, Kept};
+use crate::observability::code_spans;
 use crate::options::OnDivergence;
 
 /// Where a turn started from.
@@ -66,7 +69,13 @@ pub(super) async fn run(
     messages: Vec<WorkItem>,
 ) {
     let cancel = CancelRequest::of(run.source.recorded(), &messages);
-    match drive(engine, begin, messages).await {
+    let span = code_spans::turn(
+        &run.of.instance,
+        run.of.execution_id,
+        &run.of.name,
+        claim.attempt,
+    );
+    match drive(engine, begin, messages).instrument(span).await {
         Ok(driven) => match decide(engine, &claim, &driven) {
             Decision::Commit => finish(engine, claim, run, driven, cancel).await,
             Decision::Block(cause, report) => {

@@ -4,7 +4,7 @@
 //! messages in order, `drive` replays and runs the code, `plan` turns the decision into writes, `commit` writes, `report`
 //! says what happened (`finish` goes from `drive` to `report`). What leaves that path has a file of its own:
 //! `without_code` (no handler here), `blocked` (the code does not fit, or the store refuses), `poison` (tried too
-//! often), `forced` (an end without running code).
+//! often), `forced` (an end without running code), `rewind` (a failed instance that is retried).
 
 mod blocked;
 mod claim;
@@ -19,6 +19,7 @@ mod host;
 mod plan;
 mod poison;
 mod report;
+mod rewind;
 mod sort;
 mod spans;
 mod turn;

@@ -2,6 +2,7 @@
 //! healthy turn never comes here.
 
 use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
 use super::sort::Standing;
@@ -67,6 +68,10 @@ pub(super) async fn isolate(
 
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.
 fn is_expendable(message: &WorkItem) -> bool {
+    // Without it nobody asks for the work that a rewound execution waits for.
+    if RewindMessage::of(message).is_some() {
+        return false;
+    }
     matches!(
         message,
         WorkItem::ExternalRaised { .. }

@@ -19,6 +19,7 @@ use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
 use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
+use super::rewind::{self, Asked};
 use super::sort::{Batch, Beginning, Standing};
 use super::spans;
 
@@ -297,7 +298,16 @@ impl ClaimInHand<'_> {
         let parent = ParentLink::recorded_in(&item.history);
         match standing {
             Standing::Ended => {
-                let batch = Batch::sort(&mut item, standing, parent.as_ref());
+                let asked = rewind::asked(engine, &item);
+                if let Asked::Granted(rewind) = asked {
+                    Box::pin(rewind::run(engine, self, item, *rewind)).await;
+                    return;
+                }
+                let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+                if matches!(asked, Asked::Refused) {
+                    let again = rewind::repeated_end(&item.history, parent.as_ref());
+                    batch.refusals.extend(again);
+                }
                 Box::pin(self.acknowledge(engine, item, batch, "ended")).await;
             }
             Standing::Running => self.replay(engine, item, parent).await,

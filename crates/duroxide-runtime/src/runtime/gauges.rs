@@ -51,6 +51,12 @@ async fn read(engine: &Engine) {
         let running = i64::try_from(running).unwrap_or(i64::MAX);
         engine.metrics.set_active_orchestrations(running);
     }
+    if let Ok(readings) = admin.readings().await {
+        engine.metrics.set_store_readings(&readings);
+    }
+    if let Ok(letters) = admin.count_dead_letters().await {
+        engine.metrics.set_dead_letters(letters);
+    }
     if let Ok(Some(ready)) = admin.list_ready_work(READY_HANDLERS_MAX).await {
         report_waiting(engine, &ready);
     }

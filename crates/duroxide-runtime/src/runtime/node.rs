@@ -100,8 +100,13 @@ fn blocked(engine: &Engine) -> Vec<BlockedInstance> {
     let mut all = engine.blocked.list();
     all.truncate(BLOCKED_MAX);
     for one in &mut all {
-        one.report
-            .truncate(one.report.floor_char_boundary(REPORT_BYTES_MAX));
+        let is_short = |end: &usize| *end <= REPORT_BYTES_MAX;
+        let mut ends = one.report.char_indices().map(|(at, _)| at);
+        if one.report.len() > REPORT_BYTES_MAX
+            && let Some(end) = ends.by_ref().take_while(is_short).last()
+        {
+            one.report.truncate(end);
+        }
     }
     all
 }

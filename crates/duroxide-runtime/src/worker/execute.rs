@@ -18,6 +18,7 @@ use duroxide_core::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::awaiting::{self, Look};
 use super::claimed::{ClaimedActivity, give_back};
@@ -27,7 +28,7 @@ use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
 use crate::leases::Held;
-use crate::observability::{ActivityEnd, FinishedSpan, SpanOf};
+use crate::observability::{ActivityEnd, FinishedSpan, SpanOf, code_spans};
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
 
@@ -253,7 +254,8 @@ impl Work {
     ) -> Ended {
         let input = attempt_of(AttemptLimits::of(&self.input).1).1.to_owned();
         let mut exceeded = pin!(exceeded(self.limits, ctx.beats()));
-        let mut activity = pin!(async move { handler.invoke(ctx, input).await });
+        let span = code_spans::activity(&self.activity, &self.name, self.attempt);
+        let mut activity = pin!(async move { handler.invoke(ctx, input).await }.instrument(span));
         let mut task = poll_fn(move |cx| {
             match catch_unwind(AssertUnwindSafe(|| activity.as_mut().poll(cx))) {
                 Ok(polled) => polled.map(Ok),

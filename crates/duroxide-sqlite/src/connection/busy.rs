@@ -10,6 +10,13 @@ const BUSY_LIMIT: Duration = Duration::from_secs(5);
 thread_local! {
     /// Until when this thread waits for a lock, if it has a limit of its own.
     static WAIT_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// How often this thread has waited since it was asked.
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has waited for a lock since it was asked last.
+pub(crate) fn take_waits() -> u64 {
+    WAITS.take()
 }
 
 /// Runs `work` without waiting longer than this for locks of other connections.
@@ -29,6 +36,7 @@ pub(crate) fn wait_for_lock(attempt: i32) -> bool {
     if !is_in_time || u128::from(attempt.unsigned_abs()) >= sleeps {
         return false;
     }
+    WAITS.set(WAITS.get().saturating_add(1));
     std::thread::sleep(SLEEP);
     true
 }

@@ -57,7 +57,7 @@ impl Database {
         self.create_if_missing()?;
         kill::point("file_made");
         let conn = self.connect(self.access)?;
-        if self.access == Access::Create {
+        if self.access == Access::Create && self.is_empty() {
             give_back_in_steps(&conn)?;
         }
         match (self.access, self.upgrade) {
@@ -80,8 +80,12 @@ impl Database {
 
     /// How long the file of the log is, in pages; 0 if that cannot be found out.
     pub(crate) fn log_pages(&self) -> usize {
-        let bytes = std::fs::metadata(self.log_path()).map_or(0, |log| log.len());
-        usize::try_from(bytes / LOG_FRAME_BYTES).unwrap_or(usize::MAX)
+        usize::try_from(self.log_bytes() / LOG_FRAME_BYTES).unwrap_or(usize::MAX)
+    }
+
+    /// How long the file of the log is, in bytes; 0 if that cannot be found out.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        std::fs::metadata(self.log_path()).map_or(0, |log| log.len())
     }
 
     /// How the last process that had the file open ended. Ask before this one opens it: the last connection to close
@@ -145,6 +149,11 @@ impl Database {
             }),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Whether nothing was ever written to the file.
+    fn is_empty(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.len() == 0)
     }
 
     fn create_if_missing(&self) -> Result<()> {

@@ -9,7 +9,7 @@ use duroxide_core::provider::{
 
 use crate::error::{Result, SqliteError};
 use crate::tables::{deletions, executions, history, instances, orchestrator_queue, worker_queue};
-use crate::tx::Tx;
+use crate::tx::{Tx, unsigned};
 
 pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
     instances::info(tx, instance)?.ok_or_else(|| not_found(instance))
@@ -79,4 +79,15 @@ pub(crate) fn not_found(instance: &str) -> SqliteError {
     SqliteError::Contract(Refusal::InstanceNotFound {
         instance: instance.to_owned(),
     })
+}
+
+/// How large the database is and how much of it is free, in bytes.
+pub(crate) fn file(tx: &Tx<'_>) -> Result<(u64, u64)> {
+    let number = |pragma: &'static str| tx.one(pragma, [], |row| unsigned(row, 0));
+    let page = number("PRAGMA page_size")?;
+    let (pages, free) = (
+        number("PRAGMA page_count")?,
+        number("PRAGMA freelist_count")?,
+    );
+    Ok((pages * page, free * page))
 }

@@ -102,6 +102,11 @@ impl<T> Inbox<T> {
         self.arrived.notify_all();
     }
 
+    /// How many requests wait.
+    pub(crate) fn len(&self) -> usize {
+        self.state().queue.len()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }

@@ -50,7 +50,7 @@ pub(crate) fn change(tx: &Tx<'_>, instance: &str, change: &KvChange) -> Result<(
     Ok(())
 }
 
-/// The execution has ended: its changes become the base.
+/// The execution has ended and did not fail: its changes become the base.
 pub(crate) fn merge(tx: &Tx<'_>, instance: &str) -> Result<()> {
     let changed = tx.first(
         "SELECT 1 FROM kv_delta WHERE instance_id = ?1 LIMIT 1",
@@ -72,6 +72,12 @@ pub(crate) fn merge(tx: &Tx<'_>, instance: &str) -> Result<()> {
          AND key IN (SELECT key FROM kv_delta WHERE instance_id = ?1 AND value IS NULL)",
         [instance],
     )?;
+    tx.execute("DELETE FROM kv_delta WHERE instance_id = ?1", [instance])?;
+    Ok(())
+}
+
+/// Another execution begins in place of one that failed: the changes of that one are no longer true.
+pub(crate) fn drop_changes(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute("DELETE FROM kv_delta WHERE instance_id = ?1", [instance])?;
     Ok(())
 }

@@ -21,7 +21,9 @@ use self::batch::Batch;
 use self::outage::Outage;
 use crate::checkpoint::{Checkpointer, Emptied, Failures};
 use crate::claims::{GiveBack, WaitingClaims};
+use crate::connection::busy;
 use crate::connection::statements::Statements;
+use crate::counted::Counted;
 use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, InFlight, RecentInstances, Uncommitted};
 use crate::error::{Result, SqliteError};
@@ -71,6 +73,7 @@ pub(crate) struct Writer {
     pub(crate) caution: CrashCaution,
     pub(crate) damaged: DamagedRows,
     pub(crate) failed_checkpoints: Failures,
+    pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Arc<StoreClock>,
     /// How long a claim waits for its next try at most.
     pub(crate) recheck: Duration,
@@ -265,6 +268,7 @@ impl Writer {
             caution: &self.caution,
             damaged: &self.damaged,
         };
+        let began = Instant::now();
         let mut group = Group::begin(statements, &self.clock, state)?;
         let committed = self
             .fill(&mut group, batch, claims, &in_flight)
@@ -279,6 +283,8 @@ impl Writer {
         }
         kill::point("before_answer");
         let (now, now_ms) = (Instant::now(), self.now_ms());
+        self.counted.commit(jobs.len(), now - began);
+        self.counted.waited(busy::take_waits());
         for effects in &effects {
             self.watches.remember(effects);
         }

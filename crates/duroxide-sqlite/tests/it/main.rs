@@ -21,6 +21,7 @@ mod lanes;
 mod opening;
 mod outages;
 mod processes;
+mod readings;
 mod turns;
 mod waiting;
 mod work;

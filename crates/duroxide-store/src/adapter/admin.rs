@@ -101,6 +101,10 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
         at("paused_since", since)
     }
 
+    fn can_rewind(&self) -> bool {
+        true
+    }
+
     async fn labels(&self, instance: &str) -> Answer<Labels> {
         at("labels", labels::of(&*self.store, instance).await)
     }

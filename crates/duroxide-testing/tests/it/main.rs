@@ -11,6 +11,7 @@ use duroxide_testing::{Harness, block_on, check_determinism, check_execution, re
 
 mod faults;
 mod replays;
+mod retries;
 mod seeds;
 
 const DAY: Duration = Duration::from_secs(86_400);

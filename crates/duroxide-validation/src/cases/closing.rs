@@ -83,12 +83,14 @@ pub async fn a_closed_store_takes_and_gives_nothing<F: ProviderFactory + ?Sized>
 /// No node gets a duty on a closed store: nothing is deleted there by itself.
 pub async fn a_closed_store_gives_no_duty<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
+    bench.create("kept").await;
     let minute = std::time::Duration::from_secs(60);
     close(&bench, Some(REASON)).await;
     refused(
         bench.admin().hold_duty("sweep", "me", minute).await,
         "a duty",
     );
+    assert_eq!(bench.read("kept").await.len(), 1);
     close(&bench, None).await;
     let held = bench.admin().hold_duty("sweep", "me", minute).await;
     assert_eq!(held.expect("it is open"), Some(true));

@@ -43,6 +43,7 @@ pub mod queue_semantics;
 pub mod race_replay;
 pub mod ready_work;
 pub mod resting;
+pub mod rewinding;
 pub mod sessions;
 pub mod snapshots;
 pub mod starts;

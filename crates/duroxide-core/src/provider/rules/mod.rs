@@ -14,5 +14,7 @@ pub use json::{
     work_item_from_json, work_item_to_json,
 };
 pub use refusal::Refusal;
-pub use turn::{carried_messages, ended_by, last_custom_status};
+pub use turn::{
+    begins_later_execution, carried_messages, ended_by, last_custom_status, merges_key_values,
+};
 pub use unreadable::{UnreadableMessage, failed_activity};

@@ -14,6 +14,9 @@ pub use record::{
 
 use serde::{Deserialize, Serialize};
 
+use super::rules;
+use crate::start::StartExtras;
+
 /// Everything that a store holds of one instance, read as one state.
 ///
 /// An instance that has not begun has no [`record`](Self::record): its start lies in the queue. Two stores that hold the same give
@@ -84,6 +87,17 @@ impl InstanceSnapshot {
         let current = self.record.as_ref()?.execution_id;
         let mut executions = self.executions.iter();
         executions.find(|it| it.execution_id == current)
+    }
+}
+
+impl InstanceSnapshot {
+    /// The memo that the instance was started with: the first event of each execution repeats it. Stores that keep it in a place of its
+    /// own restore it from there.
+    #[must_use]
+    pub fn memo(&self) -> Option<String> {
+        let first = self.current()?.events.first()?;
+        let first = rules::event_from_json(&self.instance_id, first.json.as_bytes()).ok()?;
+        StartExtras::recorded_in(&first.kind).memo
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Commit {
     /// The life that this turn gives an instance that does not exist yet.
     pub(super) next_life: Incarnation,
     pub(super) execution_id: u64,
+    /// Whether it begins an execution after another one.
+    pub(super) begins_later: bool,
     pub(super) events: Vec<NewEvent>,
     pub(super) to_workers: Vec<NewWork>,
     pub(super) to_orchestrators: Vec<NewMessage>,
@@ -74,6 +76,7 @@ impl Commit {
             bounds,
             next_life,
             execution_id,
+            begins_later: rules::begins_later_execution(history_delta),
             events: codec::events(instance, history_delta)?,
             to_workers: worker_items
                 .iter()

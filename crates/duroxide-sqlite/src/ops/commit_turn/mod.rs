@@ -7,8 +7,7 @@ mod remember;
 pub(crate) use decided::Commit;
 
 use duroxide_core::provider::Incarnation;
-use duroxide_core::provider::rules::Refusal;
-use duroxide_core::provider::rules::lane;
+use duroxide_core::provider::rules::{self, Refusal, lane};
 
 use self::remember::{change, remember};
 use crate::damage::Damage;
@@ -242,6 +241,10 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) 
     if let Some(status) = &commit.custom_status {
         instances::set_custom_status(tx, instance, status.as_deref())?;
     }
+    if commit.begins_later {
+        // What an execution that failed has changed.
+        kv::drop_changes(tx, instance)?;
+    }
     for change in &commit.kv {
         kv::change(tx, instance, change)?;
     }
@@ -249,7 +252,10 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) 
         labels::change(tx, instance, change)?;
     }
     if commit.ends_execution() {
-        kv::merge(tx, instance)?;
+        let status = commit.execution.status.as_deref();
+        if status.is_some_and(rules::merges_key_values) {
+            kv::merge(tx, instance)?;
+        }
         if queue == QueueAfter::MayHaveMore {
             orchestrator_queue::delete_pending_timers(tx, instance)?;
         }

@@ -75,8 +75,8 @@ fn write_record(tx: &Tx<'_>, snapshot: &InstanceSnapshot, record: &InstanceRecor
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
              parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane, custom_status,
-             custom_status_version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             custom_status_version, memo)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         (
             instance,
             &record.name,
@@ -90,6 +90,7 @@ fn write_record(tx: &Tx<'_>, snapshot: &InstanceSnapshot, record: &InstanceRecor
             lane_of(snapshot, record),
             &record.custom_status,
             Unsigned(record.custom_status_version),
+            snapshot.memo(),
         ),
     )?;
     labels::restore(

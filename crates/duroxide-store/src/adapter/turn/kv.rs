@@ -1,10 +1,12 @@
 //! Key-values of an instance: changes of the running execution lie over the values of the executions before it, and
-//! are merged into them when the execution ends.
+//! are merged into them when the execution ends, unless it failed: it may be rewound, and its changes are dropped then.
 
 use std::collections::BTreeMap;
 
+use duroxide_core::provider::rules;
 use duroxide_core::{Event, EventKind, is_label_key};
 
+use super::input::Turn;
 use crate::adapter::error::Result;
 use crate::adapter::names;
 use crate::adapter::rows::{self, KvRow};
@@ -35,22 +37,30 @@ pub(super) fn touches(event: &Event) -> bool {
     }
 }
 
-/// The writes of a turn: its changes, merged if the execution ended.
+/// The writes of a turn: its changes, merged if that is due.
 pub(super) fn plan(
     instance: &str,
-    events: &[Event],
-    ended: bool,
+    turn: &Turn<'_>,
     stored: &Stored,
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
-    let changed = changes(events, stored, now_ms);
-    if ended {
-        merge(instance, &stored.delta, changed)
-    } else {
-        let scope = names::kv_delta(instance);
-        let puts = changed.into_iter().map(|(key, row)| put(&scope, key, &row));
-        puts.collect()
+    let changed = changes(&turn.history, stored, now_ms);
+    let status = turn.metadata.status.as_deref();
+    if status.is_some_and(rules::merges_key_values) {
+        return merge(instance, &stored.delta, changed);
     }
+    let scope = names::kv_delta(instance);
+    let mut operations = Vec::new();
+    if rules::begins_later_execution(&turn.history) {
+        // What an execution that failed has changed.
+        operations.push(Operation::DeleteScope {
+            scope: scope.clone(),
+        });
+    }
+    for (key, row) in changed {
+        operations.push(put(&scope, key, &row)?);
+    }
+    Ok(operations)
 }
 
 fn changes(events: &[Event], stored: &Stored, now_ms: u64) -> BTreeMap<String, KvRow> {

@@ -2,8 +2,8 @@
 //! asks for.
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, OutcomeStatus};
-use duroxide_core::{Event, EventKind, WorkItem, label_changes};
+use duroxide_core::provider::{Incarnation, OutcomeStatus, rules};
+use duroxide_core::{Event, WorkItem, label_changes};
 use semver::Version;
 
 use super::input::{Before, Turn};
@@ -68,13 +68,7 @@ pub(super) fn run(
     };
     writer.write(before.row, is_current.then_some(&execution))?;
     operations.push(append(instance, turn.execution, &turn.history)?);
-    operations.extend(kv::plan(
-        instance,
-        &turn.history,
-        turn.ends(),
-        &before.key_values,
-        now_ms,
-    )?);
+    operations.extend(kv::plan(instance, turn, &before.key_values, now_ms)?);
     send(instance, lives, turn, &mut operations)?;
     Ok(operations)
 }
@@ -257,13 +251,8 @@ impl InstanceWriter<'_> {
     }
 
     fn set_status(&self, row: &mut InstanceRow) {
-        let mut newest = self.turn.history.iter().rev();
-        let status = newest.find_map(|event| match &event.kind {
-            EventKind::CustomStatusUpdated { status } => Some(status),
-            _ => None,
-        });
-        if let Some(status) = status {
-            row.custom_status.clone_from(status);
+        if let Some(status) = rules::last_custom_status(&self.turn.history) {
+            row.custom_status = status.map(str::to_owned);
             row.custom_status_version += 1;
         }
     }

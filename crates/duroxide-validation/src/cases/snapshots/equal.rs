@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use duroxide_core::provider::ScheduledActivityIdentifier;
-use duroxide_core::{LabelChange, Labels};
+use duroxide_core::provider::{InstanceQuery, ScheduledActivityIdentifier};
+use duroxide_core::{LabelChange, Labels, StartExtras};
 
 use super::{moved, restore, snapshot};
 use crate::ProviderFactory;
@@ -144,6 +144,25 @@ pub async fn labels_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
         labels,
         Labels::from([("team".to_owned(), "blue".to_owned())])
     );
+}
+
+/// The memo of a start is shown where it is restored.
+pub async fn a_memo_comes_along<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let given = StartExtras::default()
+        .with_memo("for Ada")
+        .expect("it is short");
+    let (queue, data) = given.carried().expect("it is something");
+    let first = Commit::to(1)
+        .event(1, kinds::started_carrying(&[(&queue, &data)]))
+        .named(NAME, VERSION);
+    bench.create_with("noted", first).await;
+    let other = moved(&bench, &["noted"]).await;
+    let page = other.admin().query_instances(&InstanceQuery::new()).await;
+    let [shown] = &page.expect("a page").items[..] else {
+        panic!("one instance");
+    };
+    assert_eq!(shown.memo, given.memo);
 }
 
 /// What an activity said last is found by the next attempt in the other store.

@@ -7,7 +7,7 @@ use duroxide_core::provider::TagFilter;
 
 use super::moved;
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items, kinds};
+use crate::fixture::{Bench, Commit, hold_to, items, kinds};
 
 /// That an instance asks for a child with an id of its own.
 fn asks_for(child: &str) -> EventKind {
@@ -86,6 +86,22 @@ pub async fn restored_messages_keep_order_and_attempts<F: ProviderFactory + ?Siz
     let turn = other.turn_of("queue").await;
     assert_eq!(turn.item.messages, sent);
     assert_eq!(turn.attempt, 3);
+}
+
+/// Queue messages that are held back come in their order: the hold ends, and the next turn may begin another one.
+pub async fn held_back_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.start("actor").await;
+    let turn = bench.turn_of("actor").await;
+    let held = hold_to(&*bench.store, &turn, Commit::first()).await;
+    assert!(held.expect("a valid lease"), "the store can");
+    let sent = ["0", "1", "2"].map(|data| items::queue_message("actor", data));
+    for item in &sent {
+        bench.send(item.clone()).await;
+    }
+    bench.idle("they are held back").await;
+    let other = moved(&bench, &["actor"]).await;
+    assert_eq!(other.turn_of("actor").await.item.messages, sent);
 }
 
 /// A child and its parent still know each other, whichever is restored first: the result reaches the life that waits.

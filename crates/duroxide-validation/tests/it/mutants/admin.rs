@@ -256,6 +256,10 @@ impl ProviderAdmin for Mutant {
         self.reference().paused_since(instance).await
     }
 
+    fn can_rewind(&self) -> bool {
+        self.reference().can_rewind()
+    }
+
     async fn labels(&self, instance: &str) -> Result<Labels> {
         self.told_labels(instance).await
     }

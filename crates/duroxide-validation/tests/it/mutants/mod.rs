@@ -190,6 +190,9 @@ flaws! {
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
     QueryForgetsPauses: "a query does not tell who is paused";
+    FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
+    RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
+    FailureIsFinal: "an instance that failed does not run again, whatever is committed";
     MemosAreForgotten: "the memo of a start is not kept";
     MemosAreCut: "a memo is kept up to 256 bytes";
     MemosOutliveTheInstance: "a later life of an id has the memo of an earlier one";

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use duroxide_core::provider::{
     CachedHistory, ClaimedTurn, DispatcherCapabilityFilter, ExecutionMetadata, HandOut,
-    Incarnation, KvEntry, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier,
-    SemverRange, TurnClaim, TurnHistory,
+    Incarnation, KvEntry, OrchestrationItem, OutcomeStatus, Provider, ProviderError,
+    ScheduledActivityIdentifier, SemverRange, TurnClaim, TurnHistory,
 };
-use duroxide_core::{Event, WorkItem};
+use duroxide_core::{Event, EventKind, REWIND_QUEUE, WorkItem};
 
 use super::{Flaw, Mutant};
 
@@ -214,6 +214,12 @@ impl Mutant {
             Flaw::KvClearsForgotten => self.unclear(&mut item),
             Flaw::KvSnapshotEmpty => item.kv_snapshot.clear(),
             Flaw::KvSnapshotTooNew => self.refresh_snapshot(&mut item).await?,
+            Flaw::FailedChangesAreBuiltOn => {
+                let last = item.history.last().map(|event| &event.kind);
+                if matches!(last, Some(EventKind::OrchestrationFailed { .. })) {
+                    self.refresh_snapshot(&mut item).await?;
+                }
+            }
             _ => {}
         }
         Ok(Some((item, token, attempt)))
@@ -332,6 +338,23 @@ impl Mutant {
         after.send(self).await
     }
 
+    /// Begins no execution after one that failed, but for a failed one.
+    async fn fail_again(&self, turn: &mut Turn) -> Result<()> {
+        let Some(first) = turn.events.first() else {
+            return Ok(());
+        };
+        let before = self.inner.read_outcome(&first.instance_id).await?;
+        if matches!(
+            before.map(|it| it.status),
+            Some(OutcomeStatus::Failed { .. })
+        ) {
+            turn.metadata
+                .status
+                .get_or_insert_with(|| "Failed".to_owned());
+        }
+        Ok(())
+    }
+
     /// Spoils the commit; what it returns is done after the real one.
     async fn before_commit(&self, turn: &mut Turn) -> Result<After> {
         let mut after = After::default();
@@ -344,6 +367,8 @@ impl Mutant {
             .map(|item| self.as_scheduled(item))
             .collect();
         match self.flaw {
+            Flaw::RewoundStaysAsItFailed => forget_rewind(&mut turn.events),
+            Flaw::FailureIsFinal => self.fail_again(turn).await?,
             Flaw::CommitInTwoSteps => after.work = std::mem::take(&mut turn.work),
             Flaw::CancelBeforeInsert => {
                 let work = &turn.work;
@@ -567,5 +592,17 @@ impl After {
             mutant.inner.enqueue_for_orchestrator(item, None).await?;
         }
         Ok(())
+    }
+}
+
+/// Takes from the beginning of a rewound execution what says that it is one.
+fn forget_rewind(events: &mut [Event]) {
+    if let Some(first) = events.first_mut()
+        && let EventKind::OrchestrationStarted {
+            carry_forward_events: Some(carried),
+            ..
+        } = &mut first.kind
+    {
+        carried.retain(|(queue, _)| queue != REWIND_QUEUE);
     }
 }

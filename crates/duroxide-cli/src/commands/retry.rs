@@ -1,0 +1,203 @@
+//! Retry failed instances from the point of failure, one or all that a filter admits. Repeated after it was stopped halfway, it reaches
+//! the rest: what runs again has not failed any more, and a request that a node has not taken yet counts once.
+
+use duroxide_core::provider::{InstanceStatus, InstanceSummary};
+use duroxide_runtime::client::{Client, ClientError, Rewind, RewindPoint};
+use serde_json::{Value, json};
+
+use super::list;
+use crate::args::RetryArgs;
+use crate::failure::Failure;
+use crate::filter;
+use crate::output::Output;
+
+pub(crate) async fn run(client: &Client, output: &Output, args: RetryArgs) -> Result<(), Failure> {
+    match args.filter.or_one(args.id.as_deref())? {
+        Some(id) => one(client, output, id, &args).await,
+        None => many(client, output, &args).await,
+    }
+}
+
+async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Result<(), Failure> {
+    let point = args
+        .from_event
+        .map_or(RewindPoint::Failure, RewindPoint::Event);
+    let rewind = match args.consent.dry_run {
+        true => client.plan_retry(id, point).await?,
+        false => client.retry_instance_from(id, point).await?,
+    };
+    let taken = match args.wait {
+        Some(limit) if !args.consent.dry_run => {
+            client.wait_for_retry(&rewind, limit).await?;
+            true
+        }
+        _ => false,
+    };
+    if output.json {
+        let told = json!({
+            "verb": "retry", "instances": [id], "done": !args.consent.dry_run, "taken": taken,
+            "plan": plan(&rewind),
+        });
+        return output.document(&told);
+    }
+    output.line(match (args.consent.dry_run, taken) {
+        (true, _) => format!("{id} would be retried from event {}", rewind.from_event_id),
+        (false, false) => format!(
+            "{id} was asked to retry from event {}; a node will begin execution {}",
+            rewind.from_event_id,
+            rewind.execution_id()
+        ),
+        (false, true) => format!(
+            "{id} is retried from event {}, in execution {}",
+            rewind.from_event_id,
+            rewind.execution_id()
+        ),
+    })?;
+    output.line(format!(
+        "  {} events are kept, {} are dropped; execution {} stays as it is",
+        rewind.kept, rewind.dropped, rewind.failed_execution_id
+    ))?;
+    if rewind.successes_dropped > 0 {
+        let count = rewind.successes_dropped;
+        output.note(format!(
+            "{count} activities or children that had succeeded are dropped and may run again"
+        ));
+    }
+    for line in asked_anew(&rewind) {
+        output.line(format!("  {line}"))?;
+    }
+    tell_parent(client, output, id).await
+}
+
+/// A parent hears of an end once.
+async fn tell_parent(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+    let parent = client.get_instance_info(id).await?.parent_instance_id;
+    if let Some(parent) = parent {
+        output.note(format!(
+            "its parent {parent} was told of the failure and is not told again; to go on with both, retry the parent"
+        ));
+    }
+    Ok(())
+}
+
+fn asked_anew(rewind: &Rewind) -> Vec<String> {
+    let work = rewind.again.iter().map(|work| match &work.activity {
+        Some(name) => format!(
+            "activity {name} (event {}) is asked for anew",
+            work.event_id
+        ),
+        None => format!("the timer of event {} is set again", work.event_id),
+    });
+    let children = rewind.children.iter().map(|child| {
+        let (id, event) = (&child.instance, child.event_id);
+        format!("child {id} (event {event}) is retried too, if it failed")
+    });
+    let mut lines: Vec<String> = work.chain(children).collect();
+    let count = rewind.arrivals.len() + rewind.signals.len();
+    if count > 0 {
+        lines.push(format!("{count} results and messages come again"));
+    }
+    lines
+}
+
+fn plan(rewind: &Rewind) -> Value {
+    let work = rewind.again.iter();
+    let work: Vec<_> = work
+        .map(|work| json!({ "event_id": work.event_id, "activity": work.activity }))
+        .collect();
+    let children = rewind.children.iter();
+    let children: Vec<_> = children
+        .map(|child| json!({ "event_id": child.event_id, "instance": child.instance }))
+        .collect();
+    json!({
+        "failed_execution_id": rewind.failed_execution_id,
+        "execution_id": rewind.execution_id(),
+        "from_event_id": rewind.from_event_id,
+        "kept": rewind.kept,
+        "dropped": rewind.dropped,
+        "successes_dropped": rewind.successes_dropped,
+        "asked_anew": work,
+        "children": children,
+        "come_again": rewind.arrivals.len() + rewind.signals.len(),
+    })
+}
+
+async fn many(client: &Client, output: &Output, args: &RetryArgs) -> Result<(), Failure> {
+    if args.from_event.is_some() {
+        let why = "--from-event is for one instance";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let chosen = chosen(client, args).await?;
+    if args.consent.dry_run {
+        if !output.json && !chosen.is_empty() {
+            output.table(list::table(&chosen))?;
+        }
+        let ids: Vec<_> = chosen.into_iter().map(|one| one.instance_id).collect();
+        return answer(output, &ids, &[], false);
+    }
+    if !args.consent.yes {
+        let count = chosen.len();
+        let would = format!("retry would reach {count} instances");
+        return Err(Failure::NeedsYes(would));
+    }
+    let bar = output.progress(chosen.len(), "retry");
+    let (mut reached, mut refused) = (Vec::new(), Vec::new());
+    for one in chosen {
+        match client.retry_instance(&one.instance_id).await {
+            Ok(_) => reached.push(one.instance_id),
+            // It was retried by someone else, or deleted, since the filter was applied.
+            Err(ClientError::InvalidInput { .. } | ClientError::InstanceNotFound { .. }) => {}
+            Err(error) if error.is_retryable() => return Err(error.into()),
+            Err(error) => refused.push((one.instance_id, error.to_string())),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    answer(output, &reached, &refused, true)?;
+    match refused.len() {
+        0 => Ok(()),
+        count => Err(Failure::Store(format!(
+            "{count} instances were not retried"
+        ))),
+    }
+}
+
+/// Failed instances that the filter admits.
+async fn chosen(client: &Client, args: &RetryArgs) -> Result<Vec<InstanceSummary>, Failure> {
+    if !args.filter.narrows() {
+        return Err(Failure::Usage("give an instance or a filter".to_owned()));
+    }
+    let mut query = args.filter.query()?;
+    if query.statuses.is_empty() {
+        query.statuses = vec![InstanceStatus::Failed];
+    }
+    // Children are retried with their parents; alone they would run for nobody.
+    query.roots_only |= query.parent.is_none() && query.root.is_none();
+    let mut found = filter::all(client, query).await?;
+    found.retain(|one| one.status == InstanceStatus::Failed);
+    Ok(found)
+}
+
+fn answer(
+    output: &Output,
+    ids: &[String],
+    refused: &[(String, String)],
+    done: bool,
+) -> Result<(), Failure> {
+    if output.json {
+        let refused: Vec<_> = refused
+            .iter()
+            .map(|(id, why)| json!({ "instance": id, "why": why }))
+            .collect();
+        let told = json!({ "verb": "retry", "instances": ids, "refused": refused, "done": done });
+        return output.document(&told);
+    }
+    for (id, why) in refused {
+        output.note(format!("{id}: {why}"));
+    }
+    let count = ids.len();
+    output.line(match done {
+        true => format!("{count} instances were asked to retry"),
+        false => format!("{count} instances would be asked to retry"),
+    })
+}
