@@ -1,14 +1,14 @@
 //! The store of a run: the one in memory, watched. In: batches, claims, queries of the adapter. Out: the same, with steps
 //! interleaved, wake-ups lost, every lease entered in the book, and every write of a history checked against it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use duroxide_store::memory::MemoryStore;
 use duroxide_store::{
     After, Answer, AtomicOps, Batch, Claim, Claimed, Delivery, Guard, LeaseToken, MessageQueue,
-    Operation, Query, StoreError, TopicWatch,
+    Operation, Query, Role, StoreError, TopicWatch,
 };
 
 use crate::leases::Granted;
@@ -25,6 +25,8 @@ pub struct SimStore {
     sim: Arc<Sim>,
     /// Until when a node let an instance rest, by what the lease was for.
     rests: Mutex<HashMap<String, u64>>,
+    /// Instances that held queue messages back, by what their leases are for: these may wait for their code.
+    held: Mutex<HashSet<String>>,
 }
 
 impl SimStore {
@@ -35,6 +37,7 @@ impl SimStore {
             inner: MemoryStore::with_clock(sim.clock),
             sim,
             rests: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -127,6 +130,18 @@ impl SimStore {
                     .any(|part| part == b"already exists")
             {
                 self.sim.collided(&message.group);
+            }
+        }
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_holds(&self, batch: &Batch) {
+        for operation in &batch.operations {
+            if let Operation::HoldFollowers { group, .. } = operation {
+                self.held().insert(format!("turn of {group}"));
             }
         }
     }
@@ -263,6 +278,7 @@ impl AtomicOps for SimStore {
         self.duplicate(&mut batch);
         self.spoil(&mut batch);
         self.note_collisions(&batch);
+        self.note_holds(&batch);
         let ends = Ends::of(&batch);
         // The book still says what held before the commit.
         let unfenced = self.unfenced(&batch);
@@ -353,9 +369,11 @@ impl SimStore {
 
     /// Once nothing goes wrong any more, no turn waits for long.
     fn check_patience(&self, subject: &str, claim: &Claim, one: &Claimed) {
+        let may_wait = self.held().contains(subject);
         let since = one
             .messages
             .iter()
+            .filter(|message| !(may_wait && message.role == Role::Follower))
             .map(duroxide_store::Message::since_ms)
             .min();
         let (Some(since), Some(well)) = (since, self.sim.well_since_ms()) else {

@@ -170,9 +170,9 @@ pub(super) fn choose(
         }
     }
     let followers = match (holds, alone) {
-        (true, _) => Prefix::WithoutFollowers,
-        (false, true) => Prefix::PassingFollowers,
-        (false, false) => Prefix::WithFollowers,
+        (true, _) => InPrefix::Absent,
+        (false, true) => InPrefix::Pass,
+        (false, false) => InPrefix::Come,
     };
     let mut chosen = prefix(tables, queue, name, claim, followers)?;
     for special in lead.into_iter().chain(alarm) {
@@ -183,14 +183,14 @@ pub(super) fn choose(
     Ok(chosen)
 }
 
-/// What a prefix of a group has of its followers.
+/// What becomes of followers in a prefix of their group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prefix {
-    WithFollowers,
+enum InPrefix {
+    Come,
     /// They stay, but count.
-    PassingFollowers,
-    /// They are not there.
-    WithoutFollowers,
+    Pass,
+    /// They are not looked at.
+    Absent,
 }
 
 /// The oldest messages within the bounds of the claim.
@@ -199,18 +199,18 @@ fn prefix(
     queue: &str,
     name: &str,
     claim: &Claim,
-    kept: Prefix,
+    kept: InPrefix,
 ) -> Result<Vec<u64>> {
     let mut chosen: Vec<u64> = Vec::new();
     let (mut bytes, mut followers) = (0_usize, 0);
     let max = claim.messages_max.max(1);
     let followers_max = match kept {
-        Prefix::WithFollowers => max.min(claim.followers_max.saturating_add(1)),
-        Prefix::PassingFollowers => max,
-        Prefix::WithoutFollowers => 0,
+        InPrefix::Come => max.min(claim.followers_max.saturating_add(1)),
+        InPrefix::Pass => max,
+        InPrefix::Absent => 0,
     };
     for (id, follows) in oldest(tables, queue, name, max, followers_max)? {
-        if follows && kept == Prefix::PassingFollowers {
+        if follows && kept == InPrefix::Pass {
             continue;
         }
         followers += usize::from(follows);

@@ -277,7 +277,7 @@ impl AtomicOps for RedbStore {
 impl MessageQueue for RedbStore {
     async fn claim(&self, claim: Claim) -> std::result::Result<Vec<Claimed>, StoreError> {
         let ask = &claim;
-        let attempt = || self.submit(|reply| Job::Claim(ask.clone(), reply));
+        let attempt = || self.submit(|reply| Job::Claim(Box::new(ask.clone()), reply));
         let found = self
             .inner
             .wakeups

@@ -43,7 +43,7 @@ const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 pub(super) enum Job {
     Commit(Batch, Reply<Vec<u64>>),
-    Claim(Claim, Reply<Attempt<Vec<Claimed>>>),
+    Claim(Box<Claim>, Reply<Attempt<Vec<Claimed>>>),
     Compact(Reply<bool>),
     /// A reader found that the file failed.
     Reopen,

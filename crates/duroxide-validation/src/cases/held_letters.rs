@@ -257,7 +257,7 @@ pub async fn only_a_commit_ends_a_hold<F: ProviderFactory + ?Sized>(factory: &F)
     let turn = soon(&bench).await;
     bench.abandon(&turn, None).await;
     let turn = soon(&bench).await;
-    assert_eq!(turn.item.messages, [go.clone()]);
+    assert_eq!(turn.item.messages, std::slice::from_ref(&go));
     bench.outlive(bench.lock).await;
     let turn = soon(&bench).await;
     assert_eq!(turn.item.messages, [go]);
