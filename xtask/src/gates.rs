@@ -9,6 +9,9 @@ use crate::{builds, cycles, deny, dependencies, package, prose, setup, sim};
 /// Everything, with every feature. What the benchmarks measure against is a workspace of its own and never built here.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
+/// With the dependencies that the tests have built, so that nothing is built twice.
+const AS_TESTS: [&str; 2] = ["--profile", "test"];
+
 /// One condition of a good checkout.
 pub(crate) struct Gate {
     pub(crate) name: &'static str,
@@ -80,7 +83,7 @@ pub(crate) const GATES: &[Gate] = &[
     Gate {
         name: "examples",
         about: "the examples build; the tests run them",
-        check: || cargo(&[&["build", "--examples"], &EVERYTHING[..]].concat()),
+        check: || cargo(&[&["build", "--examples"], &AS_TESTS[..], &EVERYTHING[..]].concat()),
     },
     Gate {
         name: "test",
@@ -111,7 +114,7 @@ pub(crate) const GATES: &[Gate] = &[
         name: "doc",
         about: "the documentation builds without warnings",
         check: || {
-            let args = [&["doc", "--no-deps"], &EVERYTHING[..]].concat();
+            let args = [&["doc", "--no-deps"], &AS_TESTS[..], &EVERYTHING[..]].concat();
             cargo_with(&args, &[("RUSTDOCFLAGS", "-D warnings")])
         },
     },
@@ -241,6 +244,7 @@ fn neighbours() -> Result<(), String> {
 fn clippy(what: &[&str]) -> Result<(), String> {
     let args = [
         &["clippy", "--all-targets", "--keep-going"],
+        &AS_TESTS[..],
         what,
         &["--", "-D", "warnings"],
     ];
