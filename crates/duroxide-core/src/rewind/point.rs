@@ -31,8 +31,8 @@ pub(super) fn find(history: &[Event], point: RewindPoint) -> Result<usize, NoRew
 fn failure(history: &[Event]) -> Result<(&ErrorDetails, u64), NoRewind> {
     let last = history.last().ok_or(NoRewind::NoHistory)?;
     // A failure counts even if something stands behind it: a successor that could not be written elsewhere ends there.
-    let ends = history.iter().filter(|event| event.is_terminal());
-    let end = ends.last().ok_or(NoRewind::Running)?;
+    let mut ends = history.iter().filter(|event| event.is_terminal());
+    let end = ends.next_back().ok_or(NoRewind::Running)?;
     match &end.kind {
         EventKind::OrchestrationFailed { details } => Ok((details, last.execution_id)),
         EventKind::OrchestrationCompleted { .. } => Err(NoRewind::Completed),
