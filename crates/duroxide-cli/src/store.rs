@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Provider, ProviderAdmin};
 use duroxide_pg::{MigrationPolicy, PgError, PostgresOptions, PostgresProvider, ProviderConfig};
 use duroxide_runtime::client::Client;
 use duroxide_sqlite::{SchemaUpgrade, SqliteOptions, SqliteProvider, SqliteUrl};
@@ -235,6 +235,17 @@ fn operator() -> String {
     let named = ["USER", "LOGNAME", "USERNAME"].into_iter();
     let user = named.filter_map(|name| std::env::var(name).ok()).next();
     format!("duroxide-cli:{}", user.as_deref().unwrap_or("unknown"))
+}
+
+/// The administrative half of a store.
+pub(crate) fn admin(store: &Arc<dyn Provider>) -> Result<&dyn ProviderAdmin, Failure> {
+    let admin = store.as_management_capability();
+    admin.ok_or_else(|| cannot("has no administrative half"))
+}
+
+/// A store that cannot do what is asked.
+pub(crate) fn cannot(what: &str) -> Failure {
+    Failure::Store(format!("this store {what}"))
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
-use duroxide_core::provider::rules::{self, lane};
+use duroxide_core::provider::rules;
 
 use crate::error::Result;
 use crate::tables::history::NewEvent;
-use crate::tables::orchestrator_queue::{Asks, Due, NewMessage};
+use crate::tables::orchestrator_queue::{Due, NewMessage};
 use crate::tables::worker_queue::NewWork;
 use crate::tx::stored_ms;
 
@@ -32,29 +32,9 @@ pub(crate) fn decode_event(instance: &str, row: &[u8]) -> Result<Event> {
     Ok(rules::event_from_json(instance, row)?)
 }
 
-/// A message for the orchestrator queue. A timer decided by a turn is due at its own time, everything else at `due`.
+/// A message for the orchestrator queue, due at `due`.
 pub(crate) fn message(item: &WorkItem, due: Due) -> Result<NewMessage> {
-    rules::orchestrator_only(item)?;
-    Ok(NewMessage {
-        instance: item.target_instance().to_owned(),
-        kind: item.kind_name(),
-        json: rules::work_item_to_json(item)?,
-        due,
-        begins: lane::begun_by(item),
-        answers: item.answers().and_then(stored_ids),
-        starts_child_of: item.starts_child_of().map(str::to_owned),
-        carries: item.carries_messages(),
-        asks: match item {
-            WorkItem::CancelInstance { .. } if item.terminates() => Some(Asks::ToTerminate),
-            WorkItem::CancelInstance { .. } => Some(Asks::ToCancel),
-            _ => None,
-        },
-    })
-}
-
-/// Ids beyond what a column holds name no operation that could wait.
-fn stored_ids((execution_id, id): (u64, u64)) -> Option<(i64, i64)> {
-    Some((execution_id.try_into().ok()?, id.try_into().ok()?))
+    NewMessage::of(item, due)
 }
 
 /// A message that a turn decided to send.

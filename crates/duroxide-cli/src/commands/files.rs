@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use duroxide_sqlite::{OtherPrograms, SqliteError};
 use serde_json::json;
 
-use super::transfer;
 use crate::args::{Consent, VacuumArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{Access, Address};
+use crate::store::{Access, Address, admin};
 
 pub(crate) async fn backup(output: &Output, address: &Address, to: &Path) -> Result<(), Failure> {
     let (from, to) = (file_of(address)?, to.to_owned());
@@ -102,7 +101,7 @@ pub(crate) async fn vacuum(
 /// Gives space back a little at a time, while programs go on.
 async fn in_steps(output: &Output, address: &Address, consent: Consent) -> Result<(), Failure> {
     let store = address.provider(Access::Write).await?;
-    let admin = transfer::admin(&store)?;
+    let admin = admin(&store)?;
     let mut total = 0;
     let bar = output.progress(0, "vacuum");
     let last = loop {

@@ -1,7 +1,6 @@
 //! The storage contract. A provider stores and hands out; it never interprets an event beyond what is said here.
 
 mod admin;
-mod admin_defaults;
 mod claim;
 mod contract;
 pub mod error;

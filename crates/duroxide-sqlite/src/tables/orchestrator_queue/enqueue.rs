@@ -1,7 +1,7 @@
 //! Messages that come in. In: a message with what its row needs. Out: a row, in the lane of its instance if it stands for it.
 
-use duroxide_core::provider::Incarnation;
-use duroxide_core::provider::rules::lane;
+use duroxide_core::provider::rules::{self, lane};
+use duroxide_core::provider::{Incarnation, WorkItem};
 
 use super::{bring_back, end_rest};
 use crate::error::Result;
@@ -28,6 +28,26 @@ pub(crate) struct NewMessage {
 }
 
 impl NewMessage {
+    /// The row of an item, visible at `due`.
+    pub(crate) fn of(item: &WorkItem, due: Due) -> Result<Self> {
+        rules::orchestrator_only(item)?;
+        Ok(Self {
+            instance: item.target_instance().to_owned(),
+            kind: item.kind_name(),
+            json: rules::work_item_to_json(item)?,
+            due,
+            begins: lane::begun_by(item),
+            answers: item.answers().and_then(stored_ids),
+            starts_child_of: item.starts_child_of().map(str::to_owned),
+            carries: item.carries_messages(),
+            asks: match item {
+                WorkItem::CancelInstance { .. } if item.terminates() => Some(Asks::ToTerminate),
+                WorkItem::CancelInstance { .. } => Some(Asks::ToCancel),
+                _ => None,
+            },
+        })
+    }
+
     /// Whether it begins an instance.
     pub(crate) fn is_start(&self) -> bool {
         self.kind == "StartOrchestration"
@@ -37,6 +57,11 @@ impl NewMessage {
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
+}
+
+/// Ids beyond what a column holds name no operation that could wait.
+fn stored_ids((execution_id, id): (u64, u64)) -> Option<(i64, i64)> {
+    Some((execution_id.try_into().ok()?, id.try_into().ok()?))
 }
 
 /// What a request to cancel asks for.

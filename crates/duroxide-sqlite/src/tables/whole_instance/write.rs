@@ -6,9 +6,8 @@ use duroxide_core::provider::{
 };
 use semver::Version;
 
-use crate::codec;
 use crate::error::Result;
-use crate::tables::orchestrator_queue::{self, Asks, Due};
+use crate::tables::orchestrator_queue::{self, Asks, Due, NewMessage};
 use crate::tables::{deletions, labels, pauses};
 use crate::tx::{Tx, Unsigned, stored_ms};
 
@@ -197,7 +196,7 @@ struct Columns {
 
 fn columns(message: &QueuedMessage) -> Result<Columns> {
     if let Ok(item) = work_item_from_json(message.json.as_bytes()) {
-        let row = codec::message(&item, Due::After(None))?;
+        let row = NewMessage::of(&item, Due::After(None))?;
         return Ok(Columns {
             kind: row.kind.to_owned(),
             begins: row.begins,

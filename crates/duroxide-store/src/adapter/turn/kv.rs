@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use duroxide_core::provider::rules;
 use duroxide_core::{Event, EventKind, is_label_key};
 
-use super::input::Turn;
 use crate::adapter::error::Result;
 use crate::adapter::names;
 use crate::adapter::rows::{self, KvRow};
@@ -40,18 +39,17 @@ pub(super) fn touches(event: &Event) -> bool {
 /// The writes of a turn: its changes, merged if that is due.
 pub(super) fn plan(
     instance: &str,
-    turn: &Turn<'_>,
+    (history, status): (&[Event], Option<&str>),
     stored: &Stored,
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
-    let changed = changes(&turn.history, stored, now_ms);
-    let status = turn.metadata.status.as_deref();
+    let changed = changes(history, stored, now_ms);
     if status.is_some_and(rules::merges_key_values) {
         return merge(instance, &stored.delta, changed);
     }
     let scope = names::kv_delta(instance);
     let mut operations = Vec::new();
-    if rules::begins_later_execution(&turn.history) {
+    if rules::begins_later_execution(history) {
         // What an execution that failed has changed.
         operations.push(Operation::DeleteScope {
             scope: scope.clone(),

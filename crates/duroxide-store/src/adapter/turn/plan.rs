@@ -68,7 +68,8 @@ pub(super) fn run(
     };
     writer.write(before.row, is_current.then_some(&execution))?;
     operations.push(append(instance, turn.execution, &turn.history)?);
-    operations.extend(kv::plan(instance, turn, &before.key_values, now_ms)?);
+    let written = (&turn.history[..], turn.metadata.status.as_deref());
+    operations.extend(kv::plan(instance, written, &before.key_values, now_ms)?);
     send(instance, lives, turn, &mut operations)?;
     Ok(operations)
 }

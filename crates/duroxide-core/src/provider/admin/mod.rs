@@ -1,5 +1,7 @@
 //! What operators ask of a store.
 
+mod defaults;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::admin_defaults::{admitted, existing, largest_first, summary_of};
+use self::defaults::{admitted, existing, largest_first, summary_of};
 use super::{
     CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{
-    InstanceCount, InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, ProviderAdmin,
-    ProviderError,
-};
+use super::ProviderAdmin;
 use crate::event::{Event, EventKind};
+use crate::provider::{
+    InstanceCount, InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, ProviderError,
+};
 use crate::start::StartExtras;
 
 pub(super) fn largest_first(counts: BTreeMap<String, u64>) -> Vec<InstanceCount> {
