@@ -157,7 +157,8 @@ BEGIN
 END $$;
 
 -- Waits for transactions that are under way: a trigger is made when no other transaction writes to its table.
-CREATE FUNCTION close_store(p_expected bigint, p_reason text) RETURNS integer LANGUAGE plpgsql AS $$
+-- It waits only for a moment for transactions that are open: others would queue up behind it.
+CREATE FUNCTION close_store(p_expected bigint, p_reason text) RETURNS integer LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 BEGIN
     IF p_reason IS NULL THEN
         DROP TRIGGER IF EXISTS closed ON arrivals;

@@ -620,6 +620,7 @@ macro_rules! for_each_case {
                 restored_activities_are_run [Snapshots, Management];
                 a_restored_timer_fires_when_it_is_due [Snapshots, Management];
                 restored_messages_keep_order_and_attempts [Snapshots, Management];
+                what_rests_comes_first_where_it_is_restored [Snapshots, Management, Resting];
                 held_back_letters_come_along [Snapshots, Management, HeldLetters];
                 a_restored_child_reports_to_its_parent [Snapshots, Management];
                 an_unborn_child_comes_along [Snapshots, Management];

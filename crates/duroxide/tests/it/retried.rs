@@ -360,15 +360,18 @@ async fn two_operators_at_once_retry_once() {
         .with(orchestrations().register("order", order).build())
         .await;
     world.run("o", "order", "").await;
+    // No node takes a request before all are there.
+    let store = world.store.clone();
+    world.stop().await;
+    let client = duroxide::Client::new(store.clone());
+    let from_its_end = client.retry_instance_from("o", RewindPoint::End);
     let plans = [
-        world.client.retry_instance("o").await.unwrap(),
-        world
-            .client
-            .retry_instance_from("o", RewindPoint::End)
-            .await
-            .unwrap(),
-        world.client.retry_instance("o").await.unwrap(),
+        client.retry_instance("o").await.unwrap(),
+        from_its_end.await.unwrap(),
+        client.retry_instance("o").await.unwrap(),
     ];
+    let code = orchestrations().register("order", order).build();
+    let world = World::on(store, outside.activities(), code, quick()).await;
     for plan in &plans {
         world.client.wait_for_retry(plan, PATIENCE).await.unwrap();
     }

@@ -116,16 +116,28 @@ impl Moving {
                 Standing::UnderWay(id) => {
                     self.copy(output).await?;
                     kill::point("move_all_copied");
+                    // Another call, to another target, may have closed it anew meanwhile.
+                    if admin(&self.copier.from)?.closed_because().await? != source {
+                        continue;
+                    }
                     let reason = standing::moved_to(&self.to.to_string(), id);
                     close(&self.copier.from, Some(&reason)).await?;
                     kill::point("move_source_told");
                 }
                 Standing::Arrived(_) => {
+                    // A target that is less durable than the source may have lost what came last.
+                    self.copy(output).await?;
                     close(&self.copier.to, None).await?;
                     kill::point("move_target_opened");
                     return Ok(Done::Now);
                 }
-                Standing::Done => return Ok(Done::Before),
+                Standing::Done if standing::is_in(source.as_deref(), &self.to.to_string()) => {
+                    return Ok(Done::Before);
+                }
+                Standing::Done => {
+                    let reason = source.unwrap_or_default();
+                    return Err(Failure::Store(format!("the source is closed: {reason}")));
+                }
                 Standing::Refused(why) => return Err(Failure::Store(why)),
             }
         }

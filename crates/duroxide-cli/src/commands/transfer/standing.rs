@@ -64,6 +64,13 @@ pub(super) fn moved_to(target: &str, id: Uuid) -> String {
     format!("moved to {target} (move {id}); use that store instead")
 }
 
+/// Whether a source says that it was moved to this very target.
+pub(super) fn is_in(source: Option<&str>, target: &str) -> bool {
+    let says = source.and_then(|reason| reason.strip_prefix("moved to "));
+    let rest = says.and_then(|rest| rest.strip_prefix(target));
+    rest.is_some_and(|rest| rest.starts_with(" (move "))
+}
+
 fn coming(reason: &str) -> Option<Uuid> {
     let (id, rest) = reason.strip_prefix("move ")?.split_once(' ')?;
     rest.strip_prefix("from ")?;
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!(of(Some(&going), Some(&coming)), Standing::UnderWay(id));
         assert_eq!(of(Some(&gone), Some(&coming)), Standing::Arrived(id));
         assert_eq!(of(Some(&gone), None), Standing::Done);
+        assert!(is_in(Some(&gone), "redb:x (move y)"));
+        assert!(!is_in(Some(&gone), "redb:x"), "another target");
         let strange = "for the night".to_owned();
         let foreign = coming_from("x", other);
         for (source, target) in [

@@ -151,8 +151,9 @@ fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
         false => None,
     };
     tx.all(
-        // What waits for a start, or is held back, could be claimed since it was sent.
-        "SELECT work_item, CASE WHEN lock_token = ?3 OR (visible_at = ?4 AND kind = 'QueueMessage') THEN created_at
+        // What waits for a start, is held back or rests could be claimed since it was sent.
+        "SELECT work_item, CASE WHEN lock_token = ?3 OR (visible_at = ?4 AND kind = 'QueueMessage')
+                     OR visible_at = (SELECT until FROM rests WHERE instance_id = ?1) THEN created_at
                  ELSE visible_at END,
              attempt_count, sender_incarnation, kind, execution_id, operation_id, awaited_by
          FROM orchestrator_queue WHERE instance_id = ?1 AND id > COALESCE(?2, -1) ORDER BY id",

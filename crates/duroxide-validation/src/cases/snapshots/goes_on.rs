@@ -88,6 +88,23 @@ pub async fn restored_messages_keep_order_and_attempts<F: ProviderFactory + ?Siz
     assert_eq!(turn.attempt, 3);
 }
 
+/// An instance that rests does not rest where it is restored, and nothing overtakes what rested.
+pub async fn what_rests_comes_first_where_it_is_restored<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    bench.create("queue").await;
+    let sent = ["0", "1"].map(|data| items::queue_message("queue", data));
+    bench.send(sent[0].clone()).await;
+    let turn = bench.turn_of("queue").await;
+    let hour = Duration::from_secs(3_600);
+    let rested = bench.store.rest_orchestration_item(&turn.token, hour, true);
+    assert!(rested.await.expect("a valid lease"), "the store can");
+    bench.idle("it rests").await;
+    let other = moved(&bench, &["queue"]).await;
+    other.send(sent[1].clone()).await;
+    let turn = other.turn_of("queue").await;
+    assert_eq!(turn.item.messages, sent);
+}
+
 /// Queue messages that are held back come in their order: the hold ends, and the next turn may begin another one.
 pub async fn held_back_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
