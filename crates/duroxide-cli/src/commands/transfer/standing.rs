@@ -66,9 +66,7 @@ pub(super) fn moved_to(target: &str, id: Uuid) -> String {
 
 /// Whether a source says that it was moved to this very target.
 pub(super) fn is_in(source: Option<&str>, target: &str) -> bool {
-    let says = source.and_then(|reason| reason.strip_prefix("moved to "));
-    let rest = says.and_then(|rest| rest.strip_prefix(target));
-    rest.is_some_and(|rest| rest.starts_with(" (move "))
+    source.is_some_and(|reason| gone(reason).is_some_and(|id| moved_to(target, id) == reason))
 }
 
 fn coming(reason: &str) -> Option<Uuid> {
