@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use duroxide_core::provider::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics, SystemStats, rules,
 };
-use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_core::{Event, WorkItem};
 
 use super::provider::TinyProvider;
 use super::state::{Instance, Result, State};
@@ -42,13 +42,8 @@ impl State {
         };
         let row = &self.instances[instance];
         let history = self.read_execution(instance, row.execution)?;
-        let carried = match history.first().map(|event| &event.kind) {
-            Some(EventKind::OrchestrationStarted {
-                carry_forward_events,
-                ..
-            }) => carry_forward_events.as_ref().map_or(0, Vec::len),
-            _ => 0,
-        };
+        let started = history.first().map(|event| &event.kind);
+        let carried = started.map_or(0, rules::carried_messages);
         let values = self.values(instance);
         Ok(Some(SystemStats {
             history_event_count: execution.events.len() as u64,
