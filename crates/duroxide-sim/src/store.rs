@@ -207,7 +207,7 @@ impl Ends {
                     after,
                 } => {
                     // What is paused, or belongs to nobody, rests for ever.
-                    if let After::QuietMs(rest_ms) = after {
+                    if let After::QuietMs(rest_ms) | After::DelayMs(rest_ms) = after {
                         ends.rested.push((lease.clone(), (*rest_ms).min(DAY_MS)));
                     }
                     match forgive {
@@ -379,7 +379,7 @@ impl SimStore {
         let (Some(since), Some(well)) = (since, self.sim.well_since_ms()) else {
             return;
         };
-        // A node that cannot run an instance lets it rest; who comes first ends that.
+        // A node that cannot run an instance lets it rest, and one that looks for the end of another looks again later.
         let rested = self.rests().remove(subject).unwrap_or_default();
         let now_ms = self.inner.now_ms();
         let waited = now_ms.saturating_sub(since.max(well + EPOCH_MS).max(rested));
