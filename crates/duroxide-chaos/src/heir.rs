@@ -1,7 +1,7 @@
 //! What a dead life left open. One process at a time, the heir, brings instances to their end whose starter is dead, and in a
 //! soak deletes them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -63,6 +63,9 @@ async fn round(
     starter: &Starter,
     is_dead: fn(u32) -> bool,
 ) -> Result<usize, ClientError> {
+    // Asked before what is open is listed: a life that ends its instance, deletes it and dies after the list was made would get
+    // letters for an instance that is no more.
+    let dead = dead_lives(folder, is_dead);
     let mut open = Vec::new();
     for status in ["Running", "ContinuedAsNew"] {
         open.extend(starter.client.list_instances_by_status(status).await?);
@@ -73,7 +76,7 @@ async fn round(
     for some in open.chunks(AT_ONCE) {
         let mut rescues = JoinSet::new();
         for instance in some {
-            let Some(op) = Op::of(instance).filter(|op| is_dead(op.life)) else {
+            let Some(op) = Op::of(instance).filter(|op| dead.contains(&op.life)) else {
                 continue;
             };
             let (starter, instance) = (starter.clone(), instance.clone());
@@ -84,7 +87,7 @@ async fn round(
         }
     }
     if starter.deletes_all {
-        delete_ended(folder, starter, is_dead).await?;
+        delete_ended(folder, starter, &dead).await?;
     }
     Ok(count)
 }
@@ -92,11 +95,11 @@ async fn round(
 async fn delete_ended(
     folder: &Path,
     starter: &Starter,
-    is_dead: fn(u32) -> bool,
+    dead: &HashSet<u32>,
 ) -> Result<(), ClientError> {
     let mut told: HashMap<u32, HashMap<String, Told>> = HashMap::new();
     for instance in starter.client.list_all_instances().await? {
-        let Some(op) = Op::of(&instance).filter(|op| is_dead(op.life)) else {
+        let Some(op) = Op::of(&instance).filter(|op| dead.contains(&op.life)) else {
             continue;
         };
         let status = starter.client.get_orchestration_status(&instance).await?;
@@ -109,6 +112,15 @@ async fn delete_ended(
         }
     }
     Ok(())
+}
+
+/// The lives that have acknowledged anything and are dead.
+fn dead_lives(folder: &Path, is_dead: fn(u32) -> bool) -> HashSet<u32> {
+    let files = std::fs::read_dir(folder.join("acknowledged")).expect("a folder of the run");
+    files
+        .filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|life| is_dead(*life))
+        .collect()
 }
 
 fn has_ended(status: &OrchestrationStatus) -> bool {

@@ -36,11 +36,13 @@ pub(super) fn check_file(file: &Path, violations: &mut Vec<String>) {
 pub(super) async fn check_queues(
     store: &dyn ProviderAdmin,
     instances: &[String],
+    ever_told: impl Iterator<Item = &String>,
     violations: &mut Vec<String>,
 ) {
     let depths = store.get_queue_depths().await.expect("depths");
     if depths.worker_queue > 0 || depths.orchestrator_queue > 0 {
-        violations.push(format!("left in the queues: {depths:?}"));
+        let left = left_over(store, ever_told).await;
+        violations.push(format!("left in the queues: {depths:?}: {left}"));
     }
     let dead = store.list_dead_letters(10).await.expect("dead letters");
     if !dead.is_empty() {
@@ -56,5 +58,21 @@ pub(super) async fn check_queues(
         {
             violations.push(format!("{instance} has ended and still has {pending:?}"));
         }
+    }
+}
+
+/// What is pending for whom, also for instances that are not there, and also what is not due yet.
+async fn left_over(store: &dyn ProviderAdmin, ever_told: impl Iterator<Item = &String>) -> String {
+    let mut left = Vec::new();
+    for instance in ever_told {
+        let pending = store.pending_work(instance).await.expect("pending work");
+        let pending = pending.expect("our stores tell what is pending");
+        if !pending.messages.is_empty() || !pending.activities.is_empty() {
+            left.push(format!("{instance}: {pending:?}"));
+        }
+    }
+    match left.is_empty() {
+        true => "none of it for an instance that this run knows".to_owned(),
+        false => left.join("; "),
     }
 }

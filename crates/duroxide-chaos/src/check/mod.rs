@@ -91,7 +91,13 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         violations.extend(check_instance(&client, store, instance, told, &mut recorded).await);
     }
     violations.extend(ops::missing(&told, &there.iter().cloned().collect()));
-    leases::check_queues(store, &there, &mut violations).await;
+    leases::check_queues(
+        store,
+        &there,
+        there.iter().chain(told.keys()),
+        &mut violations,
+    )
+    .await;
     let lines_of = |name: &str| lines(&folder.join(name));
     let effects = lines_of("effects");
     let there: HashSet<String> = there.into_iter().collect();
