@@ -24,91 +24,126 @@ pub(super) enum Committed {
     No,
     /// A try may have taken effect though the store answered with an error: the lease is gone since then.
     Unknown,
-    /// The store refuses this write for good. The lease is still held.
-    Refused(ProviderError, Held),
+    /// The store refuses this write for good.
+    Refused(Box<RefusedCommit>),
+}
+
+/// A write that the store refuses. The lease is still held.
+#[derive(Debug)]
+pub(super) struct RefusedCommit {
+    pub(super) error: ProviderError,
+    pub(super) lease: Held,
+    pub(super) commit: TurnCommit,
 }
 
 /// Writes a turn of an instance.
-pub(super) async fn commit(
-    engine: &Engine,
-    whose: Whose<'_>,
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an argument of an async fn has two places in its future, and these are large"
+)]
+pub(super) fn commit<'a>(
+    engine: &'a Engine,
+    whose: Whose<'a>,
     lease: Held,
     commit: TurnCommit,
-) -> Committed {
-    let instance = whose.instance;
-    let give_up = Instant::now() + engine.options.orchestrator_lock_timeout;
-    let mut pause = FIRST_PAUSE;
-    let mut was_away = false;
-    loop {
-        let error = match write(engine, lease.token(), commit.clone()).await {
-            Ok(()) => {
-                lease.end();
-                engine.excuses.remove(instance);
-                after(engine, whose, &commit);
-                return Committed::Yes;
-            }
-            Err(error) => error,
-        };
-        if error.is_lease_lost() {
-            tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
-            if was_away || lease.was_store_away() {
-                engine.excuses.add(instance);
-            }
-            lease.end();
-            return match was_away {
-                true => Committed::Unknown,
-                false => Committed::No,
-            };
-        }
-        was_away = true;
-        if !error.is_retryable() {
-            return Committed::Refused(error, lease);
-        }
-        if Instant::now() + pause > give_up {
-            tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
-            if Defect::SpoiltTurnRests.is_on() {
-                // The delay that later messages do not share.
-                let (delay, token) = (Some(Duration::from_millis(500)), lease.token());
-                let abandoned = engine.store.abandon_orchestration_item(token, delay, true);
-                if abandoned.await.is_ok() {
+) -> impl Future<Output = Committed> + Send + 'a {
+    async move {
+        let instance = whose.instance;
+        let give_up = Instant::now() + engine.options.orchestrator_lock_timeout;
+        let mut pause = FIRST_PAUSE;
+        let mut was_away = false;
+        loop {
+            let error = match write(engine, lease.token(), commit.clone()).await {
+                Ok(()) => {
                     lease.end();
+                    engine.excuses.remove(instance);
+                    after(engine, whose, &commit);
+                    return Committed::Yes;
                 }
+                Err(error) => error,
+            };
+            if error.is_lease_lost() {
+                tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
+                if was_away || lease.was_store_away() {
+                    engine.excuses.add(instance);
+                }
+                lease.end();
+                return match was_away {
+                    true => Committed::Unknown,
+                    false => Committed::No,
+                };
+            }
+            was_away = true;
+            if !error.is_retryable() {
+                let refused = RefusedCommit {
+                    error,
+                    lease,
+                    commit,
+                };
+                return Committed::Refused(Box::new(refused));
+            }
+            if Instant::now() + pause > give_up {
+                tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
+                if Defect::SpoiltTurnRests.is_on() {
+                    // The delay that later messages do not share.
+                    let (delay, token) = (Some(Duration::from_millis(500)), lease.token());
+                    let abandoned = engine.store.abandon_orchestration_item(token, delay, true);
+                    if abandoned.await.is_ok() {
+                        lease.end();
+                    }
+                    return Committed::No;
+                }
+                give_back(engine, lease, None).await;
                 return Committed::No;
             }
-            give_back(engine, lease, None).await;
-            return Committed::No;
+            tokio::time::sleep(pause).await;
+            pause *= 2;
         }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
     }
 }
 
-async fn write(engine: &Engine, lock_token: &str, commit: TurnCommit) -> Result<(), ProviderError> {
-    if commit.holds_letters {
-        let held = engine.store.ack_holding_letters(
-            lock_token,
-            commit.execution_id,
-            commit.history,
-            commit.to_workers,
-            commit.to_orchestrators,
-            commit.metadata,
-            commit.cancelled,
-        );
-        // A store that holds nothing back hands the letters out: they are recorded unread, and carried on.
-        return held.await.map(|_held| ());
+/// Hands a turn to the store.
+fn write<'a>(
+    engine: &'a Engine,
+    lock_token: &'a str,
+    commit: TurnCommit,
+) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
+    let (held, written) = match commit.holds_letters {
+        true => {
+            let held = engine.store.ack_holding_letters(
+                lock_token,
+                commit.execution_id,
+                commit.history,
+                commit.to_workers,
+                commit.to_orchestrators,
+                commit.metadata,
+                commit.cancelled,
+            );
+            (Some(held), None)
+        }
+        false => {
+            let written = engine.store.ack_orchestration_item(
+                lock_token,
+                commit.execution_id,
+                commit.history,
+                commit.to_workers,
+                commit.to_orchestrators,
+                commit.metadata,
+                commit.cancelled,
+            );
+            (None, Some(written))
+        }
+    };
+    async move {
+        if let Some(held) = held {
+            // A store that holds nothing back hands the letters out: they are recorded unread, and carried on.
+            held.await?;
+        }
+        match written {
+            Some(written) => written.await,
+            None => Ok(()),
+        }
     }
-    engine
-        .store
-        .ack_orchestration_item(
-            lock_token,
-            commit.execution_id,
-            commit.history,
-            commit.to_workers,
-            commit.to_orchestrators,
-            commit.metadata,
-            commit.cancelled,
-        )
-        .await
 }
 
 /// Tells this process what the commit changed: cancelled activities at once, and dispatchers that pause.

@@ -10,7 +10,7 @@ use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 use tracing::Instrument as _;
 
 use super::blocked::block;
-use super::commit::{Committed, commit, give_back, try_later};
+use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, plan};
@@ -60,14 +60,25 @@ pub(super) struct TurnRun {
     pub(super) refusals: Vec<WorkItem>,
 }
 
+/// A turn whose code is here and fits, as far as can be told before it runs.
+pub(super) struct ReadyTurn<'a> {
+    pub(super) claim: ClaimInHand<'a>,
+    pub(super) run: TurnRun,
+    pub(super) begin: TurnStart,
+    pub(super) messages: Vec<WorkItem>,
+}
+
 /// Runs the code and commits what it decided.
-pub(super) async fn run(
-    engine: &Arc<Engine>,
-    claim: ClaimInHand<'_>,
-    run: TurnRun,
-    begin: TurnStart,
-    messages: Vec<WorkItem>,
-) {
+pub(super) fn run<'a>(
+    engine: &'a Arc<Engine>,
+    ready: ReadyTurn<'a>,
+) -> impl Future<Output = ()> + Send + 'a {
+    let ReadyTurn {
+        claim,
+        run,
+        begin,
+        messages,
+    } = ready;
     let cancel = CancelRequest::of(run.source.recorded(), &messages);
     let span = code_spans::turn(
         &run.of.instance,
@@ -75,31 +86,52 @@ pub(super) async fn run(
         &run.of.name,
         claim.attempt,
     );
-    match drive(engine, begin, messages).instrument(span).await {
-        Ok(driven) => match decide(engine, &claim, &driven) {
-            Decision::Commit => finish(engine, claim, run, driven, cancel).await,
-            Decision::Block(cause, report) => {
-                Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
+    async move {
+        match drive(engine, begin, messages).instrument(span).await {
+            Ok(driven) => match decide(engine, &claim, &driven) {
+                Decision::Commit => finish(engine, claim, run, driven, cancel).await,
+                Decision::Block(cause, report) => {
+                    Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
+                }
+                Decision::RunAgain(panic) => {
+                    Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
+                }
+            },
+            Err(not_driven) => {
+                Box::pin(settle_undriven(engine, claim, run, not_driven, cancel)).await;
             }
-            Decision::RunAgain(panic) => {
-                Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
-            }
-        },
-        Err(NotDriven::Diverged(divergence)) => {
-            Box::pin(diverged(engine, claim, run, divergence, cancel)).await;
         }
-        Err(NotDriven::TooLong) => {
+    }
+}
+
+/// A turn that did not run to its end.
+async fn settle_undriven(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    run: TurnRun,
+    why: NotDriven,
+    cancel: Option<CancelRequest>,
+) {
+    match why {
+        NotDriven::Diverged(divergence) => {
+            diverged(engine, claim, run, divergence, cancel).await;
+        }
+        NotDriven::TooLong => {
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
             try_later(engine, claim, REST).await;
         }
-        Err(NotDriven::Store(error)) => {
+        NotDriven::Store(error) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");
-            // The pause is made under the lease: messages that rest would be overtaken by later ones.
-            tokio::time::sleep(REST).await;
-            give_back(engine, claim.lease, None).await;
+            wait_for_store(engine, claim).await;
         }
     }
+}
+
+/// The pause is made under the lease: messages that rest would be overtaken by later ones.
+async fn wait_for_store(engine: &Engine, claim: ClaimInHand<'_>) {
+    tokio::time::sleep(REST).await;
+    give_back(engine, claim.lease, None).await;
 }
 
 /// What becomes of a turn that ran.
@@ -134,13 +166,14 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
     }
 }
 
-async fn finish(
-    engine: &Engine,
-    claim: ClaimInHand<'_>,
+/// Commits what the turn decided, and what follows from that.
+fn finish<'a>(
+    engine: &'a Engine,
+    claim: ClaimInHand<'a>,
     run: TurnRun,
     driven: Driven,
     cancel: Option<CancelRequest>,
-) {
+) -> impl Future<Output = ()> + Send + 'a {
     let Driven {
         execution,
         mut turn,
@@ -153,10 +186,6 @@ async fn finish(
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(to_send);
     let children = started_children(&writes);
-    let begun = run
-        .first
-        .as_ref()
-        .and_then(|_| writes.history.first().cloned());
     if let (false, Some(life)) = (writes.to_workers.is_empty(), claim.incarnation) {
         engine
             .names
@@ -172,41 +201,48 @@ async fn finish(
     let report = TurnReport::of(&execution, claim.worker_id);
     // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
     let counted = report.count_end(engine, &run.of, &outcome);
-    match commit(engine, run.of.whose(), claim.lease, writes).await {
-        Committed::Yes => {
-            engine.blocked.remove(&run.of.instance);
-            report.note(engine, &run.of, run.first.as_ref(), &outcome);
-            if let Some(spans) = spans {
-                spans.end(engine);
+    async move {
+        match commit(engine, run.of.whose(), claim.lease, writes).await {
+            Committed::Yes => {
+                engine.blocked.remove(&run.of.instance);
+                report.note(engine, &run.of, run.first.as_ref(), &outcome);
+                if let Some(spans) = spans {
+                    spans.end(engine);
+                }
+                count_notes(engine, &run.of, &notes);
+                for child in children {
+                    engine
+                        .metrics
+                        .record_suborchestration_call(&run.of.name, &child);
+                }
+                if let (Outcome::Waiting, Some(incarnation)) = (&outcome, claim.incarnation) {
+                    claim.memory.keep(Kept {
+                        execution,
+                        incarnation,
+                        bytes,
+                    });
+                }
             }
-            count_notes(engine, &run.of, &notes);
-            for child in children {
-                engine
-                    .metrics
-                    .record_suborchestration_call(&run.of.name, &child);
+            Committed::No => counted.take_back(engine),
+            // Its end may be recorded; the next turn of it would count it again otherwise.
+            Committed::Unknown => {}
+            Committed::Refused(refusal) => {
+                counted.take_back(engine);
+                let RefusedCommit {
+                    error,
+                    lease,
+                    commit,
+                } = *refusal;
+                let refused = Refused {
+                    begun: run.first.and_then(|_| commit.history.into_iter().next()),
+                    of: run.of,
+                    source: run.source,
+                    refusals: run.refusals,
+                    cancel,
+                };
+                let claim = ClaimInHand { lease, ..claim };
+                Box::pin(refused.settle(engine, claim, &error)).await;
             }
-            if let (Outcome::Waiting, Some(incarnation)) = (&outcome, claim.incarnation) {
-                claim.memory.keep(Kept {
-                    execution,
-                    incarnation,
-                    bytes,
-                });
-            }
-        }
-        Committed::No => counted.take_back(engine),
-        // Its end may be recorded; the next turn of it would count it again otherwise.
-        Committed::Unknown => {}
-        Committed::Refused(error, lease) => {
-            counted.take_back(engine);
-            let refused = Refused {
-                of: run.of,
-                source: run.source,
-                refusals: run.refusals,
-                begun,
-                cancel,
-            };
-            let claim = ClaimInHand { lease, ..claim };
-            Box::pin(refused.settle(engine, claim, &error)).await;
         }
     }
 }

@@ -186,9 +186,12 @@ pub(super) async fn consume(
     match commit(engine, of.whose(), lease, writes).await {
         Committed::Yes => Consumed::Yes,
         Committed::No | Committed::Unknown => Consumed::No,
-        Committed::Refused(error, lease) => {
-            let report = format!("the store refuses to consume its messages: {error}");
-            block(engine, lease, &of, BlockCause::MayPass, report).await;
+        Committed::Refused(refused) => {
+            let report = format!(
+                "the store refuses to consume its messages: {}",
+                refused.error
+            );
+            block(engine, refused.lease, &of, BlockCause::MayPass, report).await;
             Consumed::No
         }
     }
@@ -245,10 +248,10 @@ pub(super) async fn end_at(
                 return;
             }
             Committed::Unknown => return,
-            Committed::Refused(error, lease) => {
+            Committed::Refused(refused) => {
                 counted.take_back(engine);
-                refusal = error.to_string();
-                lease
+                refusal = refused.error.to_string();
+                refused.lease
             }
         };
         if !point.undecodable {

@@ -174,9 +174,9 @@ pub(super) async fn run(
             );
         }
         Committed::No | Committed::Unknown => {}
-        Committed::Refused(error, lease) => {
-            let report = format!("the store refuses to rewind it: {error}");
-            block(engine, lease, &of, BlockCause::MayPass, report).await;
+        Committed::Refused(refused) => {
+            let report = format!("the store refuses to rewind it: {}", refused.error);
+            block(engine, refused.lease, &of, BlockCause::MayPass, report).await;
         }
     }
 }

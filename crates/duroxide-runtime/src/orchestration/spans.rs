@@ -56,7 +56,7 @@ impl TurnSpans {
         placed: impl FnOnce() -> Option<Placed>,
         delta: &[Event],
         outcome: &Outcome,
-    ) -> Option<Self> {
+    ) -> Option<Box<Self>> {
         engine.spans.as_ref()?;
         let Placed {
             context,
@@ -91,7 +91,7 @@ impl TurnSpans {
             error,
             ..turn.clone()
         });
-        Some(Self { turn, execution })
+        Some(Box::new(Self { turn, execution }))
     }
 
     /// The turn is committed.

@@ -1,5 +1,6 @@
 //! One claimed turn, from the claim to its commit. The order of decisions is the order of this file.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,8 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ClaimedTurn, Incarnation, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use duroxide_core::{Event, WorkItem};
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use semver::Version;
 use tokio::time::Instant;
 
@@ -14,7 +17,7 @@ use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
-use super::finish::{Source, TurnRun};
+use super::finish::{self, ReadyTurn, Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
 use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
@@ -71,89 +74,192 @@ impl OpenedTurn {
     pub(super) fn subject(&self) -> Arc<str> {
         Arc::clone(self.lease.subject())
     }
+
+    fn next<'a>(self, engine: &'a Arc<Engine>, worker_id: &'a str) -> Next<'a> {
+        #[cfg(feature = "test-hooks")]
+        if let Some(delay) =
+            crate::test_hooks::get_orch_processing_delay(&self.claimed.item.instance)
+        {
+            return Next::settle(async move {
+                tokio::time::sleep(delay).await;
+                self.taken_up(engine, worker_id).finish(engine).await;
+            });
+        }
+        self.taken_up(engine, worker_id)
+    }
+
+    fn taken_up<'a>(self, engine: &'a Arc<Engine>, worker_id: &'a str) -> Next<'a> {
+        let Self {
+            claimed,
+            lease,
+            memory,
+            kept,
+        } = self;
+        let claim = ClaimInHand {
+            worker_id,
+            lease,
+            memory,
+            incarnation: claimed.incarnation,
+            is_born: claimed.history != TurnHistory::Loaded || !claimed.item.history.is_empty(),
+            attempt: engine
+                .excuses
+                .discount(&claimed.item.instance, claimed.attempt_count),
+            is_loaded: claimed.history == TurnHistory::Loaded,
+        };
+        Next::of(engine, claim, claimed, kept)
+    }
 }
 
-/// Runs one claimed turn.
-pub(super) async fn run(engine: &Arc<Engine>, opened: OpenedTurn, worker_id: &str) {
+/// Runs one claimed turn. What becomes of it is found out before the future begins: arguments of an `async fn` have two places
+/// in its future, and the future of a turn is allocated for each turn.
+pub(super) fn run<'a>(
+    engine: &'a Arc<Engine>,
+    opened: OpenedTurn,
+    worker_id: &'a str,
+) -> impl Future<Output = ()> + Send + 'a {
     let started = Instant::now();
-    #[cfg(feature = "test-hooks")]
-    if let Some(delay) = crate::test_hooks::get_orch_processing_delay(&opened.claimed.item.instance)
-    {
-        tokio::time::sleep(delay).await;
-    }
-    let OpenedTurn {
-        claimed,
-        lease,
-        memory,
-        kept,
-    } = opened;
-    let claim = ClaimInHand {
-        worker_id,
-        lease,
-        memory,
-        incarnation: claimed.incarnation,
-        is_born: claimed.history != TurnHistory::Loaded || !claimed.item.history.is_empty(),
-        attempt: engine
-            .excuses
-            .discount(&claimed.item.instance, claimed.attempt_count),
-        is_loaded: claimed.history == TurnHistory::Loaded,
-    };
-    process(engine, claim, claimed, kept).await;
-    engine
-        .metrics
-        .record_turn_duration(started.elapsed().as_secs_f64() * 1_000.0);
+    let finished = opened.next(engine, worker_id).finish(engine);
+    finished.map(move |()| {
+        let lasted = started.elapsed().as_secs_f64() * 1_000.0;
+        engine.metrics.record_turn_duration(lasted);
+    })
 }
 
-async fn process(
-    engine: &Arc<Engine>,
-    claim: ClaimInHand<'_>,
-    claimed: ClaimedTurn,
-    kept: Option<Kept>,
-) {
-    let ClaimedTurn {
-        mut item,
-        message_attempts,
-        history,
-        ..
-    } = claimed;
-    from_parent::recognise(&mut item, kept.as_ref());
-    if let Some(left) = engine.not_before.left(&item.instance, claim.life())
-        && CancelRequest::among(&item.messages).is_none()
-    {
-        // A message came while the instance waits for its next attempt.
-        give_back(engine, claim.lease, Some(left)).await;
-        return;
+/// What a claimed turn comes to.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every turn runs, and is moved once, into its future"
+)]
+enum Next<'a> {
+    /// Its code runs.
+    Run(ReadyTurn<'a>),
+    /// It cannot, or need not. Rare, and so on the heap: the task of a healthy turn is allocated for each turn, and has no room
+    /// for what nearly none of them needs.
+    Settle(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
+}
+
+impl<'a> Next<'a> {
+    fn settle(how: impl Future<Output = ()> + Send + 'a) -> Self {
+        Self::Settle(Box::pin(how))
     }
-    let options = &engine.options;
-    let limit = options
-        .orchestrator_lock_timeout
-        .min(options.turn_duration_max);
-    if claim.attempt > 1
-        && engine
-            .executor
-            .is_stuck_at(TURN, &item.instance, claim.incarnation, limit)
-    {
-        // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
-        // code that never returns becomes poison without taking thread after thread.
-        if claim.attempt <= engine.options.max_attempts {
-            try_later(engine, claim, REST).await;
-            return;
+
+    fn finish(self, engine: &'a Arc<Engine>) -> impl Future<Output = ()> + Send + 'a {
+        match self {
+            Self::Run(ready) => Either::Left(finish::run(engine, ready)),
+            Self::Settle(settled) => Either::Right(settled),
         }
     }
-    if !is_replayable(engine, &item.history) {
-        tracing::warn!(
-            target: "duroxide::runtime",
-            instance_id = %item.instance,
-            "Execution pinned at incompatible version, abandoning (runtime-side check)"
-        );
-        give_back(engine, claim.lease, Some(REST)).await;
-        return;
+
+    fn of(
+        engine: &'a Arc<Engine>,
+        claim: ClaimInHand<'a>,
+        claimed: ClaimedTurn,
+        kept: Option<Kept>,
+    ) -> Self {
+        let ClaimedTurn {
+            mut item,
+            message_attempts,
+            history,
+            ..
+        } = claimed;
+        from_parent::recognise(&mut item, kept.as_ref());
+        if let Some(left) = engine.not_before.left(&item.instance, claim.life())
+            && CancelRequest::among(&item.messages).is_none()
+        {
+            // A message came while the instance waits for its next attempt.
+            return Self::settle(give_back(engine, claim.lease, Some(left)));
+        }
+        let options = &engine.options;
+        let limit = options
+            .orchestrator_lock_timeout
+            .min(options.turn_duration_max);
+        if claim.attempt > 1
+            && engine
+                .executor
+                .is_stuck_at(TURN, &item.instance, claim.incarnation, limit)
+        {
+            // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
+            // code that never returns becomes poison without taking thread after thread.
+            if claim.attempt <= engine.options.max_attempts {
+                return Self::settle(try_later(engine, claim, REST));
+            }
+        }
+        if !is_replayable(engine, &item.history) {
+            tracing::warn!(
+                target: "duroxide::runtime",
+                instance_id = %item.instance,
+                "Execution pinned at incompatible version, abandoning (runtime-side check)"
+            );
+            return Self::settle(give_back(engine, claim.lease, Some(REST)));
+        }
+        if claim.attempt > engine.options.max_attempts {
+            let spent = Spent {
+                claim,
+                item,
+                message_attempts,
+                history,
+                kept,
+            };
+            return Self::settle(spent.settle(engine));
+        }
+        Self::of_history(engine, claim, item, history, kept)
     }
-    if claim.attempt > engine.options.max_attempts {
+
+    /// Where the turn starts from: what memory holds, if the store confirms it, or the record.
+    fn of_history(
+        engine: &'a Arc<Engine>,
+        claim: ClaimInHand<'a>,
+        item: OrchestrationItem,
+        history: TurnHistory,
+        kept: Option<Kept>,
+    ) -> Self {
+        if item.history_error.is_some() {
+            return Self::settle(claim.undecodable(engine, item));
+        }
+        match history {
+            TurnHistory::Unchanged(position) => match kept {
+                Some(kept)
+                    if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
+                {
+                    engine.metrics.record_sticky(true);
+                    claim.go_on(item, kept)
+                }
+                // It left memory after the claim; without the history the dispatcher can only ask again.
+                Some(_) | None => Self::settle(give_back(engine, claim.lease, None)),
+            },
+            TurnHistory::Loaded => {
+                drop(kept);
+                engine.metrics.record_sticky(false);
+                claim.with_history(engine, item)
+            }
+        }
+    }
+}
+
+/// A claim that was tried more often than it may be.
+struct Spent<'a> {
+    claim: ClaimInHand<'a>,
+    item: OrchestrationItem,
+    message_attempts: Vec<u32>,
+    history: TurnHistory,
+    kept: Option<Kept>,
+}
+
+impl Spent<'_> {
+    /// Sets the message aside that is at fault and goes on; where none is, the instance is poison. One whose code is not here
+    /// waits for it.
+    async fn settle(self, engine: &Arc<Engine>) {
+        let Self {
+            claim,
+            mut item,
+            message_attempts,
+            history,
+            kept,
+        } = self;
         let missing = missing_handler(engine, &item);
         if let (Some(handler), OnUnregistered::Wait) = (&missing, engine.options.on_unregistered())
         {
-            Box::pin(without_code::handle(engine, claim, item, handler)).await;
+            without_code::handle(engine, claim, item, handler).await;
             return;
         }
         // Without its code no message of it is at fault.
@@ -163,40 +269,16 @@ async fn process(
             None => poison::isolate(engine, token, &mut item, &message_attempts).await,
         };
         match isolated {
-            Isolated::Yes => {}
+            Isolated::Yes => {
+                let next = Next::of_history(engine, claim, item, history, kept);
+                next.finish(engine).await;
+            }
             Isolated::No => {
                 let details = poison::details(&item, claim.attempt, engine.options.max_attempts);
                 let how = ForcedEnd::Fail(details);
-                Box::pin(forced::end(engine, claim, item, how)).await;
-                return;
+                forced::end(engine, claim, item, how).await;
             }
-            Isolated::StoreAway => {
-                give_back(engine, claim.lease, Some(REST)).await;
-                return;
-            }
-        }
-    }
-    if item.history_error.is_some() {
-        Box::pin(claim.undecodable(engine, item)).await;
-        return;
-    }
-    match history {
-        TurnHistory::Unchanged(position) => match kept {
-            Some(kept)
-                if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
-            {
-                engine.metrics.record_sticky(true);
-                claim.go_on(engine, item, kept).await;
-            }
-            // It left memory after the claim; without the history the dispatcher can only ask again.
-            Some(_) | None => {
-                give_back(engine, claim.lease, None).await;
-            }
-        },
-        TurnHistory::Loaded => {
-            drop(kept);
-            engine.metrics.record_sticky(false);
-            claim.with_history(engine, item).await;
+            Isolated::StoreAway => give_back(engine, claim.lease, Some(REST)).await,
         }
     }
 }
@@ -232,7 +314,7 @@ fn missing_beginning(engine: &Engine, standing: Standing, messages: &[WorkItem])
     found.is_none().then(|| name.to_owned())
 }
 
-impl ClaimInHand<'_> {
+impl<'a> ClaimInHand<'a> {
     /// An instance whose history does not decode: it waits for code that can read it, or is poison in the end.
     async fn undecodable(self, engine: &Engine, item: OrchestrationItem) {
         if engine.options.on_divergence == OnDivergence::Fail {
@@ -240,7 +322,7 @@ impl ClaimInHand<'_> {
             return;
         }
         if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
-            Box::pin(forced::end(engine, self, item, request.into_end())).await;
+            forced::end(engine, self, item, request.into_end()).await;
             return;
         }
         let report = format!(
@@ -274,7 +356,7 @@ impl ClaimInHand<'_> {
     }
 
     /// Goes on with an orchestration that was kept in memory.
-    async fn go_on(self, engine: &Arc<Engine>, mut item: OrchestrationItem, kept: Kept) {
+    fn go_on(self, mut item: OrchestrationItem, kept: Kept) -> Next<'a> {
         let parent = kept.execution.parent().cloned();
         let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
         let run = TurnRun {
@@ -289,42 +371,44 @@ impl ClaimInHand<'_> {
             source: Source::Memory { bytes: kept.bytes },
             refusals: batch.refusals,
         };
-        let begin = TurnStart::Kept(kept.execution);
-        self.run(engine, run, begin, batch.messages).await;
+        Next::Run(ReadyTurn {
+            claim: self,
+            run,
+            begin: TurnStart::Kept(kept.execution),
+            messages: batch.messages,
+        })
     }
 
-    async fn with_history(self, engine: &Arc<Engine>, mut item: OrchestrationItem) {
+    fn with_history(self, engine: &'a Arc<Engine>, mut item: OrchestrationItem) -> Next<'a> {
         let standing = Standing::of(&item.history);
         let parent = ParentLink::recorded_in(&item.history);
         match standing {
             Standing::Ended => {
                 let asked = rewind::asked(engine, &item);
                 if let Asked::Granted(rewind) = asked {
-                    Box::pin(rewind::run(engine, self, item, *rewind)).await;
-                    return;
+                    return Next::settle(rewind::run(engine, self, item, *rewind));
                 }
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 if matches!(asked, Asked::Refused) {
                     let again = rewind::repeated_end(&item.history, parent.as_ref());
                     batch.refusals.extend(again);
                 }
-                Box::pin(self.acknowledge(engine, item, batch, "ended")).await;
+                Next::settle(self.acknowledge(engine, item, batch, "ended"))
             }
-            Standing::Running => self.replay(engine, item, parent).await,
+            Standing::Running => self.replay(engine, item, parent),
             Standing::Unborn | Standing::BetweenExecutions => {
                 if let Some(name) = missing_beginning(engine, standing, &item.messages) {
-                    Box::pin(without_code::handle(engine, self, item, &name)).await;
-                    return;
+                    return self.without_code(engine, item, name);
                 }
                 let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
                 match batch.beginning.take() {
-                    Some(beginning) => self.begin(engine, item, batch, beginning).await,
+                    Some(beginning) => self.begin(engine, item, batch, beginning),
                     None if standing == Standing::Unborn
                         || Defect::MessagesLostBetweenExecutions.is_on() =>
                     {
-                        Box::pin(self.acknowledge(engine, item, batch, "unknown_instance")).await;
+                        Next::settle(self.acknowledge(engine, item, batch, "unknown_instance"))
                     }
-                    None => self.await_successor(engine, &item.instance).await,
+                    None => Next::settle(self.await_successor(engine, item.instance)),
                 }
             }
         }
@@ -354,7 +438,7 @@ impl ClaimInHand<'_> {
     }
 
     /// The execution has ended and the message that begins the next one is not visible yet.
-    async fn await_successor(self, engine: &Engine, instance: &str) {
+    async fn await_successor(self, engine: &Engine, instance: String) {
         let delay = engine.options.unregistered_backoff.delay(self.attempt);
         tracing::warn!(
             target: "duroxide::runtime",
@@ -364,13 +448,13 @@ impl ClaimInHand<'_> {
         try_later(engine, self, delay).await;
     }
 
-    async fn begin(
+    fn begin(
         self,
-        engine: &Arc<Engine>,
+        engine: &'a Arc<Engine>,
         item: OrchestrationItem,
         batch: Batch,
         mut beginning: Beginning,
-    ) {
+    ) -> Next<'a> {
         if !beginning.continues {
             let carried = &mut beginning.carried;
             spans::begin_trace(engine, &item.instance, self.incarnation, carried);
@@ -381,8 +465,7 @@ impl ClaimInHand<'_> {
             .resolve_start(&beginning.name, version);
         let Some((version, handler)) = resolved else {
             // The version policy changed since the look above; the next claim sees it.
-            give_back(engine, self.lease, None).await;
-            return;
+            return Next::settle(give_back(engine, self.lease, None));
         };
         let run = TurnRun {
             of: ExecutionRef {
@@ -416,30 +499,33 @@ impl ClaimInHand<'_> {
             true => Vec::new(),
             false => batch.messages,
         };
-        self.run(engine, run, begin, messages).await;
+        Next::Run(ReadyTurn {
+            claim: self,
+            run,
+            begin,
+            messages,
+        })
     }
 
-    async fn replay(
+    fn replay(
         self,
-        engine: &Arc<Engine>,
+        engine: &'a Arc<Engine>,
         mut item: OrchestrationItem,
         parent: Option<ParentLink>,
-    ) {
+    ) -> Next<'a> {
         let recorded = item.history.iter().find_map(Event::started_handler);
         let (name, version) =
             recorded.unwrap_or_else(|| (item.orchestration_name.clone(), item.version.clone()));
         let resolved = engine.orchestrations.resolve_recorded(&name, &version);
         let Some((_, handler)) = resolved else {
-            Box::pin(without_code::handle(engine, self, item, &name)).await;
-            return;
+            return self.without_code(engine, item, name);
         };
         if let Some(report) =
             engine
                 .blocked
                 .by_this_code(&item.instance, self.incarnation, item.execution_id)
         {
-            Box::pin(self.still_blocked(engine, item, report)).await;
-            return;
+            return Next::settle(self.still_blocked(engine, item, report));
         }
         let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
         let history: Arc<[Event]> = Arc::from(item.history);
@@ -460,16 +546,20 @@ impl ClaimInHand<'_> {
             handler,
             kv: item.kv_snapshot,
         };
-        self.run(engine, run, begin, batch.messages).await;
+        Next::Run(ReadyTurn {
+            claim: self,
+            run,
+            begin,
+            messages: batch.messages,
+        })
     }
 
-    async fn run(
+    fn without_code(
         self,
-        engine: &Arc<Engine>,
-        run: TurnRun,
-        begin: TurnStart,
-        messages: Vec<WorkItem>,
-    ) {
-        super::finish::run(engine, self, run, begin, messages).await;
+        engine: &'a Engine,
+        item: OrchestrationItem,
+        handler: String,
+    ) -> Next<'a> {
+        Next::settle(async move { without_code::handle(engine, self, item, &handler).await })
     }
 }

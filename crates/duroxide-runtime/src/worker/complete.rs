@@ -50,7 +50,7 @@ enum Tried {
 
 impl Completion {
     /// Stores the completion. Returns when that is done or goes on in the background.
-    pub(super) async fn store(self, engine: &Arc<Engine>) {
+    pub(super) async fn store(self: Box<Self>, engine: &Arc<Engine>) {
         let Tried::Later(completion) = self.try_for(engine, Some(PATIENCE)).await else {
             return;
         };
@@ -66,7 +66,7 @@ impl Completion {
         });
     }
 
-    async fn try_for(mut self, engine: &Engine, limit: Option<Duration>) -> Tried {
+    async fn try_for(mut self: Box<Self>, engine: &Engine, limit: Option<Duration>) -> Tried {
         let began = Instant::now();
         let mut pause = FIRST_PAUSE;
         // A round that goes on in the background follows one in which the store was away.
@@ -110,7 +110,7 @@ impl Completion {
             let refused = (!error.is_retryable()).then(|| self.block(engine, &error));
             self.is_refused |= refused.is_some();
             if limit.is_some_and(|limit| began.elapsed() >= limit) {
-                return Tried::Later(Box::new(self));
+                return Tried::Later(self);
             }
             tokio::time::sleep(refused.unwrap_or(pause)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -138,23 +138,20 @@ impl Activities {
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: ClaimedActivity, place: Option<Place>) {
     let shared = Arc::clone(engine);
     let task = Task::of(Lane::Work, "an activity of", claimed.subject());
-    engine.executor.spawn(task, async move {
-        work_through(&shared, slot.number, claimed, place).await;
-        drop(slot);
-    });
+    match place {
+        None => engine.executor.spawn(task, async move {
+            execute::run(&shared, claimed, slot.number).await;
+            drop(slot);
+        }),
+        Some(place) => engine.executor.spawn(task, async move {
+            work_through(&shared, slot.number, claimed, place).await;
+            drop(slot);
+        }),
+    }
 }
 
-/// Runs an activity and, if it holds its session's place, those that wait behind it.
-async fn work_through(
-    engine: &Arc<Engine>,
-    slot: usize,
-    first: ClaimedActivity,
-    place: Option<Place>,
-) {
-    let Some(mut place) = place else {
-        execute::run(engine, first, slot).await;
-        return;
-    };
+/// Runs an activity that holds its session's place, and those that wait behind it.
+async fn work_through(engine: &Arc<Engine>, slot: usize, first: ClaimedActivity, mut place: Place) {
     let mut claimed = first;
     let slot = place.slot(slot);
     loop {

@@ -77,39 +77,32 @@ macro_rules! line {
 }
 
 /// Runs one claimed activity.
-pub(super) async fn run(engine: &Arc<Engine>, claimed: ClaimedActivity, slot: usize) {
-    let started = Instant::now();
-    if claimed.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
-        // Cancelled or taken over while it waited; its result is not wanted.
-        claimed.lease.end();
-        return;
+pub(super) fn run<'a>(
+    engine: &'a Arc<Engine>,
+    claimed: ClaimedActivity,
+    slot: usize,
+) -> impl Future<Output = ()> + Send + 'a {
+    // Taken apart before the future begins: an activity is on the heap once, and its futures hand it on.
+    let work = Work::of(claimed);
+    async move {
+        let started = Instant::now();
+        match work {
+            Ok(work) => work.run(engine, slot).await,
+            Err(other) => {
+                let (lease, item) = *other;
+                Box::pin(wrong_kind::dead_letter(engine, lease, &item)).await;
+                return;
+            }
+        }
+        engine
+            .metrics
+            .record_work_duration(started.elapsed().as_secs_f64() * 1_000.0);
     }
-    let Some(work) = Work::of(claimed, engine).await else {
-        return;
-    };
-    if work.name == SYSCALL_AWAIT_INSTANCE {
-        return work.look_for_end(engine).await;
-    }
-    let attempt = match work.attempt > engine.options.max_attempts {
-        true => engine.excuses.discount(&work.key(), work.attempt),
-        false => work.attempt,
-    };
-    let handler = engine.activities.resolve_handler(&work.name);
-    let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
-    match handler {
-        None if waits && !Defect::MissingActivityCounts.is_on() => work.wait_for_code(engine).await,
-        _ if attempt > engine.options.max_attempts => work.poison(engine).await,
-        Some((_, handler)) => work.execute(engine, handler, slot).await,
-        None => work.not_registered(engine).await,
-    }
-    engine
-        .metrics
-        .record_work_duration(started.elapsed().as_secs_f64() * 1_000.0);
 }
 
 impl Work {
-    /// Takes the claim apart. Something that is not an activity has no business here and becomes a dead letter.
-    async fn of(claimed: ClaimedActivity, engine: &Engine) -> Option<Self> {
+    /// Takes the claim apart. Something that is not an activity has no business here.
+    fn of(claimed: ClaimedActivity) -> Result<Box<Self>, Box<(Held, WorkItem)>> {
         match claimed.item {
             WorkItem::ActivityExecute {
                 instance,
@@ -128,7 +121,7 @@ impl Work {
                 let trace = asked
                     .as_ref()
                     .map(|asked| asked.within(&["activity", &id.to_string()]));
-                Some(Self {
+                Ok(Box::new(Self {
                     trace,
                     asked_by: asked.map(|asked| asked.span_id()),
                     activity: ScheduledActivityIdentifier {
@@ -149,17 +142,40 @@ impl Work {
                     incarnation: claimed.incarnation,
                     registered: claimed.registered,
                     lease: claimed.lease,
-                })
+                }))
             }
-            other => {
-                wrong_kind::dead_letter(engine, claimed.lease, &other).await;
-                None
+            other => Err(Box::new((claimed.lease, other))),
+        }
+    }
+
+    /// What is rare is on the heap by itself: the task of every activity would have room for it otherwise.
+    async fn run(self: Box<Self>, engine: &Arc<Engine>, slot: usize) {
+        if self.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
+            // Cancelled or taken over while it waited; its result is not wanted.
+            self.lease.end();
+            return;
+        }
+        if self.name == SYSCALL_AWAIT_INSTANCE {
+            return Box::pin(self.look_for_end(engine)).await;
+        }
+        let attempt = match self.attempt > engine.options.max_attempts {
+            true => engine.excuses.discount(&self.key(), self.attempt),
+            false => self.attempt,
+        };
+        let handler = engine.activities.resolve_handler(&self.name);
+        let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
+        match handler {
+            None if waits && !Defect::MissingActivityCounts.is_on() => {
+                Box::pin(self.wait_for_code(engine)).await;
             }
+            _ if attempt > engine.options.max_attempts => Box::pin(self.poison(engine)).await,
+            Some((_, handler)) => self.execute(engine, handler, slot).await,
+            None => Box::pin(self.not_registered(engine)).await,
         }
     }
 
     async fn execute(
-        mut self,
+        mut self: Box<Self>,
         engine: &Arc<Engine>,
         handler: Arc<dyn ActivityHandler>,
         slot: usize,
@@ -196,7 +212,7 @@ impl Work {
             Ended::Exceeded(which, limit) => {
                 notice.cancel();
                 line!(warn, "Activity exceeded a time limit", self, worker_id, outcome = "app_error", limit = %which, limit_ms = limit.as_millis() as u64);
-                self.save_heartbeat(engine).await;
+                Box::pin(self.save_heartbeat(engine)).await;
                 let item = self.failed(which.to_details(&self.name, limit));
                 self.store(engine, "app_error", item, seconds).await;
             }
@@ -296,7 +312,7 @@ impl Work {
     }
 
     async fn complete(
-        self,
+        self: Box<Self>,
         engine: &Arc<Engine>,
         worker_id: &str,
         result: Result<String, String>,
@@ -313,7 +329,7 @@ impl Work {
         });
         let duration_ms = (seconds * 1_000.0) as u64;
         if result.is_err() {
-            self.save_heartbeat(engine).await;
+            Box::pin(self.save_heartbeat(engine)).await;
         }
         let (outcome, item) = match result {
             Ok(result) => {
@@ -349,7 +365,7 @@ impl Work {
 
     /// Counts the end and stores the completion.
     async fn store(
-        self,
+        self: Box<Self>,
         engine: &Arc<Engine>,
         outcome: &'static str,
         item: WorkItem,
@@ -359,7 +375,7 @@ impl Work {
         // The instance may end with this result, and its client may look at the counters before this task goes on.
         engine.metrics.count_activity(&end);
         let span = self.span(engine, &item, seconds);
-        let completion = Completion {
+        let completion = Box::new(Completion {
             key: self.key(),
             lease: self.lease,
             item,
@@ -368,7 +384,7 @@ impl Work {
             life: self.incarnation,
             span,
             is_refused: false,
-        };
+        });
         completion.store(engine).await;
     }
 
@@ -435,7 +451,7 @@ impl Work {
     }
 
     /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
-    async fn look_for_end(self, engine: &Arc<Engine>) {
+    async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
         let item = match awaiting::look(engine, &self.input).await {
             Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
             Look::Ended(text) => self.completed(text),
@@ -445,7 +461,7 @@ impl Work {
     }
 
     /// Leaves the activity to a node that has its handler.
-    async fn wait_for_code(self, engine: &Engine) {
+    async fn wait_for_code(self: Box<Self>, engine: &Engine) {
         if engine.code_wanted.is_news(&self.name) {
             line!(
                 warn,
@@ -459,7 +475,7 @@ impl Work {
         give_back(engine, self.lease, Some(delay), true).await;
     }
 
-    async fn not_registered(self, engine: &Engine) {
+    async fn not_registered(self: Box<Self>, engine: &Engine) {
         let delay = engine.options.unregistered_backoff.delay(self.attempt);
         let left = engine.options.max_attempts.saturating_sub(self.attempt);
         tracing::warn!(
@@ -472,7 +488,7 @@ impl Work {
         give_back(engine, self.lease, Some(delay), false).await;
     }
 
-    async fn poison(self, engine: &Arc<Engine>) {
+    async fn poison(self: Box<Self>, engine: &Arc<Engine>) {
         let item = WorkItem::ActivityExecute {
             instance: self.activity.instance.clone(),
             execution_id: self.activity.execution_id,
