@@ -172,8 +172,7 @@ Bob's gift is number 1
 fn long_import_goes_on_where_the_hung_attempt_was() {
     prints(
         "long_import",
-        "\
-  begin behind row 0
+        "\x20 begin behind row 0
   silence after row 70
   begin behind row 70
 orders-2026.csv: 100 rows, 30 of them by the last attempt
