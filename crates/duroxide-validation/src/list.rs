@@ -644,6 +644,8 @@ macro_rules! for_each_case {
                 changes_of_a_failed_execution_are_not_built_on [Rewinding, Management];
                 status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
                 a_status_of_the_dropped_part_is_gone [Rewinding, Management];
+                what_a_call_said_outlasts_a_rewind [Rewinding, Heartbeats, Management];
+                a_rewound_execution_has_its_own_pinned_version [Rewinding, Management];
             }
             starts {
                 a_list_shows_the_memo_of_a_start [Management];

@@ -192,6 +192,8 @@ flaws! {
     QueryForgetsPauses: "a query does not tell who is paused";
     FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
     RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
+    RewoundIsAnybodys: "a rewound execution is handed to nodes of any version";
+    HeartbeatsEndWithARewind: "what a failed execution said is gone once another one goes on";
     FailureIsFinal: "an instance that failed does not run again, whatever is committed";
     MemosAreForgotten: "the memo of a start is not kept";
     MemosAreCut: "a memo is kept up to 256 bytes";
