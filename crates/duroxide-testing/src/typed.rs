@@ -157,6 +157,10 @@ impl HarnessBuilder {
     /// # Panics
     ///
     /// When the error does not encode.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write the error in place"
+    )]
     pub fn fail_of<Via, T, A>(mut self, activity: T, call: u32, error: A::Error) -> Self
     where
         T: ToActivity<Via, Activity = A>,

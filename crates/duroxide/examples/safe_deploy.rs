@@ -28,29 +28,29 @@ async fn today(ctx: OrchestrationContext, order: u64) -> Result<String, String> 
     ctx.receive::<bool>("paid")
         .await
         .map_err(|strange| strange.to_string())?;
-    Ok(ctx.call(ship, &order).await?)
+    Ok(ctx.call(ship, order).await?)
 }
 
 /// A step in front of the others: running instances would diverge.
 #[duroxide::orchestration(name = "order")]
 async fn careless(ctx: OrchestrationContext, order: u64) -> Result<String, String> {
-    ctx.call(check, &order).await?;
+    ctx.call(check, order).await?;
     ctx.receive::<bool>("paid")
         .await
         .map_err(|strange| strange.to_string())?;
-    Ok(ctx.call(ship, &order).await?)
+    Ok(ctx.call(ship, order).await?)
 }
 
 /// The same step, for those that have not passed the place.
 #[duroxide::orchestration(name = "order")]
 async fn careful(ctx: OrchestrationContext, order: u64) -> Result<String, String> {
     if ctx.patched("check first") {
-        ctx.call(check, &order).await?;
+        ctx.call(check, order).await?;
     }
     ctx.receive::<bool>("paid")
         .await
         .map_err(|strange| strange.to_string())?;
-    Ok(ctx.call(ship, &order).await?)
+    Ok(ctx.call(ship, order).await?)
 }
 
 #[tokio::main]
