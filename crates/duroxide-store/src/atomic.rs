@@ -79,6 +79,16 @@ pub enum Guard {
         /// Keys.
         keys: Vec<String>,
     },
+    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not; otherwise
+    /// [`StoreError::Conflict`].
+    Lead {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+        /// Whether there is one.
+        is_there: bool,
+    },
 }
 
 /// One write. A commit answers with the number of records each operation touched.
