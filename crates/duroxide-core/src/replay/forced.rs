@@ -8,6 +8,7 @@ use super::cause::FailedBy;
 use super::decision::{ChildCancel, Outcome, Turn};
 use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
+use crate::durable::OnClose;
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
 use crate::work_item::TERMINATE_PREFIX;
 
@@ -96,8 +97,12 @@ impl<'a> Ending<'a> {
                     activities.push(id);
                     EventKind::ActivityCancelRequested { reason: fails() }
                 }
-                Open::Child(instance) => {
-                    let reason = child_reason(&details, terminated).to_owned();
+                Open::Child {
+                    on_close: OnClose::Leave,
+                    ..
+                } => continue,
+                Open::Child { instance, on_close } => {
+                    let reason = on_close.reason(child_reason(&details, terminated));
                     children.push(ChildCancel { instance, reason });
                     EventKind::SubOrchestrationCancelRequested { reason: fails() }
                 }
@@ -139,7 +144,7 @@ impl<'a> Ending<'a> {
 /// An operation that was scheduled and neither answered nor cancelled.
 enum Open {
     Activity,
-    Child(String),
+    Child { instance: String, on_close: OnClose },
     Wait(String),
     Dequeue(String),
 }
@@ -152,8 +157,12 @@ fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
             EventKind::ActivityScheduled { .. } => {
                 open.insert(event.event_id, Open::Activity);
             }
-            EventKind::SubOrchestrationScheduled { instance, .. } => {
-                open.insert(event.event_id, Open::Child(instance.clone()));
+            EventKind::SubOrchestrationScheduled {
+                instance, input, ..
+            } => {
+                let (on_close, _) = OnClose::of_recorded(input);
+                let instance = instance.clone();
+                open.insert(event.event_id, Open::Child { instance, on_close });
             }
             EventKind::ExternalSubscribed { name } => {
                 open.insert(event.event_id, Open::Wait(name.clone()));
@@ -226,5 +235,64 @@ mod tests {
         assert_eq!(turn.cancelled_children[0].instance, "sub::5");
         assert_eq!(turn.events.last().map(|e| e.event_id), Some(8));
         assert!(turn.events.last().is_some_and(Event::is_terminal));
+    }
+
+    /// A history with one open child of each policy, and one whose policy no record tells.
+    fn family() -> Vec<Event> {
+        let child = |id, instance: &str, input: &str| {
+            let kind = EventKind::SubOrchestrationScheduled {
+                name: "c".into(),
+                instance: instance.into(),
+                input: input.into(),
+            };
+            Event::with_event_id(id, "i", 1, None, kind)
+        };
+        let recorded = |policy: OnClose| policy.in_front_of("x".to_owned());
+        vec![
+            child(2, "left", &recorded(OnClose::Leave)),
+            child(3, "ended", &recorded(OnClose::Terminate)),
+            child(4, "asked", &recorded(OnClose::Cancel)),
+            child(5, "older", "x"),
+        ]
+    }
+
+    fn told(turn: &Turn) -> Vec<(&str, bool)> {
+        let children = turn.cancelled_children.iter();
+        let told = children.map(|one| {
+            let terminates = one.reason.starts_with(TERMINATE_PREFIX);
+            (one.instance.as_str(), terminates)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn an_end_without_replay_leaves_abandoned_children_alone() {
+        let failed = fail_without_replay("i", 1, &family(), ErrorDetails::panicked("x"), 0);
+        let ended = terminate_without_replay("i", 1, &family(), "enough", 0);
+        assert_eq!(
+            told(&failed),
+            [("ended", true), ("asked", false), ("older", false)]
+        );
+        assert_eq!(
+            told(&ended),
+            [("ended", true), ("asked", true), ("older", true)]
+        );
+        for turn in [failed, ended] {
+            let asked = turn.events.iter().filter(|event| {
+                matches!(
+                    event.kind,
+                    EventKind::SubOrchestrationCancelRequested { .. }
+                )
+            });
+            let sources: Vec<_> = asked.filter_map(|event| event.source_event_id).collect();
+            assert_eq!(
+                sources,
+                [3, 4, 5],
+                "nothing is recorded of the one that is left"
+            );
+            let cause = &turn.cancelled_children[0].reason;
+            let twice = format!("{TERMINATE_PREFIX}{TERMINATE_PREFIX}");
+            assert!(!cause.starts_with(&twice), "{cause}");
+        }
     }
 }
