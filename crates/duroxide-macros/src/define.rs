@@ -194,7 +194,9 @@ impl Definition<'_> {
         let (marker, name) = (self.marker, &self.name);
         let (input, output) = (self.input(), self.output());
         let span = self.shape.output.span();
-        let result = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>);
+        // Where the author wrote them: the compiler says there what is wrong with them.
+        let ok = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>::Ok);
+        let err = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>::Err);
         let (which, more) = match self.kind {
             Kind::Activity => (
                 quote!(Activity),
@@ -228,8 +230,8 @@ impl Definition<'_> {
         quote! {
             impl ::duroxide::#which for #marker {
                 type Input = #input;
-                type Output = #result::Ok;
-                type Error = #result::Err;
+                type Output = #ok;
+                type Error = #err;
                 fn name(&self) -> &'static str {
                     #name
                 }

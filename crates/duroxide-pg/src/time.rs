@@ -33,10 +33,15 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
 pub(crate) struct Expected(Mutex<Option<(i64, Instant)>>);
 
 impl Expected {
-    /// The server told its time when it was asked at `asked`. An answer that took long says little about the time it arrives at.
+    /// The server told its time when it was asked at `asked`. It may have looked at its clock as soon as it was asked, and what
+    /// is expected must not be behind the store: then a clock that is set back would take the store back as far. An answer that
+    /// took long says little about the time it arrives at.
     pub(crate) fn told(&self, now: i64, asked: Instant) {
-        if asked.elapsed() <= ANSWER_MAX {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+        let took = asked.elapsed();
+        if took <= ANSWER_MAX {
+            let at_most = now.saturating_add(duration_ms(took));
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((at_most, Instant::now()));
         }
     }
 
@@ -53,5 +58,35 @@ impl Expected {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.filter(|(_, at)| at.elapsed() <= WORTH_FOR)
             .map_or(0, |(now, at)| now.saturating_add(duration_ms(at.elapsed())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_expected_is_never_behind_the_store() {
+        let expected = Expected::default();
+        let asked = Instant::now();
+        // The server looks at its clock at once, and the answer is on its way for a while.
+        let told = 1_000_000;
+        tokio::time::advance(Duration::from_millis(300)).await;
+        expected.told(told, asked);
+        assert_eq!(expected.now(), told + 300);
+        tokio::time::advance(Duration::from_millis(50)).await;
+        assert_eq!(expected.now(), told + 350);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_took_long_changes_nothing() {
+        let expected = Expected::default();
+        expected.told(1_000_000, Instant::now());
+        let asked = Instant::now();
+        tokio::time::advance(Duration::from_millis(900)).await;
+        expected.told(1_000_000, asked);
+        assert_eq!(expected.now(), 1_000_900);
+        tokio::time::advance(WORTH_FOR).await;
+        assert_eq!(expected.now(), 0, "the clocks may have drifted apart");
     }
 }

@@ -2,7 +2,7 @@
 
 pub use crate::{
     Activity, ActivityContext, ActivityError, ActivityRef, AskError, Client, ClientError, Duroxide,
-    Elapsed, Handle, Handlers, Orchestration, OrchestrationContext, OrchestrationError,
+    Elapsed, Handle, Handlers, IfExists, Orchestration, OrchestrationContext, OrchestrationError,
     OrchestrationRef, ParentClose, Request, ResultError, Retry, RetryPolicy, Retryable, SagaError,
     SendError, State, Timeout, Undelivered,
 };

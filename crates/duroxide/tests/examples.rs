@@ -137,6 +137,99 @@ for nothing
 }
 
 #[test]
+#[cfg(feature = "macros")]
+fn account_answers_refuses_and_publishes() {
+    prints(
+        "account",
+        "\
+one account: true
+slip 1: 30 of the money, 70 left
+slip 2: 50 of the money, 20 left
+slip 2: 50 of the money, 20 left
+slip 3: refused, only 20 are left
+the view: 20 cents, 2 withdrawals
+closed after 3 withdrawals
+2 short histories
+",
+    );
+}
+
+#[test]
+#[cfg(feature = "macros")]
+fn actors_send_to_each_other_and_wait_for_each_other() {
+    prints(
+        "actors",
+        "\
+the basket: a card, a ribbon, tea
+Ada is too late
+Bob's gift is number 1
+",
+    );
+}
+
+#[test]
+#[cfg(feature = "macros")]
+fn long_import_goes_on_where_the_hung_attempt_was() {
+    prints(
+        "long_import",
+        "\x20 begin behind row 0
+  silence after row 70
+  begin behind row 70
+orders-2026.csv: 100 rows, 30 of them by the last attempt
+",
+    );
+}
+
+#[test]
+#[cfg(all(feature = "macros", feature = "testing"))]
+fn safe_deploy_knows_the_careless_from_the_careful() {
+    let mut told: Vec<String> = output("safe_deploy", &[])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    // The check of the new order and the end of the old one are anybody's race.
+    told[2..].sort();
+    assert_eq!(
+        told,
+        [
+            "careless code is safe: false",
+            "careful code is safe: true",
+            "  order 8 looks fine",
+            "order 7 is on its way",
+            "order 8 is on its way",
+        ]
+    );
+}
+
+#[test]
+#[cfg(feature = "macros")]
+fn travel_undoes_in_reverse_and_leaves_the_abandoned_child_alone() {
+    let mut told: Vec<String> = output("travel", &[]).lines().map(str::to_owned).collect();
+    // Hotel and train are booked at once.
+    told[1..3].sort();
+    told[7..9].sort();
+    assert_eq!(
+        told,
+        [
+            "to Rome",
+            "  booked a hotel in Rome",
+            "  booked a train in Rome",
+            "  booked a guide in Rome",
+            "  booked a stamp",
+            "by the window, a guide in Rome, a stamp",
+            "to the moon",
+            "  booked a hotel on the moon",
+            "  booked a train on the moon",
+            "  cancelled a train on the moon",
+            "  cancelled a hotel on the moon",
+            "  booked a stamp",
+            "not travelled: there are none",
+            "and yet: news of on the moon",
+        ]
+    );
+}
+
+#[test]
 fn fan_out_collects_in_order() {
     prints(
         "fan_out",

@@ -1,4 +1,4 @@
-//! The tables of defects in docs/differences.md and docs/defects.md name tests that exist.
+//! The tables of defects in docs/differences.md and docs/defects.md, and of promises in docs/guarantees.md, name tests that exist.
 
 use std::path::{Path, PathBuf};
 
@@ -48,4 +48,9 @@ fn every_defect_of_the_published_crate_is_kept_out_by_a_test_that_exists() {
 #[test]
 fn every_defect_that_a_review_found_is_kept_out_by_a_test_that_exists() {
     names_tests_that_exist("docs/defects.md", &["| E ", "| S ", "| K ", "| N "], 80);
+}
+
+#[test]
+fn every_promise_is_held_by_a_test_that_exists() {
+    names_tests_that_exist("docs/guarantees.md", &["| G "], 25);
 }

@@ -1,6 +1,6 @@
 //! Calls of activities: errors that keep their type, and further attempts.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duroxide::prelude::*;
@@ -27,8 +27,14 @@ impl std::fmt::Display for ChargeError {
 }
 
 /// Idempotency keys that the activity saw.
-#[derive(Default)]
-struct Seen(Mutex<Vec<String>>);
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn keys(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 #[duroxide::activity]
 async fn charge(
@@ -91,9 +97,37 @@ async fn too_late(ctx: OrchestrationContext, cents: u64) -> Outcome {
     call.tag("fast").await
 }
 
+#[duroxide::orchestration]
+async fn paid_twice(ctx: OrchestrationContext, round: u64) -> Outcome {
+    ctx.call(charge, 8).await?;
+    let paid = ctx.call(charge, 9).await?;
+    match round {
+        0 => ctx.continue_with(paid_twice, 1).await,
+        _ => Ok(paid),
+    }
+}
+
+const NUMBER: ActivityRef<(), u64> = ActivityRef::new("number");
+
+#[duroxide::orchestration]
+async fn count(ctx: OrchestrationContext) -> Result<u64, ActivityError<String>> {
+    ctx.call(NUMBER, ())
+        .retry(RetryPolicy::exponential(3))
+        .await
+}
+
+#[duroxide::orchestration]
+async fn on_one_worker(ctx: OrchestrationContext, session: String) -> Outcome {
+    ctx.call(charge, 8).session(session).await
+}
+
 fn code() -> Handlers {
+    code_that_shows(&Seen::default())
+}
+
+fn code_that_shows(seen: &Seen) -> Handlers {
     Handlers::new()
-        .state(Seen::default())
+        .state(seen.clone())
         .register(charge)
         .register(once)
         .register(stubborn)
@@ -101,6 +135,9 @@ fn code() -> Handlers {
         .register(picky)
         .register(two_at_once)
         .register(too_late)
+        .register(paid_twice)
+        .register(on_one_worker)
+        .register(count)
 }
 
 async fn harness() -> Harness {
@@ -126,16 +163,71 @@ async fn an_error_crosses_activity_orchestration_and_client_as_its_own_type() {
 
 #[tokio::test(start_paused = true)]
 async fn attempts_share_one_idempotency_key() {
-    let mut harness = harness().await;
+    let seen = Seen::default();
+    let builder = Harness::builder().handlers(code_that_shows(&seen));
+    let mut harness = builder.start().await;
     assert_eq!(harness.execute(stubborn, 2).await.unwrap(), "paid 2");
+    let keys = seen.keys();
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_call_has_another_idempotency_key_also_in_another_execution() {
+    let seen = Seen::default();
+    let builder = Harness::builder().handlers(code_that_shows(&seen));
+    let mut harness = builder.start().await;
+    harness.execute(paid_twice, 0).await.unwrap();
+    harness.execute(paid_twice, 1).await.unwrap();
+    let mut keys = seen.keys();
+    assert_eq!(keys.len(), 6);
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 6, "{keys:?}");
+}
+
+/// How long an instance paused before each further attempt.
+async fn pauses(harness: &Harness, instance: &str) -> Vec<u64> {
+    let history = harness.history(instance).await;
+    let pause = |event: &duroxide::Event| match event.kind {
+        EventKind::TimerCreated { fire_at_ms } => Some(fire_at_ms - event.timestamp_ms),
+        _ => None,
+    };
+    history.iter().filter_map(pause).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pauses_of_two_instances_differ_and_each_is_a_durable_timer() {
+    let mut harness = harness().await;
+    // The activity never succeeds; each run is executed again and decides the same.
+    harness.execute(stubborn, 1).await.unwrap_err();
+    harness.execute(stubborn, 1).await.unwrap_err();
+    let (first, second) = (
+        pauses(&harness, "run-1").await,
+        pauses(&harness, "run-2").await,
+    );
+    assert_eq!((first.len(), second.len()), (3, 3));
+    assert_ne!(first, second, "callers who failed together return apart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_session_is_recorded_with_it() {
+    let mut harness = harness().await;
+    harness.execute(on_one_worker, "s-7").await.unwrap();
     let calls = harness.calls("charge");
-    assert_eq!(calls.len(), 3);
-    let history = harness.history("run-1").await;
-    let pauses = history
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::TimerCreated { .. }))
-        .count();
-    assert_eq!(pauses, 2, "each pause is a durable timer");
+    assert_eq!(calls[0].session_id.as_deref(), Some("s-7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_other_types_is_undecodable_and_not_tried_again() {
+    let builder = Harness::builder().handlers(code());
+    let mut harness = builder.stub_value("number", "no number").start().await;
+    let error = harness.execute(count, ()).await.unwrap_err();
+    let OrchestrationError::Failed(ActivityError::Undecodable(undecodable)) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(undecodable.text, "no number");
+    assert_eq!(harness.calls("number").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

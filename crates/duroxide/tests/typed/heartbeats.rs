@@ -93,6 +93,21 @@ async fn an_attempt_goes_on_where_the_hung_one_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_goes_on_where_the_killed_one_was() {
+    let mut harness = Harness::builder().handlers(code()).start().await;
+    let client = harness.client();
+    let started = client.start(importing, "goes on").id("import-7");
+    let handle = started.await.unwrap();
+    harness.advance(12 * SECOND + SECOND / 2).await;
+    harness.crash().await;
+    harness.wait("import-7").await;
+    let (begun, attempt) = handle.result().await.unwrap();
+    // What was said in the last second before the kill may be gone with the process.
+    assert!((11..=12).contains(&begun), "{begun}");
+    assert_eq!((attempt, harness.crashes()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_takes_nothing_of_what_was_said() {
     let store = store();
     let app = Duroxide::on(store.clone())

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use duroxide::prelude::*;
+use duroxide::runtime::FnOrchestration;
 use duroxide::testing::Harness;
 use duroxide::{ActivityOptions, ActivityRegistry, Event, EventKind, OrchestrationRegistry};
 
@@ -104,4 +105,60 @@ async fn a_running_instance_moves_from_one_interface_to_the_other() {
     let history = serde_json::to_string(&harness.history("run-1").await).unwrap();
     let handler = duroxide_core::TypedOrchestration(typed {});
     duroxide::testing::replay(&history, std::sync::Arc::new(handler)).unwrap();
+}
+
+/// The program above; each call is the published one or the typed one, by its bit.
+async fn partly(ctx: OrchestrationContext, name: String, typed: u32) -> Result<String, String> {
+    let is_typed = |call: u32| typed & (1 << call) != 0;
+    let greeting = match is_typed(0) {
+        true => ctx.call(greet, &name).await?,
+        false => ctx.schedule_activity("greet", name).await?,
+    };
+    let loud = match is_typed(1) {
+        true => ctx.call(SHOUT, &greeting).await?,
+        false => ctx.schedule_activity("shout", greeting).await?,
+    };
+    let failed = match is_typed(2) {
+        true => {
+            let call = ctx.call(greet, "nobody").retry(RetryPolicy::exponential(2));
+            call.await.unwrap_err().to_string()
+        }
+        false => {
+            let policy = RetryPolicy::new(2);
+            let call = ctx.schedule_activity_with_retry("greet", "nobody", policy);
+            call.await.unwrap_err()
+        }
+    };
+    match is_typed(3) {
+        true => ctx.sleep(SECOND).await,
+        false => ctx.schedule_timer(SECOND).await,
+    }
+    let child = match is_typed(4) {
+        true => ctx.child(PLAIN_CHILD, &failed).await?,
+        false => ctx.schedule_sub_orchestration("child", failed).await?,
+    };
+    Ok(format!("{loud} {child}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_alone_may_move_over_in_either_direction() {
+    const CALLS: u32 = 5;
+    const ALL: u32 = (1 << CALLS) - 1;
+    for recorded in [0, ALL] {
+        let program = move |ctx, name| partly(ctx, name, recorded);
+        let orchestrations = OrchestrationRegistry::builder().register("partly", program);
+        let code = code().orchestrations(orchestrations.build());
+        let mut harness = Harness::builder().handlers(code).start().await;
+        harness.run("partly", "Ada").await;
+        let history = serde_json::to_string(&harness.history("run-1").await).unwrap();
+        for call in 0..CALLS {
+            let moved = recorded ^ (1 << call);
+            let handler = FnOrchestration(move |ctx, name| partly(ctx, name, moved));
+            let replayed = duroxide::testing::replay(&history, std::sync::Arc::new(handler));
+            assert!(
+                replayed.is_ok(),
+                "call {call} of {recorded:b}: {replayed:?}"
+            );
+        }
+    }
 }
