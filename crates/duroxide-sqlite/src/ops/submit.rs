@@ -50,10 +50,8 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
     if step == Step::Replace && !delete::finished_tree(tx, id)? {
         return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
     }
-    if matches!(step, Step::StoreAll | Step::Replace) {
-        if let Some(start) = &submit.start {
-            enqueue::message(tx, start)?;
-        }
+    if let (Step::StoreAll | Step::Replace, Some(start)) = (step, &submit.start) {
+        enqueue::message(tx, start)?;
     }
     if step != Step::Nothing {
         for message in &submit.messages {
