@@ -39,6 +39,7 @@ mod requeue;
 mod schema;
 mod snapshot;
 mod store;
+mod submit;
 mod text;
 mod time;
 mod tls;

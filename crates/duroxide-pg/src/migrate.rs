@@ -42,6 +42,7 @@ const MIGRATIONS: &[Migration] = migrations! {
     14 "0014_rests";
     15 "0015_starts";
     16 "0016_snapshots";
+    17 "0017_submissions";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

@@ -9,8 +9,8 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
-    WorkItem,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, WorkClaim, WorkItem,
 };
 use tokio_postgres::types::Type;
 
@@ -339,6 +339,14 @@ impl Provider for PostgresProvider {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let message = named(OPERATION)(codec::message(&item, delay))?;
         named(OPERATION)(self.store.write(Op::Message(message)).await)
+    }
+
+    async fn submit(&self, submission: Submission) -> Answer<Submitted> {
+        named("submit")(self.submit_together(&submission).await)
+    }
+
+    fn submits_in_one_step(&self) -> bool {
+        true
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {

@@ -10,8 +10,8 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
-    WorkItem,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, WorkClaim, WorkItem,
 };
 use tokio::time::Instant;
 
@@ -305,6 +305,26 @@ impl Provider for SqliteProvider {
         let message = codec::message(&item, Due::After(delay)).at(OPERATION)?;
         let step = move |tx: &mut WriterTx<'_>| ops::enqueue::message(tx, &message);
         self.writing(OPERATION, LeaseView::NotNeeded, step).await
+    }
+
+    async fn submit(&self, submission: Submission) -> Answer<Submitted> {
+        const OPERATION: &str = "submit";
+        let submit = ops::submit::Submit::new(submission).at(OPERATION)?;
+        // A deletion ends leases, an enqueueing does not look at them.
+        let leases = match submit.may_replace() {
+            true => LeaseView::Needed,
+            false => LeaseView::NotNeeded,
+        };
+        let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
+        let submitted = self.writing(OPERATION, leases, step).await?;
+        if submitted == Submitted::Replaced {
+            self.sweep_or_log(OPERATION).await;
+        }
+        Ok(submitted)
+    }
+
+    fn submits_in_one_step(&self) -> bool {
+        true
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {

@@ -1,6 +1,7 @@
 //! What must hold for a batch or a claim to happen.
 
 use crate::lease::LeaseToken;
+use crate::message::Queue;
 
 /// What must hold for a batch to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,5 +40,15 @@ pub enum Guard {
         scope: String,
         /// Keys.
         keys: Vec<String>,
+    },
+    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not; otherwise
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict).
+    Lead {
+        /// Queue.
+        queue: Queue,
+        /// Group.
+        group: String,
+        /// Whether there is one.
+        is_there: bool,
     },
 }

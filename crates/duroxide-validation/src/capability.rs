@@ -67,6 +67,8 @@ pub enum Capability {
     Reopen,
     /// The store keeps what activities say about their progress.
     Heartbeats,
+    /// The store takes a start and its messages in one step, by a rule about the id.
+    Submissions,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -108,6 +110,7 @@ impl Capability {
         Self::Snapshots,
         Self::Closing,
         Self::Heartbeats,
+        Self::Submissions,
         Self::Watch,
     ];
 
@@ -146,6 +149,7 @@ impl Capability {
             Self::Snapshots => "the store takes no snapshots of instances",
             Self::Closing => "the store cannot be closed",
             Self::Heartbeats => "the store keeps nothing of what activities say",
+            Self::Submissions => "the store looks and writes in two steps",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",

@@ -664,6 +664,22 @@ macro_rules! for_each_case {
                 a_deadline_comes_when_it_is_due;
                 a_memo_outlives_the_process [Reopen, Management];
             }
+            submissions {
+                of_many_starts_that_must_be_new_one_is_accepted [Submissions];
+                of_starts_by_two_handles_one_is_accepted [Submissions, SecondHandle];
+                a_queued_start_counts_as_there [Submissions];
+                a_refused_submission_leaves_nothing [Submissions];
+                messages_go_to_what_is_there [Submissions];
+                a_start_and_its_messages_come_together [Submissions];
+                a_delayed_start_begins_with_its_messages [Submissions];
+                a_replaced_instance_leaves_nothing [Submissions, Management];
+                nothing_is_replaced_while_a_descendant_runs [Submissions, Management];
+                nothing_comes_between_the_old_life_and_the_new [Submissions, Management];
+                a_message_needs_somebody_who_reads_it [Submissions];
+                a_stray_item_stores_nothing [Submissions];
+                a_closed_store_takes_no_submission [Submissions, Closing, Management];
+                a_submission_outlives_the_process [Submissions, Reopen];
+            }
             labels {
                 an_instance_begins_with_its_labels [Management];
                 the_code_sets_and_removes_labels [Management];

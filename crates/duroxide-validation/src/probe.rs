@@ -57,6 +57,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Snapshots
         | Capability::Closing
         | Capability::Heartbeats
+        | Capability::Submissions
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -69,6 +70,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Rewinding => store
             .as_management_capability()
             .is_some_and(|admin| admin.can_rewind()),
+        Capability::Submissions => store.submits_in_one_step(),
         Capability::Watch => store.watch_instance("probe").is_some(),
         Capability::DeadLetters => sets_aside(store).await,
         Capability::BatchedTurns => turns_at_once(store).await != 1,

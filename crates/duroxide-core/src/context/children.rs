@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::OrchestrationContext;
 use super::activities::{decode_outcome, encoded};
-use crate::durable::{CommandKind, OperationKind, Resolution, Target};
+use crate::durable::{CommandKind, OnClose, OperationKind, Resolution, Target};
 use crate::future::{DurableFuture, ScheduleKind};
 use crate::ids::{
     SUB_ORCH_AUTO_PREFIX, check_instance_id, is_auto_generated_sub_orch_id, uses_reserved_marker,
@@ -221,6 +221,7 @@ impl OrchestrationContext {
             input,
             labels: Labels::new(),
             extras: StartExtras::default(),
+            on_close: OnClose::default(),
         };
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);

@@ -28,7 +28,9 @@ impl OrchestrationContext {
     ///   another worker. What takes longer than a second or so, or must survive on its own, is an activity.
     /// - Its code may do what the orchestration's may not: read clocks and files, call servers, await anything of tokio.
     ///   It cannot use the context.
-    /// - Failed attempts are repeated by [`Run::retry`], with durable pauses, like those of an activity.
+    /// - An attempt that hangs is given up alone, with `TimedOut`: after [`Run::timeout`], and after a third of what a turn may
+    ///   take (20 seconds by default) in any case. What it did until then may have had its effect.
+    /// - Failed and timed-out attempts are repeated by [`Run::retry`], with durable pauses, like those of an activity.
     /// - The name is recorded, and replay compares it.
     ///
     /// ```
@@ -66,17 +68,24 @@ impl OrchestrationContext {
         let name = format!("{SYSCALL_RUN_PREFIX}{}", name.as_ref());
         Run {
             state: State::Asked {
-                first: self.ask_in_place(&name, &body, location),
+                first: self.ask_in_place(&name, &body, None, location),
                 ctx: self.clone(),
                 rules: None,
             },
             name,
             body,
+            limit: None,
             location,
         }
     }
 
-    fn ask_in_place(&self, name: &str, body: &Body, location: &'static Location<'static>) -> Asked {
+    fn ask_in_place(
+        &self,
+        name: &str,
+        body: &Body,
+        limit: Option<Duration>,
+        location: &'static Location<'static>,
+    ) -> Asked {
         let kind = CommandKind::Activity {
             name: name.to_owned(),
             input: String::new(),
@@ -89,8 +98,8 @@ impl OrchestrationContext {
         let mut cell = self.shared.deciding(location);
         let slot = cell.call(OperationKind::Activity, kind, location);
         cell.operations.get_mut(slot).surfaces_failures = true;
-        cell.in_place
-            .insert(slot, InPlace(Box::new(move || body())));
+        let work = Box::new(move || body());
+        cell.in_place.insert(slot, InPlace { work, limit });
         drop(cell);
         let kind = ScheduleKind::Activity {
             name: name.to_owned(),
@@ -114,6 +123,7 @@ pub struct Run<T, E> {
     state: State<T, E>,
     name: String,
     body: Body,
+    limit: Option<Duration>,
     location: &'static Location<'static>,
 }
 
@@ -128,11 +138,16 @@ enum State<T, E> {
 }
 
 impl<T: Payload, E: Payload> Run<T, E> {
-    /// Tries again after failures.
+    /// Tries again after failures, and after attempts that timed out, unless the policy says otherwise. A limit of the policy for
+    /// one attempt is kept as [`timeout`](Self::timeout) is. The error is not asked whether it is
+    /// [`Retryable`](crate::Retryable): use [`retry_if`](Self::retry_if).
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         let retry: Retry = retry.into();
         if let Some(total) = retry.total_limit() {
             self = self.schedule_to_close(total);
+        }
+        if let Some(limit) = retry.attempt_limit() {
+            self = self.timeout(limit);
         }
         if let Some((_, rules)) = self.rules() {
             rules.retry = Some(retry);
@@ -144,6 +159,33 @@ impl<T: Payload, E: Payload> Run<T, E> {
     pub fn retry_if(mut self, may: impl Fn(&E) -> bool + Send + 'static) -> Self {
         if let Some((_, rules)) = self.rules() {
             rules.retry_if.push(Box::new(may));
+        }
+        self
+    }
+
+    /// Limits each attempt. One that takes longer is given up and fails with
+    /// [`TimedOut`](ActivityError::TimedOut); the other effects of its turn are not touched. At most a third of what a turn may
+    /// take, 20 seconds by default: what takes longer is an activity.
+    ///
+    /// ```
+    /// use duroxide_core::{ActivityError, OrchestrationContext, Timeout};
+    /// use std::time::Duration;
+    ///
+    /// async fn example(ctx: OrchestrationContext) -> Result<String, String> {
+    ///     let asked = ctx.run("ask", || async { Ok::<String, String>("yes".to_owned()) });
+    ///     match asked.timeout(Duration::from_secs(2)).await {
+    ///         Err(ActivityError::TimedOut { which: Timeout::StartToClose }) => Ok("later".to_owned()),
+    ///         other => Ok(other?),
+    ///     }
+    /// }
+    /// ```
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        if let State::Asked { ctx, first, .. } = &self.state
+            && let Some(slot) = first.slot()
+            && let Some(asked) = ctx.shared.cell().in_place.get_mut(&slot)
+        {
+            asked.limit = self.limit;
         }
         self
     }
@@ -180,9 +222,9 @@ impl<T: Payload, E: Payload> Future for Run<T, E> {
             } = std::mem::replace(&mut self.state, State::Done)
         {
             let (again, name, location) = (ctx.clone(), self.name.clone(), self.location);
-            let body = Arc::clone(&self.body);
+            let (body, limit) = (Arc::clone(&self.body), self.limit);
             let trying = Trying {
-                again: Box::new(move |_| again.ask_in_place(&name, &body, location)),
+                again: Box::new(move |_| again.ask_in_place(&name, &body, limit, location)),
                 ctx,
                 what: self.name.clone(),
                 rules: *rules,

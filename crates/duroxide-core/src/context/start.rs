@@ -78,6 +78,7 @@ impl OrchestrationContext {
             input,
             labels: Labels::new(),
             extras: StartExtras::default(),
+            on_close: OnClose::default(),
         };
         let mut cell = self.shared.deciding(location);
         let slot = cell.call(operation, kind, location);
@@ -254,7 +255,9 @@ impl<O: Orchestration> Child<O> {
         self
     }
 
-    /// What becomes of the child when its parent ends or drops it.
+    /// What becomes of the child when its parent ends or drops it, however the parent ends: by its code, cancelled, terminated, out
+    /// of time, or because its code is gone. The children of an instance that is terminated are terminated too, unless they are
+    /// abandoned. It is recorded with the child.
     pub fn on_parent_close(self, what: ParentClose) -> Self {
         if let Some(slot) = self.result.slot() {
             let on_close = match what {
@@ -262,7 +265,16 @@ impl<O: Orchestration> Child<O> {
                 ParentClose::Cancel => OnClose::Terminate,
                 ParentClose::Abandon => OnClose::Leave,
             };
-            self.ctx.shared.cell().operations.get_mut(slot).on_close = on_close;
+            let mut cell = self.ctx.shared.cell();
+            cell.amend(slot, |kind| {
+                if let CommandKind::Child {
+                    on_close: asked, ..
+                } = kind
+                {
+                    *asked = on_close;
+                }
+            });
+            cell.operations.get_mut(slot).on_close = on_close;
         }
         self
     }

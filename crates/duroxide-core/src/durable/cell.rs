@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use super::command::{Command, CommandKind};
 use super::identity::Identity;
@@ -149,7 +150,11 @@ pub(crate) struct Told {
 pub type InPlaceFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
 /// Work of the author's code that runs in place.
-pub(crate) struct InPlace(pub(crate) Box<dyn FnOnce() -> InPlaceFuture + Send>);
+pub(crate) struct InPlace {
+    pub(crate) work: Box<dyn FnOnce() -> InPlaceFuture + Send>,
+    /// How long it may take.
+    pub(crate) limit: Option<Duration>,
+}
 
 impl fmt::Debug for InPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use super::on_close::OnClose;
 use crate::action::Action;
 use crate::attempt::{AttemptLimits, CallOrigin, traced};
 use crate::codec::same_meaning;
@@ -55,6 +56,8 @@ pub(crate) enum CommandKind {
         /// What its start carries. Not recorded here: the child records it, and it decides nothing that a replay repeats.
         labels: Labels,
         extras: StartExtras,
+        /// What becomes of it when its parent ends. Recorded; what the code says governs while it is there.
+        on_close: OnClose,
     },
     Detached {
         target: Target,
@@ -132,10 +135,11 @@ impl CommandKind {
                 input,
                 labels: _,
                 extras: _,
+                on_close,
             } => EventKind::SubOrchestrationScheduled {
                 name: target.recorded_name(),
                 instance: instance.unwrap_or_else(|| generated_child_id(event_id, execution_id)),
-                input,
+                input: on_close.in_front_of(input),
             },
             Self::Detached {
                 target,
@@ -281,6 +285,7 @@ impl CommandKind {
                     input,
                     labels: _,
                     extras: _,
+                    on_close: _,
                 },
                 EventKind::SubOrchestrationScheduled {
                     name,
@@ -292,7 +297,10 @@ impl CommandKind {
                     Some(chosen) => chosen == recorded,
                     None => is_auto_generated_sub_orch_id(recorded),
                 };
-                target.matches(name) && same_id && same_meaning(input, i)
+                // Earlier records have no policy, and may have a text that looks like one.
+                let (_, own) = OnClose::of_recorded(i);
+                let same_input = same_meaning(input, own) || same_meaning(input, i);
+                target.matches(name) && same_id && same_input
             }
             (
                 Self::Detached {

@@ -6,6 +6,7 @@ mod cell;
 mod command;
 mod identity;
 mod machines;
+mod on_close;
 mod operations;
 mod presence;
 mod syscalls;
@@ -15,7 +16,8 @@ pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared, Told};
 pub(crate) use command::{Command, CommandKind, Target};
 pub(crate) use identity::Identity;
 pub(crate) use machines::{Call, Resolution};
-pub(crate) use operations::{OnClose, Operation, OperationKind};
+pub(crate) use on_close::OnClose;
+pub(crate) use operations::{Operation, OperationKind};
 pub(crate) use presence::{DROPPED, POLLED, Presence, WOKEN};
 pub use syscalls::{
     SYSCALL_ACTIVITY_CLAIMED, SYSCALL_AWAIT_INSTANCE, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
 use super::machines::{Call, Letter, Mailbox, Resolution, Signals};
+use super::on_close::OnClose;
 use crate::limits::{HOLD_LETTERS_FROM, HOLD_LETTERS_FROM_BYTES};
 use crate::message::{KEYS_QUEUE, SeenKeys, message_parts, plain_message};
 
@@ -44,15 +45,6 @@ impl OperationKind {
             Self::Cancellation => "cancellation",
         }
     }
-}
-
-/// What becomes of a child when its parent ends or drops it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum OnClose {
-    #[default]
-    Cancel,
-    Terminate,
-    Leave,
 }
 
 /// One durable operation.

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use super::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError, ScheduledActivityIdentifier,
-    SessionFetchConfig, SystemStats, TagFilter, TurnClaim, TurnHistory, WorkClaim, WorkItem,
+    SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter, TurnClaim, TurnHistory,
+    WorkClaim, WorkItem, submission,
 };
 use crate::event::Event;
 
@@ -142,6 +143,29 @@ pub trait Provider: Any + Send + Sync {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError>;
+
+    /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What has the id
+    /// is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`] says what to do,
+    /// [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the write; a start that is queued
+    /// counts as there, also one that is delayed. A submission that is refused changes nothing.
+    ///
+    /// Default: looks and writes after that, so that two callers at once may both find the id free. A store that overrides it
+    /// says so with [`submits_in_one_step`](Self::submits_in_one_step).
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass. What the rule
+    /// refuses is an answer and no error.
+    async fn submit(&self, submission: Submission) -> Result<Submitted, ProviderError> {
+        submission::look_then_write(self, submission).await
+    }
+
+    /// Whether [`submit`](Self::submit) looks and writes in one transaction.
+    ///
+    /// Default: `false`.
+    fn submits_in_one_step(&self) -> bool {
+        false
+    }
 
     /// The administrative half, if the store has one.
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {

@@ -20,6 +20,7 @@ pub mod rules;
 mod snapshot;
 mod space;
 mod status;
+mod submission;
 mod tags;
 mod types;
 mod watch;
@@ -57,6 +58,7 @@ pub use snapshot::{
 };
 pub use space::GivenBack;
 pub use status::ExecutionStatus;
+pub use submission::{MessageRule, Standing, StartRule, Step, Submission, Submitted};
 pub use tags::TagFilter;
 pub use types::{
     ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,

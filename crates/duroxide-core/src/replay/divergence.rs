@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::durable::NextExecution;
-use crate::durable::{Command, CommandKind};
+use crate::durable::{Command, CommandKind, OnClose};
 use crate::event::{ErrorDetails, Event, EventKind};
 
 /// Code and history that do not fit together.
@@ -150,7 +150,7 @@ fn describe_event(kind: &EventKind) -> String {
             "{name} name={} instance={} input={}",
             short(n),
             short(instance),
-            short(input)
+            short(OnClose::of_recorded(input).1)
         ),
         EventKind::ExternalSubscribed { name: n } | EventKind::QueueSubscribed { name: n } => {
             format!("{name} name={}", short(n))
@@ -174,6 +174,7 @@ fn describe_command(kind: &CommandKind) -> String {
             input,
             labels: _,
             extras: _,
+            on_close: _,
         } => {
             // The engine has not chosen the child's id yet, so the event cannot say it.
             let version = optional("version", target.version.as_ref());

@@ -10,7 +10,6 @@ use crate::context::is_reserved_key;
 use crate::durable::Call;
 use crate::durable::{OnClose, Operation, OperationKind};
 use crate::event::{ErrorDetails, Event, EventKind};
-use crate::work_item::{TERMINATE_PREFIX, termination_reason};
 
 /// Closes the turn and hands over what it decided.
 pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
@@ -169,14 +168,9 @@ impl Ending {
             OperationKind::Activity => self.activities.push(record.id),
             // A child scheduled in the turn that ends the execution is never started, so no cancel is sent to it.
             OperationKind::Child { instance, .. } if !(self.over && record.is_new) => {
-                let terminates = record.on_close == OnClose::Terminate
-                    && termination_reason(child_reason).is_none();
                 self.children.push(ChildCancel {
                     instance: instance.clone(),
-                    reason: match terminates {
-                        true => format!("{TERMINATE_PREFIX}{child_reason}"),
-                        false => child_reason.to_owned(),
-                    },
+                    reason: record.on_close.reason(child_reason),
                 });
             }
             OperationKind::Child { .. }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semver::Version;
 
@@ -340,7 +341,15 @@ impl Execution {
         let slot = cell.operations.slot_of(activity_id)?;
         let work = cell.in_place.remove(&slot)?;
         drop(cell);
-        Some(Box::pin(async move { (work.0)().await }))
+        Some(Box::pin(async move { (work.work)().await }))
+    }
+
+    /// How long the work behind a question may take, if its author said; to be asked before the work is taken.
+    #[must_use]
+    pub fn in_place_limit(&self, activity_id: u64) -> Option<Duration> {
+        let cell = self.shared.cell();
+        let slot = cell.operations.slot_of(activity_id)?;
+        cell.in_place.get(&slot)?.limit
     }
 
     /// What the start gave beside input and labels.

@@ -10,6 +10,7 @@ use super::decision::{ChildCancel, Outcome, Turn};
 use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
 use crate::arrivals::Intake;
+use crate::durable::OnClose;
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
 use crate::work_item::{TERMINATE_PREFIX, WorkItem};
 
@@ -108,8 +109,12 @@ impl<'a> Ending<'a> {
                     activities.push(id);
                     EventKind::ActivityCancelRequested { reason: fails() }
                 }
-                Open::Child(instance) => {
-                    let reason = child_reason(&details, terminated).to_owned();
+                Open::Child {
+                    on_close: OnClose::Leave,
+                    ..
+                } => continue,
+                Open::Child { instance, on_close } => {
+                    let reason = on_close.reason(child_reason(&details, terminated));
                     children.push(ChildCancel { instance, reason });
                     EventKind::SubOrchestrationCancelRequested { reason: fails() }
                 }
@@ -151,7 +156,7 @@ impl<'a> Ending<'a> {
 /// An operation that was scheduled and neither answered nor cancelled.
 enum Open {
     Activity,
-    Child(String),
+    Child { instance: String, on_close: OnClose },
     Wait(String),
     Dequeue(String),
 }
@@ -164,8 +169,12 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
             EventKind::ActivityScheduled { .. } => {
                 open.insert(event.event_id, Open::Activity);
             }
-            EventKind::SubOrchestrationScheduled { instance, .. } => {
-                open.insert(event.event_id, Open::Child(instance.clone()));
+            EventKind::SubOrchestrationScheduled {
+                instance, input, ..
+            } => {
+                let (on_close, _) = OnClose::of_recorded(input);
+                let instance = instance.clone();
+                open.insert(event.event_id, Open::Child { instance, on_close });
             }
             EventKind::ExternalSubscribed { name } => {
                 open.insert(event.event_id, Open::Wait(name.clone()));
@@ -253,5 +262,71 @@ mod tests {
         let turn = fail_without_replay(of, vec![done], ErrorDetails::panicked("x"));
         assert_eq!(turn.events[0].source_event_id, Some(3), "it is recorded");
         assert!(turn.cancelled_activities.is_empty());
+    }
+
+    /// A history with one open child of each policy, and one whose policy no record tells.
+    fn family() -> Vec<Event> {
+        let child = |id, instance: &str, input: &str| {
+            let kind = EventKind::SubOrchestrationScheduled {
+                name: "c".into(),
+                instance: instance.into(),
+                input: input.into(),
+            };
+            Event::with_event_id(id, "i", 1, None, kind)
+        };
+        let recorded = |policy: OnClose| policy.in_front_of("x".to_owned());
+        vec![
+            child(2, "left", &recorded(OnClose::Leave)),
+            child(3, "ended", &recorded(OnClose::Terminate)),
+            child(4, "asked", &recorded(OnClose::Cancel)),
+            child(5, "older", "x"),
+        ]
+    }
+
+    fn told(turn: &Turn) -> Vec<(&str, bool)> {
+        let children = turn.cancelled_children.iter();
+        let told = children.map(|one| {
+            let terminates = one.reason.starts_with(TERMINATE_PREFIX);
+            (one.instance.as_str(), terminates)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn an_end_without_replay_leaves_abandoned_children_alone() {
+        let family = family();
+        let of = EndOf {
+            instance_id: "i",
+            execution_id: 1,
+            history: &family,
+            now_ms: 0,
+        };
+        let failed = fail_without_replay(of, Vec::new(), ErrorDetails::panicked("x"));
+        let ended = terminate_without_replay(of, Vec::new(), "enough");
+        assert_eq!(
+            told(&failed),
+            [("ended", true), ("asked", false), ("older", false)]
+        );
+        assert_eq!(
+            told(&ended),
+            [("ended", true), ("asked", true), ("older", true)]
+        );
+        for turn in [failed, ended] {
+            let asked = turn.events.iter().filter(|event| {
+                matches!(
+                    event.kind,
+                    EventKind::SubOrchestrationCancelRequested { .. }
+                )
+            });
+            let sources: Vec<_> = asked.filter_map(|event| event.source_event_id).collect();
+            assert_eq!(
+                sources,
+                [3, 4, 5],
+                "nothing is recorded of the one that is left"
+            );
+            let cause = &turn.cancelled_children[0].reason;
+            let twice = format!("{TERMINATE_PREFIX}{TERMINATE_PREFIX}");
+            assert!(!cause.starts_with(&twice), "{cause}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Limits of one turn, checked before anything is stored. The first violation, in a fixed order, fails the execution.
 
 use super::decision::Outcome;
+use crate::durable::OnClose;
 use crate::event::{Event, EventKind};
 use crate::limits::{
     DEFAULT_PAYLOAD_BYTES_MAX, EXCEEDS_LIMIT, MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS,
@@ -46,13 +47,14 @@ impl TurnLimits {
     fn payload(&self, kind: &EventKind) -> Option<String> {
         let (what, text) = match kind {
             EventKind::ActivityScheduled { name, input, .. } => {
-                (format!("Activity '{name}' input"), input)
+                (format!("Activity '{name}' input"), input.as_str())
             }
             EventKind::SubOrchestrationScheduled { name, input, .. } => {
+                let (_, input) = OnClose::of_recorded(input);
                 (format!("Sub-orchestration '{name}' input"), input)
             }
             EventKind::OrchestrationChained { name, input, .. } => {
-                (format!("Orchestration '{name}' input"), input)
+                (format!("Orchestration '{name}' input"), input.as_str())
             }
             _ => return None,
         };

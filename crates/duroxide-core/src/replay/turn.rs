@@ -74,11 +74,14 @@ impl Execution {
 
     /// Records the host's answer to one question.
     pub fn answer_host(&mut self, call: &HostCall, answer: Result<String, String>) {
+        self.settle_host(call, answer.map_err(ErrorDetails::activity_failed));
+    }
+
+    /// Records the host's answer to one question, or how it failed.
+    pub fn settle_host(&mut self, call: &HostCall, answer: Result<String, ErrorDetails>) {
         let kind = match answer {
             Ok(result) => EventKind::ActivityCompleted { result },
-            Err(message) => EventKind::ActivityFailed {
-                details: ErrorDetails::activity_failed(message),
-            },
+            Err(details) => EventKind::ActivityFailed { details },
         };
         self.turn
             .host_calls

@@ -4,7 +4,9 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 
-use duroxide_core::provider::{OutcomeStatus, ProviderError};
+use duroxide_core::provider::{
+    MessageRule, OutcomeStatus, ProviderError, Standing, Submission, Submitted,
+};
 use duroxide_core::{
     RESERVED_QUEUE_PREFIX, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
 };
@@ -166,17 +168,21 @@ impl Client {
     ) -> Result<(), SendError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
-        match self.undelivered(&instance).await? {
-            None => {}
-            Some(Undelivered::NotFound { .. }) if early => {}
-            Some(other) => return Err(other.into()),
-        }
+        let rule = match early {
+            true => MessageRule::MustNotHaveEnded,
+            false => MessageRule::MustBeAlive,
+        };
         let message = WorkItem::QueueMessage {
-            instance,
+            instance: instance.clone(),
             name,
             data,
         };
-        Ok(self.put(message).await?)
+        let submission = Submission::messages(instance.clone(), rule, vec![message]);
+        match self.store.submit(submission).await? {
+            Submitted::Refused(Standing::Unknown) => Err(Undelivered::NotFound { instance }.into()),
+            Submitted::Refused(_) => Err(Undelivered::Ended { instance }.into()),
+            _ => Ok(()),
+        }
     }
 }
 

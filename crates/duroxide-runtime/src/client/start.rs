@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use duroxide_core::provider::{StartRule, Submission, Submitted};
 use duroxide_core::{
     INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, StartExtras, WorkItem, check_instance_id,
     check_labels, codec, labelled_input, uses_reserved_marker,
@@ -155,8 +156,8 @@ impl Client {
         self.begin_later(start, None).await
     }
 
-    /// Starts an orchestration unless the store already knows the id; returns whether it was unknown. Two callers at
-    /// the same moment may both hear `true`; one start wins all the same.
+    /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued; returns whether
+    /// it was unknown. Of callers at the same moment one hears `true`.
     ///
     /// # Errors
     ///
@@ -167,13 +168,17 @@ impl Client {
         orchestration: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<bool, ClientError> {
-        let instance = instance.into();
-        if self.store.read_outcome(&instance).await?.is_some() {
-            return Ok(false);
-        }
-        self.begin(instance, orchestration.into(), None, input.into())
-            .await?;
-        Ok(true)
+        let start = self.start_item(NewStart {
+            instance: instance.into(),
+            orchestration: orchestration.into(),
+            version: None,
+            input: input.into(),
+            labels: Labels::new(),
+            extras: StartExtras::default(),
+        })?;
+        let submission = Submission::start(start, None, StartRule::MustBeNew, Vec::new());
+        let submitted = self.store.submit(submission).await?;
+        Ok(submitted == Submitted::Started)
     }
 
     async fn begin(
@@ -200,8 +205,14 @@ impl Client {
         start: NewStart,
         delay: Option<Duration>,
     ) -> Result<(), ClientError> {
+        let start = self.start_item(start)?;
+        Ok(self.store.enqueue_for_orchestrator(start, delay).await?)
+    }
+
+    /// The start as it is stored, if it can be.
+    pub(super) fn start_item(&self, start: NewStart) -> Result<WorkItem, ClientError> {
         self.check_start(&start)?;
-        let start = WorkItem::StartOrchestration {
+        Ok(WorkItem::StartOrchestration {
             instance: start.instance,
             orchestration: start.orchestration,
             input: start
@@ -212,12 +223,11 @@ impl Client {
             parent_id: None,
             parent_execution_id: None,
             execution_id: INITIAL_EXECUTION_ID,
-        };
-        Ok(self.store.enqueue_for_orchestrator(start, delay).await?)
+        })
     }
 
     /// Whether a start like this can be stored.
-    pub(super) fn check_start(&self, start: &NewStart) -> Result<(), ClientError> {
+    fn check_start(&self, start: &NewStart) -> Result<(), ClientError> {
         check_id(&start.instance)?;
         self.check_payload("orchestration name", &start.orchestration)?;
         self.check_payload("version", start.version.as_deref().unwrap_or_default())?;

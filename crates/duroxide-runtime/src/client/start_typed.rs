@@ -5,13 +5,14 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use duroxide_core::provider::OutcomeStatus;
+use duroxide_core::provider::{Standing, StartRule, Submission, Submitted};
 use duroxide_core::{
     Arguments, Labels, Orchestration, RESERVED_QUEUE_PREFIX, StartExtras, ToOrchestration,
     TraceContext, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
+use super::audit::Deed;
 use super::start::NewStart;
 use super::{Client, ClientError, Handle};
 
@@ -61,34 +62,61 @@ impl Client {
 }
 
 impl Client {
-    /// Does with what has the id what the caller chose.
-    async fn make_way(&self, id: &str, choice: IfExists) -> Result<(), ClientError> {
-        if choice == IfExists::Use {
-            return Ok(());
+    /// Stores a start with its messages, as the caller chose.
+    async fn begin_by(
+        &self,
+        start: NewStart,
+        delay: Option<Duration>,
+        choice: IfExists,
+        messages: Vec<WorkItem>,
+    ) -> Result<(), ClientError> {
+        if choice == IfExists::Use && messages.is_empty() {
+            // The first turn ignores a start of an instance that exists.
+            return self.begin_later(start, delay).await;
         }
-        let ended = match self.store.read_outcome(id).await? {
-            Some(outcome) => !matches!(outcome.status, OutcomeStatus::Running),
-            None if self.is_starting(id).await? => false,
-            None => return Ok(()),
-        };
-        if ended && choice == IfExists::ReplaceFinished {
-            self.delete_instance(id, false).await?;
-            return Ok(());
+        let id = start.instance.clone();
+        let has_messages = !messages.is_empty();
+        let submission = Submission::start(self.start_item(start)?, delay, choice.rule(), messages);
+        match self.store.submit(submission).await? {
+            Submitted::Started | Submitted::Joined(_) => Ok(()),
+            Submitted::Replaced => {
+                tracing::info!(target: "duroxide::runtime", instance_id = %id, "replaced a finished instance");
+                self.audit(Deed::of("replace", &id));
+                Ok(())
+            }
+            Submitted::Refused(Standing::Ended) if choice == IfExists::Use && has_messages => {
+                let ended = Undelivered::Ended { instance: id };
+                Err(ClientError::invalid(ended.to_string()))
+            }
+            Submitted::Refused(_) if choice == IfExists::Use => Ok(()),
+            Submitted::Refused(found) => Err(ClientError::invalid(refusal(&id, found))),
+            other => Err(ClientError::invalid(format!(
+                "the store answered {other:?}"
+            ))),
         }
-        let state = if ended { "has ended" } else { "runs" };
-        Err(ClientError::invalid(format!(
-            "instance {id} exists and {state}"
-        )))
     }
+}
 
-    /// Whether a start is queued for the id, as far as the store tells.
-    async fn is_starting(&self, id: &str) -> Result<bool, ClientError> {
-        let Some(admin) = self.store.as_management_capability() else {
-            return Ok(false);
-        };
-        let pending = admin.pending_work(id).await?.unwrap_or_default();
-        Ok(pending.messages.iter().any(|one| one.begins.is_some()))
+impl IfExists {
+    fn rule(self) -> StartRule {
+        match self {
+            Self::Use => StartRule::UseWhatIsThere,
+            Self::Fail => StartRule::MustBeNew,
+            Self::ReplaceFinished => StartRule::ReplaceFinished,
+        }
     }
+}
+
+fn refusal(id: &str, found: Standing) -> String {
+    let state = match found {
+        Standing::Ended => "has ended",
+        Standing::Starting => "is about to start",
+        Standing::Unfinished => {
+            "has ended, and cannot be replaced while its parent is there or something that it started runs"
+        }
+        _ => "runs",
+    };
+    format!("instance {id} exists and {state}")
 }
 
 /// A start that is stored when it is awaited.
@@ -106,18 +134,23 @@ pub struct Start<O> {
     extras: Result<StartExtras, String>,
 }
 
-/// What a start does if the store knows its id already: an instance, or a start that no node has taken up.
+/// What a start does if the store knows its id already: an instance, or a start that no node has taken up, delayed or not.
 ///
-/// Two starts of one id at the same moment may both find it free; one of them wins, and both handles lead to it.
+/// The store looks and writes in one step: of many starts of one id at the same moment that must be the first, one is accepted
+/// and the others are refused. A store of another kind that has only the published methods looks first and writes later; see
+/// [`Provider::submits_in_one_step`](duroxide_core::provider::Provider::submits_in_one_step).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum IfExists {
     /// Nothing is started; the handle leads to what has the id.
     #[default]
     Use,
-    /// The start is refused with `InvalidInput`.
+    /// The start is refused with `InvalidInput`. If the store does not answer, the start may have been stored all the same, and a
+    /// repeated one is refused because of it.
     Fail,
-    /// An instance that has ended is deleted with its children, and the start is sent; otherwise it is refused.
+    /// An instance that has ended is deleted with its children and the start is stored, both or neither. While the instance or
+    /// one of its children runs, the start is refused with `InvalidInput`. The new instance counts its executions and calls from
+    /// the beginning: its activities have the idempotency keys that those of the deleted one had.
     ReplaceFinished,
 }
 
@@ -228,8 +261,8 @@ impl<O: Orchestration> Start<O> {
     }
 
     /// Puts a message on a queue of the instance, in front of those that come later. An instance that has the id and runs gets
-    /// the message too, unless [`if_exists`](Self::if_exists) refuses the start. The messages are stored before the start: if
-    /// this program dies between the two, they become dead letters and nothing has begun.
+    /// the message too, unless [`if_exists`](Self::if_exists) refuses the start; if it has ended, the start is refused. The start
+    /// and its messages are stored together or not at all.
     pub fn message<T: Serialize + ?Sized>(self, queue: impl Into<String>, message: &T) -> Self {
         let text = self.client.encoded(message, "message");
         self.with_message(queue.into(), text.map(plain_message))
@@ -276,25 +309,18 @@ impl<O: Orchestration> Start<O> {
             labels: self.labels,
             extras: self.extras.map_err(ClientError::invalid)?,
         };
-        // Before the messages: what cannot start sends nothing.
-        self.client.check_start(&start)?;
-        self.client.make_way(&id, self.if_exists).await?;
-        if !messages.is_empty()
-            && let Some(ended @ Undelivered::Ended { .. }) = self.client.undelivered(&id).await?
-        {
-            return Err(ClientError::invalid(ended.to_string()));
-        }
-        for (name, data) in messages {
+        let messages = messages.into_iter().map(|(name, data)| {
             let instance = id.clone();
-            self.client
-                .put(WorkItem::QueueMessage {
-                    instance,
-                    name,
-                    data,
-                })
-                .await?;
-        }
-        self.client.begin_later(start, self.delay).await?;
+            WorkItem::QueueMessage {
+                instance,
+                name,
+                data,
+            }
+        });
+        let client = &self.client;
+        client
+            .begin_by(start, self.delay, self.if_exists, messages.collect())
+            .await?;
         Ok(Handle::new(self.client, self.orchestration, id))
     }
 }

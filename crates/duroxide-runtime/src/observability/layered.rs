@@ -11,8 +11,8 @@ use duroxide_core::Event;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
-    WorkItem,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, WorkClaim, WorkItem,
 };
 
 /// A provider behind a [`Layer`].
@@ -152,6 +152,10 @@ macro_rules! calls {
                 self.inner.version()
             }
 
+            fn submits_in_one_step(&self) -> bool {
+                self.inner.submits_in_one_step()
+            }
+
             fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
                 self.layer.as_management_capability(&*self.inner)
             }
@@ -234,6 +238,7 @@ calls! {
     abandon_work_item(token: &str, delay: Option<Duration>, ignore_attempt: bool) -> ();
     renew_orchestration_item_lock(token: &str, extend_for: Duration) -> ();
     enqueue_for_orchestrator(item: WorkItem, delay: Option<Duration>) -> ();
+    submit(submission: Submission) -> Submitted;
     get_custom_status(instance: &str, last_seen_version: u64) -> Option<(Option<String>, u64)>;
     get_kv_value(instance: &str, key: &str) -> Option<String>;
     get_kv_all_values(instance: &str) -> HashMap<String, String>;

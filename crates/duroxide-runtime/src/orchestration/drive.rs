@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{KvEntry, ProviderError};
 use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, HostRequest, InPlaceFuture, Progress, Turn,
 };
-use duroxide_core::{Event, EventKind, OrchestrationHandler, RESERVED_QUEUE_PREFIX, WorkItem};
+use duroxide_core::{
+    ErrorDetails, Event, EventKind, OrchestrationHandler, RESERVED_QUEUE_PREFIX, Timeout, WorkItem,
+};
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
@@ -18,6 +21,9 @@ use crate::options::OnDivergence;
 
 /// Questions to the host that one turn may ask one after the other; a loop that asks for ever is broken into turns.
 const HOST_ROUNDS_MAX: u32 = 1_000;
+
+/// The part of a turn's time that one effect in place may take: two that hang, and the turn still commits.
+const IN_PLACE_SHARE: u32 = 3;
 
 /// Where a turn begins.
 pub(super) enum TurnStart {
@@ -109,10 +115,12 @@ pub(super) async fn drive(
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
         for (call, answer) in answers {
             outbox.extend(message(&call, &answer));
-            execution.answer_host(&call, answer);
+            execution.settle_host(&call, answer);
         }
         round += 1;
-        progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX);
+        // Another effect that hangs would use up the turn: what is asked late in it is answered as a completion.
+        let is_early = began.elapsed() < engine.options.turn_duration_max / IN_PLACE_SHARE;
+        progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX && is_early);
     }
 }
 
@@ -120,7 +128,7 @@ pub(super) async fn drive(
 type Outgoing = (u64, WorkItem);
 
 /// The message behind a question, if it may go.
-fn message(call: &HostCall, answer: &Result<String, String>) -> Option<Outgoing> {
+fn message(call: &HostCall, answer: &Result<String, ErrorDetails>) -> Option<Outgoing> {
     let HostRequest::Send {
         instance,
         queue,
@@ -134,7 +142,7 @@ fn message(call: &HostCall, answer: &Result<String, String>) -> Option<Outgoing>
         name: queue.clone(),
         data: data.clone(),
     };
-    let may_go = answer.as_deref() == Ok("null");
+    let may_go = answer.as_deref().is_ok_and(|answer| answer == "null");
     may_go.then_some((call.activity_id, item))
 }
 
@@ -149,7 +157,7 @@ fn decided(outbox: Vec<Outgoing>, turn: &Turn) -> Vec<WorkItem> {
     recorded.map(|(_, item)| item).collect()
 }
 
-type Answered = (HostCall, Result<String, String>);
+type Answered = (HostCall, Result<String, ErrorDetails>);
 
 /// Who asks. Suspended code is not shared between threads, so it is not borrowed while waiting.
 struct Asking {
@@ -172,8 +180,8 @@ type Question = (HostCall, Known);
 /// What the suspended code knows of an answer.
 enum Known {
     Nothing,
-    /// The work that gives it.
-    Work(InPlaceFuture),
+    /// The work that gives it, and how long that may take.
+    Work(InPlaceFuture, Option<Duration>),
     /// The answer itself.
     Answer(String),
 }
@@ -181,8 +189,9 @@ enum Known {
 /// Takes the work out of the suspended code, which is not borrowed while waiting.
 fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
     let with_work = |call: HostCall| {
+        let limit = execution.in_place_limit(call.activity_id);
         let known = match (execution.take_in_place(call.activity_id), &call.request) {
-            (Some(work), _) => Known::Work(work),
+            (Some(work), _) => Known::Work(work, limit),
             // The start goes with the same commit as the message.
             (
                 None,
@@ -227,23 +236,38 @@ async fn answer_one(
 ) -> Result<Answered, NotDriven> {
     let answer = match known {
         Known::Answer(answer) => Ok(answer),
-        Known::Work(work) => {
-            let what = match &call.request {
-                HostRequest::RunInPlace { name } => format!("Result of run '{name}'"),
-                _ => "Result of a run in place".to_owned(),
-            };
-            let answer = host::run_in_place(work).await;
-            let (Ok(text) | Err(text)) = &answer;
-            match engine.limits.too_large(&what, text) {
-                Some(violation) => Err(violation),
-                None => answer,
-            }
-        }
+        Known::Work(work, limit) => in_place(engine, &call, work, limit).await,
         Known::Nothing => host::answer(engine, &asking.instance, asking.execution_id, &call)
             .await
-            .map_err(NotDriven::Store)?,
+            .map_err(NotDriven::Store)?
+            .map_err(ErrorDetails::activity_failed),
     };
     Ok((call, answer))
+}
+
+/// Drives work that runs in place. What takes too long is given up alone: the rest of the turn keeps its time.
+async fn in_place(
+    engine: &Engine,
+    call: &HostCall,
+    work: InPlaceFuture,
+    limit: Option<Duration>,
+) -> Result<String, ErrorDetails> {
+    let name = match &call.request {
+        HostRequest::RunInPlace { name } => name.as_str(),
+        _ => "in place",
+    };
+    let most = engine.options.turn_duration_max / IN_PLACE_SHARE;
+    let limit = limit.map_or(most, |limit| limit.min(most));
+    let Ok(answer) = tokio::time::timeout(limit, host::run_in_place(work)).await else {
+        tracing::warn!(target: "duroxide::runtime", effect = name, ?limit, "an effect in place took too long and was given up");
+        return Err(Timeout::StartToClose.to_details(name, limit));
+    };
+    let (Ok(text) | Err(text)) = &answer;
+    let what = format!("Result of run '{name}'");
+    match engine.limits.too_large(&what, text) {
+        Some(violation) => Err(ErrorDetails::activity_failed(violation)),
+        None => answer.map_err(ErrorDetails::activity_failed),
+    }
 }
 
 /// Answers the questions of a turn that asked too often, as completions of a later one.
@@ -267,11 +291,11 @@ async fn finish(
                 id: call.activity_id,
                 result,
             },
-            Err(message) => WorkItem::ActivityFailed {
+            Err(details) => WorkItem::ActivityFailed {
                 instance,
                 execution_id,
                 id: call.activity_id,
-                details: duroxide_core::ErrorDetails::activity_failed(message),
+                details,
             },
         });
     }

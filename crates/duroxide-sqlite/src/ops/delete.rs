@@ -103,6 +103,21 @@ pub(crate) fn bulk_step(
     Ok(done)
 }
 
+/// Deletes an instance that has ended with its tree; `false` and nothing, if anything of the tree is live or its parent is
+/// there.
+pub(crate) fn finished_tree(tx: &mut WriterTx<'_>, root: &str) -> Result<bool> {
+    if !instances::is_finished_root(tx, root, None)? {
+        return Ok(false);
+    }
+    let tree = descend(tx, root)?;
+    if any_live(tx, &tree)? {
+        return Ok(false);
+    }
+    let mut left = STEP_ROWS;
+    remove(tx, &tree, &mut left)?;
+    Ok(true)
+}
+
 fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
     for id in ids {
         if instances::is_live(tx, id)? {

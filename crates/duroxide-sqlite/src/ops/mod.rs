@@ -30,3 +30,4 @@ pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod stats;
 pub(crate) mod steps;
+pub(crate) mod submit;

@@ -57,6 +57,33 @@ async fn run_if<S: EventStore>(
     Err(Error::Contended(last))
 }
 
+/// What deletes an instance that has ended with its tree; `None` if anything of the tree is live or its parent is there.
+pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Result<Option<Batch>> {
+    for tried in 0..TRIES {
+        if inspect::parent(store, root).await?.is_some() {
+            return Ok(None);
+        }
+        let tree = tree(store, root).await?;
+        let ids: BTreeSet<&String> = tree.iter().collect();
+        let mut plan = Plan::default();
+        let mut grown = false;
+        for found in Found::read(store, &ids).await? {
+            match found.check(&ids, false) {
+                Ok(()) => plan.add(found, false),
+                Err(Error::Running(_)) => return Ok(None),
+                // A child began since the tree was read.
+                Err(Error::WouldOrphan { .. }) => grown = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if !grown {
+            return Ok(Some(plan.batch));
+        }
+        pause(tried).await;
+    }
+    Err(Error::Contended(format!("the tree of {root} grows")))
+}
+
 /// A little longer after each try, so that what is busy comes to rest.
 pub(super) async fn pause(tried: usize) {
     let ms = 1_u64 << tried.min(6);

@@ -23,6 +23,7 @@ mod prune;
 mod read;
 mod rows;
 mod snapshot;
+mod submit;
 mod token;
 mod turn;
 mod unborn;

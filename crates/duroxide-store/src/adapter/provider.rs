@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
 
@@ -16,7 +17,7 @@ use super::names::{INSTANCES, TURNS, WORK};
 use super::rows::InstanceRow;
 use super::token::TurnToken;
 use super::turn::input::Turn;
-use super::{StoreProvider, Watch, closing, ms, names, read, rows, turn, work};
+use super::{StoreProvider, Watch, closing, ms, names, read, rows, submit, turn, work};
 use crate::atomic::{Batch, Operation};
 use crate::lease::{After, LeaseToken};
 use crate::message::Visible;
@@ -279,6 +280,14 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     ) -> Answer<()> {
         let enqueued = self.put_on_orchestrator_queue(&item, delay).await;
         at("enqueue_for_orchestrator", enqueued)
+    }
+
+    async fn submit(&self, submission: Submission) -> Answer<Submitted> {
+        at("submit", submit::run(&*self.store, &submission).await)
+    }
+
+    fn submits_in_one_step(&self) -> bool {
+        true
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, is_conflict, is_lost, pass_ms, texts};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::LeaseToken;
-use crate::message::{Claim, NewMessage, Queue};
+use crate::message::{Claim, NewMessage, Queue, Role, Visible};
 use crate::record::Record;
 use crate::{EventStore, StoreError};
 
@@ -110,6 +110,52 @@ pub async fn guards_hold_as_they_say(harness: &impl Harness) {
     assert!(try_guard(keys(&["k"])).await.is_ok());
     assert!(is_conflict(&try_guard(keys(&[])).await));
     assert!(is_conflict(&try_guard(keys(&["k", "l"])).await));
+}
+
+/// A lead counts whether or not it is visible or leased, until it is gone; other messages do not.
+pub async fn a_guard_sees_the_leads_of_a_group(harness: &impl Harness) {
+    let desk = Desk::new(harness, Queue::grouped("led"));
+    let lead = |is_there| Guard::Lead {
+        queue: Queue::grouped("led"),
+        group: "g".to_owned(),
+        is_there,
+    };
+    let try_guard = async |is_there| {
+        desk.store
+            .commit(Batch::default().guarded_by(lead(is_there)))
+            .await
+    };
+    let has_lead = async || {
+        let (yes, no) = (try_guard(true).await, try_guard(false).await);
+        assert_ne!(yes.is_ok(), no.is_ok(), "either there is one or not");
+        assert!(is_conflict(&yes) || is_conflict(&no));
+        yes.is_ok()
+    };
+    assert!(!has_lead().await, "nothing is there");
+    desk.put("g", "plain").await;
+    assert!(!has_lead().await, "a plain message leads nothing");
+    let leading = |visible| Operation::Enqueue {
+        queue: Queue::grouped("led"),
+        message: NewMessage {
+            role: Role::Lead,
+            visible,
+            ..NewMessage::new("g", "first")
+        },
+    };
+    let delayed = Batch::of([leading(Visible::AfterMs(LEASE_MS))]);
+    desk.store.commit(delayed).await.expect("enqueue");
+    assert!(has_lead().await, "one that is not visible yet");
+    pass_ms(harness, LEASE_MS).await;
+    let claimed = desk.take().await;
+    assert!(has_lead().await, "one that is leased");
+    let done = Operation::Complete {
+        lease: claimed.token,
+    };
+    desk.store
+        .commit(Batch::of([done]))
+        .await
+        .expect("complete");
+    assert!(!has_lead().await, "it is gone");
 }
 
 /// A holder whose lease lapsed cannot write, although no other holder took it over.

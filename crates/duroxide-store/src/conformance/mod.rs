@@ -158,6 +158,7 @@ macro_rules! store_conformance {
             deleting_a_scope_leaves_other_scopes_alone,
             a_guard_that_does_not_hold_stores_nothing,
             guards_hold_as_they_say,
+            a_guard_sees_the_leads_of_a_group,
             a_lost_lease_stores_nothing,
             operations_are_applied_in_order,
             only_one_of_many_writers_wins_each_round,

@@ -140,6 +140,10 @@ impl Group {
         self.quiet_until == UNDISTURBED && due.is_none()
     }
 
+    pub(super) fn has_lead(&self) -> bool {
+        !self.leads.is_empty()
+    }
+
     pub(super) fn has_lead_to_come(&self) -> bool {
         let mut all = self.successors.iter().chain(&self.leads);
         all.any(|id| !self.is_ripe(*id))

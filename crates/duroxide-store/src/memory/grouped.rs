@@ -43,6 +43,10 @@ impl Grouped {
         self.place(&name, now_ms);
     }
 
+    pub(super) fn has_lead(&self, name: &str) -> bool {
+        self.groups.get(name).is_some_and(Group::has_lead)
+    }
+
     pub(super) fn claim(&mut self, claim: &Claim, now_ms: u64) -> Attempt<Vec<Claimed>> {
         self.promote(now_ms);
         let mut claimed = Vec::new();

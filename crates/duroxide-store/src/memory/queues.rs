@@ -67,6 +67,13 @@ impl Queues {
         })
     }
 
+    pub(super) fn has_lead(&self, queue: &Queue, group: &str) -> bool {
+        match self.queues.get(queue.name.as_ref()) {
+            Some(Content::Grouped(queue)) => queue.has_lead(group),
+            Some(Content::Single(_)) | None => false,
+        }
+    }
+
     pub(super) fn enqueue(&mut self, queue: &Queue, new: NewMessage, now_ms: u64) -> u64 {
         self.last_id += 1;
         let message = new.stored_as(self.last_id, now_ms);

@@ -75,6 +75,16 @@ impl State {
                     None => Err(StoreError::LeaseLost(token.to_string())),
                 };
             }
+            Guard::Lead {
+                queue,
+                group,
+                is_there,
+            } => {
+                return match self.queues.has_lead(queue, group) == *is_there {
+                    true => Ok(()),
+                    false => Err(StoreError::Conflict(format!("leads of {group} changed"))),
+                };
+            }
             Guard::Absent { scope, key } => (entry(scope, key).is_none(), scope, key.as_str()),
             Guard::Present { scope, key } => (entry(scope, key).is_some(), scope, key.as_str()),
             Guard::Equals { scope, key, value } => {

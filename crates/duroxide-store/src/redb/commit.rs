@@ -6,7 +6,7 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::tables::Tables;
-use super::{group, grouped, messages, single};
+use super::{group, grouped, messages, role, single};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
@@ -68,6 +68,16 @@ fn check_guard(tables: &Tables<'_>, guard: &Guard, now_ms: u64) -> Result<()> {
     let (holds, scope, key) = match guard {
         Guard::Lease(token) => return valid_lease(tables, token, now_ms).map(drop),
         Guard::Undisturbed(token) => return check_undisturbed(tables, token, now_ms),
+        Guard::Lead {
+            queue,
+            group,
+            is_there,
+        } => {
+            if role::has_lead(&tables.roles, &queue.name, group)? == *is_there {
+                return Ok(());
+            }
+            return Err(StoreError::Conflict(format!("leads of {group} changed")).into());
+        }
         Guard::Absent { scope, key } => (entry(tables, scope, key)?.is_none(), scope, key.as_str()),
         Guard::Present { scope, key } => {
             (entry(tables, scope, key)?.is_some(), scope, key.as_str())

@@ -108,6 +108,15 @@ pub(super) fn find_lead(
     }
 }
 
+/// Whether the group has a lead that is no successor.
+pub(super) fn has_lead(
+    roles: &impl ReadableTable<(&'static str, &'static str, u8, u64), ()>,
+    queue: &str,
+    name: &str,
+) -> Result<bool> {
+    Ok(find(roles, queue, name, Listed::Lead, |_| Ok(true))?.is_some())
+}
+
 /// The urgent alarm that the search wants, else the alarm.
 pub(super) fn find_alarm(
     roles: &impl ReadableTable<(&'static str, &'static str, u8, u64), ()>,

@@ -47,6 +47,7 @@ pub mod rewinding;
 pub mod sessions;
 pub mod snapshots;
 pub mod starts;
+pub mod submissions;
 pub mod tag_filtering;
 pub mod undecodable;
 pub mod wakeups;

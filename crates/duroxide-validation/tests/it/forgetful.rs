@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier,
+    ExecutionMetadata, Provider, ProviderError, ScheduledActivityIdentifier, Submission, Submitted,
 };
 use duroxide_core::{Event, WorkItem};
 use duroxide_runtime::observability::{Layer, Layered};
@@ -108,6 +108,10 @@ impl Layer for Forgetful {
         _extend_for: Duration,
     ) -> Result<()> {
         Ok(())
+    }
+
+    async fn submit(&self, _next: &dyn Provider, _submission: Submission) -> Result<Submitted> {
+        Ok(Submitted::Started)
     }
 
     async fn enqueue_for_orchestrator(

@@ -68,8 +68,63 @@ async fn many(ctx: OrchestrationContext) -> Result<u32, String> {
     Ok(sum)
 }
 
+static OTHERS: AtomicU32 = AtomicU32::new(0);
+static SLOW: AtomicU32 = AtomicU32::new(0);
+
+async fn never() -> Result<u32, String> {
+    std::future::pending().await
+}
+
+/// One effect of two hangs, beside one that does not and before another one that does.
+#[duroxide::orchestration]
+async fn hanging(ctx: OrchestrationContext) -> Result<Vec<String>, String> {
+    let (hangs, other) = duroxide::join!(
+        ctx.run("hangs", never),
+        ctx.run("other", || async {
+            Ok::<u32, String>(OTHERS.fetch_add(1, Ordering::SeqCst) + 1)
+        }),
+    );
+    let next = ctx.run("hangs too", never).await;
+    let last = ctx.run("last", || async { Ok::<u32, String>(7) }).await;
+    let told = [hangs, other, next, last].map(|result| match result {
+        Ok(number) => number.to_string(),
+        Err(ActivityError::TimedOut { which }) => which.to_string(),
+        Err(other) => format!("{other:?}"),
+    });
+    Ok(told.to_vec())
+}
+
+/// The first two attempts take longer than the policy allows.
+#[duroxide::orchestration]
+async fn limited(ctx: OrchestrationContext) -> Result<u32, ActivityError<String>> {
+    let policy = RetryPolicy::new(5)
+        .with_backoff(duroxide::BackoffStrategy::Fixed {
+            delay: Duration::from_secs(10),
+        })
+        .with_timeout(Duration::from_secs(2));
+    ctx.run("slow", || async {
+        let attempt = SLOW.fetch_add(1, Ordering::SeqCst) + 1;
+        if attempt < 3 {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        Ok::<u32, String>(attempt)
+    })
+    .retry(policy)
+    .await
+}
+
+/// Gives an effect a second.
+#[duroxide::orchestration]
+async fn brief(ctx: OrchestrationContext) -> Result<(), ActivityError<String>> {
+    let answer = ctx.run("hangs", never).timeout(Duration::from_secs(1));
+    answer.await.map(drop)
+}
+
 async fn harness() -> Harness {
     let code = Handlers::new()
+        .register(hanging)
+        .register(limited)
+        .register(brief)
         .register(once)
         .register(again)
         .register(crashing)
@@ -132,4 +187,48 @@ async fn many_effects_in_place_are_answered_over_several_turns() {
     let mut harness = harness().await;
     assert_eq!(harness.execute(many, ()).await.unwrap(), 603);
     assert!(harness.commits() > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_that_hangs_is_given_up_alone() {
+    let mut harness = harness().await;
+    let began = harness.now_ms();
+    let told = harness.execute(hanging, ()).await.unwrap();
+    assert_eq!(told, ["start-to-close", "1", "start-to-close", "7"]);
+    assert_eq!(OTHERS.load(Ordering::SeqCst), 1, "no turn was dropped");
+    assert_eq!((harness.now_ms() - began) / 1000, 40);
+    let started = harness.history("run-1").await;
+    let is_failed = |kind: &EventKind| matches!(kind, EventKind::OrchestrationFailed { .. });
+    assert!(!started.iter().any(|event| is_failed(&event.kind)));
+    harness.assert_deterministic("run-1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_a_policy_holds_for_each_attempt_in_place() {
+    let mut harness = harness().await;
+    let began = harness.now_ms();
+    assert_eq!(harness.execute(limited, ()).await.unwrap(), 3);
+    // A pause counts from the beginning of the turn that asks for it, which the attempt was part of.
+    assert_eq!((harness.now_ms() - began) / 1000, 20);
+    let history = harness.history("run-1").await;
+    let timed_out = history.iter().filter(|event| {
+        let EventKind::ActivityFailed { details } = &event.kind else {
+            return false;
+        };
+        details.display_message().contains("exceeded 2s")
+    });
+    assert_eq!(timed_out.count(), 2);
+    harness.assert_deterministic("run-1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_effect_has_the_time_that_it_is_given() {
+    let mut harness = harness().await;
+    let began = harness.now_ms();
+    let error = harness.execute(brief, ()).await.unwrap_err();
+    let OrchestrationError::Failed(ActivityError::TimedOut { which }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(which, duroxide::Timeout::StartToClose);
+    assert_eq!(harness.now_ms() - began, 1_000);
 }

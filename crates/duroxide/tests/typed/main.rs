@@ -10,6 +10,7 @@ mod in_place;
 mod limits;
 mod messages;
 mod mixed;
+mod parents;
 mod patches;
 mod reply_floods;
 mod requests;

@@ -1,11 +1,15 @@
-//! What a start carries: memo, time limit and trace.
+//! What a start carries: memo, time limit and trace; and which of many starts of one id is accepted.
 
 use std::time::Duration;
 
 use duroxide::prelude::*;
-use duroxide::providers::InstanceQuery;
+use duroxide::providers::memory::{MemoryProvider, TokioClock};
+use duroxide::providers::{InstanceQuery, Provider, ProviderError};
+use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::testing::Harness;
-use duroxide::{EventKind, OrchestrationStatus, ResultError, TraceContext};
+use duroxide::{EventKind, IfExists, OrchestrationStatus, ResultError, Runtime, TraceContext};
+use futures::future::join_all;
+use std::sync::Arc;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -64,8 +68,18 @@ async fn tracing(ctx: OrchestrationContext, depth: u32) -> Result<Vec<String>, S
     Ok(seen)
 }
 
+#[duroxide::orchestration]
+async fn echo(ctx: OrchestrationContext, number: u64) -> Result<Vec<u64>, String> {
+    let said: u64 = ctx
+        .receive("numbers")
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(vec![number, said])
+}
+
 fn code() -> Handlers {
     Handlers::new()
+        .register(echo)
         .register(sleeper)
         .register(eternal)
         .register(patient)
@@ -283,5 +297,99 @@ fn a_trace_reaches_activities_and_children_and_is_the_same_after_a_crash() {
         }
         let distinct: std::collections::BTreeSet<_> = spans.iter().collect();
         assert_eq!(distinct.len(), 4, "each has a span of its own");
+    });
+}
+
+/// Lets others come in between before each call of the store.
+struct Slow;
+
+impl Layer for Slow {
+    async fn around<T: Send>(
+        &self,
+        _operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>> + Send,
+    ) -> Result<T, ProviderError> {
+        tokio::task::yield_now().await;
+        call.await
+    }
+}
+
+/// Starts `echo` many times at once, each with its own number as input and as message; which one was accepted.
+async fn start_many(client: &Client, choice: IfExists, numbers: std::ops::Range<u64>) -> u64 {
+    let starts = numbers.clone().map(|number| {
+        let start = client.start(echo, number).id("order").if_exists(choice);
+        start.message("numbers", &number).into_future()
+    });
+    let answers = join_all(starts).await;
+    let accepted: Vec<u64> = numbers
+        .zip(&answers)
+        .filter_map(|(number, answer)| answer.is_ok().then_some(number))
+        .collect();
+    for refused in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        assert!(refused.to_string().contains("exists and"), "{refused}");
+    }
+    assert_eq!(accepted.len(), 1, "{accepted:?}");
+    accepted[0]
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_starts_at_once_exactly_one_is_accepted() {
+    let clock = TokioClock::starting_at(1_767_225_600_000);
+    let store: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(clock));
+    let client = Client::new(Arc::new(Layered::around(Arc::clone(&store), Slow)));
+    let (activities, orchestrations) = code().build().unwrap();
+    let runtime = Runtime::builder()
+        .with_provider(store)
+        .with_activities(activities)
+        .with_orchestrations(orchestrations)
+        .with_clock(Arc::new(clock))
+        .build()
+        .await
+        .unwrap();
+    let handle = client.handle(echo, "order");
+    let first = start_many(&client, IfExists::Fail, 0..20).await;
+    assert_eq!(handle.result().await.unwrap(), [first, first]);
+    // What has ended is replaced once, with the message of the start that did.
+    let second = start_many(&client, IfExists::ReplaceFinished, 100..120).await;
+    assert_eq!(handle.result().await.unwrap(), [second, second]);
+    runtime.shutdown(None).await;
+}
+
+#[test]
+fn a_delayed_start_is_there_for_others() {
+    duroxide::testing::block_on(async {
+        let mut harness = harness().await;
+        let client = harness.client();
+        let start = client.start(echo, 1).id("order").delay(HOUR);
+        start.message("numbers", &1_u64).await.unwrap();
+        for choice in [IfExists::Fail, IfExists::ReplaceFinished] {
+            let again = client.start(echo, 2).id("order").if_exists(choice).await;
+            let error = again.unwrap_err().to_string();
+            assert!(error.contains("is about to start"), "{error}");
+        }
+        assert!(
+            !client
+                .start_orchestration_if_absent("order", "echo", "2")
+                .await
+                .unwrap()
+        );
+        let began = harness.now_ms();
+        harness.wait("order").await;
+        assert_eq!(harness.now_ms() - began, 3_600_000);
+        let handle = client.handle(echo, "order");
+        assert_eq!(handle.result().await.unwrap(), [1, 1]);
+        assert!(
+            !client
+                .start_orchestration_if_absent("order", "echo", "2")
+                .await
+                .unwrap()
+        );
+        assert!(
+            client
+                .start_orchestration_if_absent("other", "echo", "2")
+                .await
+                .unwrap()
+        );
+        harness.stop().await;
     });
 }

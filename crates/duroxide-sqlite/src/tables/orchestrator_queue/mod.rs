@@ -444,3 +444,15 @@ pub(crate) fn pending(
         },
     )
 }
+
+/// Whether a start is queued for an instance that does not exist. Messages up to `gone_to` belong to a deleted life.
+pub(crate) fn has_start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Result<bool> {
+    let found = tx.first(
+        "SELECT 1 FROM orchestrator_queue
+         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND kind = 'StartOrchestration'
+           AND id > ?2 LIMIT 1",
+        (instance, gone_to.unwrap_or(i64::MIN)),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}

@@ -18,6 +18,7 @@ mod queries;
 mod reads;
 mod slips;
 mod snapshots;
+mod submissions;
 mod turns;
 mod work;
 
@@ -282,6 +283,17 @@ flaws! {
     RestoreDropsWhatContradicts: "what contradicts itself in a snapshot is left out, and the rest restored";
     RestoreOverwrites: "a restore replaces the instance that is there";
     RestoreInTwoSteps: "a restore writes the instance first and its queues later";
+    SubmitLooksFirst: "a submission looks what has the id, and writes after that";
+    SubmitForgetsQueuedStarts: "a start that is queued does not count as there";
+    SubmitMessagesApart: "the messages of a start are stored after it";
+    SubmitReplacesApart: "an instance that is replaced is deleted first, and its successor stored after that";
+    SubmitReplacesByForce: "an instance is replaced though its descendants run";
+    SubmitReversesMessages: "the messages of a start come newest first";
+    SubmitIgnoresDelay: "a start that is submitted with a delay begins at once";
+    SubmitStoresRefused: "the messages of a start that is refused are stored";
+    SubmitStartsTwice: "a start that uses what is there is stored beside it";
+    SubmitFeedsTheDead: "a message to an instance that has ended is stored";
+    SubmitDropsStrays: "items of a submission that do not belong to it are silently skipped";
     ClosingIsOnlyTold: "a closed store says so, and goes on";
     ClosedStoreGivesDuties: "a closed store still gives duties";
     ClosedForGood: "a store that was opened again stays closed";

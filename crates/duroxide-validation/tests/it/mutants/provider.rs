@@ -7,7 +7,8 @@ use std::time::Duration;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, SystemStats, TagFilter, TurnClaim, WorkClaim,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
 use duroxide_runtime::observability::Layer;
@@ -197,6 +198,10 @@ impl Layer for Mutant {
         delay: Option<Duration>,
     ) -> Result<()> {
         self.enqueue(item, delay).await
+    }
+
+    async fn submit(&self, _next: &dyn Provider, submission: Submission) -> Result<Submitted> {
+        self.take(submission).await
     }
 
     fn as_management_capability<'a>(

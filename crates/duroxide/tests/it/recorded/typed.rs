@@ -1,14 +1,17 @@
 //! The typed interface: what it records beyond what the published one does. Written by hand, so that the attributes are not
 //! needed here.
 
+use std::time::Duration;
+
 use duroxide::{
     ActivityError, ActivityRef, OrchestrationContext, OrchestrationRef,
     OrchestrationRegistryBuilder, ParentClose, Retry,
 };
 
-use super::Step::{Pass, Post};
+use super::Step::{Pass, Post, Terminate};
 use super::{Case, HOUR, MINUTE, Outcome, SECOND, case};
 
+const QUARTER: Duration = Duration::from_millis(250);
 const ECHO: ActivityRef<String, String> = ActivityRef::new("echo");
 const REFUSE: ActivityRef<String, String> = ActivityRef::new("refuse");
 const HOLD: ActivityRef<String, String> = ActivityRef::new("hold");
@@ -24,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     case("typed_worker_timeout", "x"),
     case("typed_in_place", "x"),
     case("typed_child_abandoned", "x"),
+    case("typed_children_of_a_terminated_parent", "x").steps(&[Pass(QUARTER), Terminate("enough")]),
     case("typed_saga_undone", "x"),
     case("typed_values", "x"),
     case("typed_patched", "x"),
@@ -71,6 +75,7 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register("typed_in_place", in_place)
         .register("typed_child", child)
         .register("typed_child_abandoned", child_abandoned)
+        .register("typed_children_of_a_terminated_parent", child_abandoned)
         .register("typed_saga_undone", saga_undone)
         .register("typed_values", values)
         .register("typed_patched", patched)

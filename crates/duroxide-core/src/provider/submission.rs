@@ -1,0 +1,382 @@
+//! What a client gives a store for one instance in one step: a start, messages, or both, under a rule about what has the id.
+//! In: a submission and what a store finds. Out: what the store does, and what it answers. Nothing is written here, but by
+//! [`look_then_write`], which serves stores that cannot do it in one step.
+
+use std::time::Duration;
+
+use super::rules::Refusal;
+use super::{OutcomeStatus, Provider, ProviderError};
+use crate::work_item::WorkItem;
+
+/// What has an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Standing {
+    /// Nothing: no instance, and no start that is queued. Messages that came early do not count.
+    Unknown,
+    /// A start is queued, delayed or not, and its first turn is not committed.
+    Starting,
+    /// The instance runs, or is between two executions.
+    Running,
+    /// The instance has completed or failed.
+    Ended,
+    /// The instance has ended and cannot go alone: something that it started runs, or its parent is there.
+    Unfinished,
+}
+
+impl Standing {
+    /// What a store may find for one id, in the order of [`Submission::steps`].
+    pub const FOUND: [Self; 4] = [Self::Unknown, Self::Starting, Self::Running, Self::Ended];
+
+    /// Whether it will take messages.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// What a start asks of its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StartRule {
+    /// Nothing may have it.
+    MustBeNew,
+    /// What has it is used: the start is dropped, and its messages go to what is there, unless that has ended.
+    UseWhatIsThere,
+    /// Nothing may have it but an instance that has ended; that one is deleted with its tree in the same step.
+    ReplaceFinished,
+}
+
+/// What messages ask of their id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MessageRule {
+    /// An instance runs, or a start is queued.
+    MustBeAlive,
+    /// As that, or nothing has the id yet.
+    MustNotHaveEnded,
+}
+
+/// Work items for one instance that a store takes together, or not at all.
+///
+/// ```
+/// use duroxide_core::WorkItem;
+/// use duroxide_core::provider::{MessageRule, Standing, Step, Submission};
+/// let message = WorkItem::QueueMessage {
+///     instance: "order-7".to_owned(),
+///     name: "payments".to_owned(),
+///     data: "2500".to_owned(),
+/// };
+/// let send = Submission::messages("order-7", MessageRule::MustBeAlive, vec![message]);
+/// assert_eq!(send.step(Standing::Running), Step::StoreMessages);
+/// assert_eq!(send.step(Standing::Ended), Step::Nothing);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    instance: String,
+    start: Option<Beginning>,
+    messages: Vec<WorkItem>,
+    rule: Rule,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Beginning {
+    item: WorkItem,
+    delay: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Start(StartRule),
+    Messages(MessageRule),
+}
+
+/// What a store does with a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// It stores the start, then the messages in their order.
+    StoreAll,
+    /// It stores the messages in their order.
+    StoreMessages,
+    /// It deletes the instance with its tree, if nothing of the tree runs, and stores the start and the messages.
+    Replace,
+    /// It writes nothing.
+    Nothing,
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Submitted {
+    /// The start and its messages are stored. Nothing had the id.
+    Started,
+    /// What had the id is deleted; the start and its messages are stored.
+    Replaced,
+    /// The messages are stored for what has the id; a start is not.
+    Joined(Standing),
+    /// Nothing is written, because of what has the id.
+    Refused(Standing),
+}
+
+impl Submission {
+    /// A start, visible after `delay`, and messages that are there when it begins.
+    #[must_use]
+    pub fn start(
+        start: WorkItem,
+        delay: Option<Duration>,
+        rule: StartRule,
+        messages: Vec<WorkItem>,
+    ) -> Self {
+        Self {
+            instance: start.target_instance().to_owned(),
+            start: Some(Beginning { item: start, delay }),
+            messages,
+            rule: Rule::Start(rule),
+        }
+    }
+
+    /// Messages without a start.
+    #[must_use]
+    pub fn messages(
+        instance: impl Into<String>,
+        rule: MessageRule,
+        messages: Vec<WorkItem>,
+    ) -> Self {
+        Self {
+            instance: instance.into(),
+            start: None,
+            messages,
+            rule: Rule::Messages(rule),
+        }
+    }
+
+    /// The instance that all of it is for.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Whether there is a start.
+    #[must_use]
+    pub fn begins(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// What a step stores, in order, each item with its delay.
+    #[must_use]
+    pub fn items(&self, step: Step) -> Vec<(&WorkItem, Option<Duration>)> {
+        let start = self.start.iter().map(|start| (&start.item, start.delay));
+        let messages = self.messages.iter().map(|item| (item, None));
+        match step {
+            Step::StoreAll | Step::Replace => start.chain(messages).collect(),
+            Step::StoreMessages => messages.collect(),
+            Step::Nothing => Vec::new(),
+        }
+    }
+
+    /// What a store does that finds this.
+    #[must_use]
+    pub fn step(&self, found: Standing) -> Step {
+        match (self.rule, found) {
+            (Rule::Start(_), Standing::Unknown) => Step::StoreAll,
+            (Rule::Start(StartRule::ReplaceFinished), Standing::Ended) => Step::Replace,
+            (Rule::Start(StartRule::UseWhatIsThere), Standing::Starting | Standing::Running)
+            | (Rule::Messages(_), Standing::Starting | Standing::Running)
+            | (Rule::Messages(MessageRule::MustNotHaveEnded), Standing::Unknown) => {
+                Step::StoreMessages
+            }
+            (
+                Rule::Start(StartRule::MustBeNew | StartRule::ReplaceFinished),
+                Standing::Starting | Standing::Running,
+            )
+            | (Rule::Start(StartRule::MustBeNew | StartRule::UseWhatIsThere), Standing::Ended)
+            | (Rule::Messages(MessageRule::MustBeAlive), Standing::Unknown)
+            | (Rule::Messages(_), Standing::Ended)
+            | (_, Standing::Unfinished) => Step::Nothing,
+        }
+    }
+
+    /// The steps for each of [`Standing::FOUND`].
+    #[must_use]
+    pub fn steps(&self) -> [Step; 4] {
+        Standing::FOUND.map(|found| self.step(found))
+    }
+
+    /// What a store answers that found this and did that.
+    #[must_use]
+    pub fn answer(found: Standing, done: Step) -> Submitted {
+        match done {
+            Step::StoreAll => Submitted::Started,
+            Step::Replace => Submitted::Replaced,
+            Step::StoreMessages => Submitted::Joined(found),
+            Step::Nothing => Submitted::Refused(found),
+        }
+    }
+
+    /// Whether it is what it says: a start that begins a root, and messages for the same instance that begin nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first item that does not belong.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let unfit = |item: &WorkItem, why: &str| {
+            let what = format!("{} for {}", item.kind_name(), item.target_instance());
+            Err(Refusal::unstorable(what, why))
+        };
+        if let Some(start) = &self.start {
+            let is_root = matches!(
+                start.item,
+                WorkItem::StartOrchestration {
+                    parent_instance: None,
+                    ..
+                }
+            );
+            if !is_root {
+                return unfit(&start.item, "it begins no instance of its own");
+            }
+        }
+        for item in &self.messages {
+            if item.target_instance() != self.instance {
+                return unfit(item, "it was submitted for another instance");
+            }
+            if item.begins().is_some() || matches!(item, WorkItem::ActivityExecute { .. }) {
+                return unfit(item, "it is no message to an instance");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods. Two
+/// callers at once may both find the id free, and a process that dies in between leaves a part.
+pub(super) async fn look_then_write<P: Provider + ?Sized>(
+    store: &P,
+    submission: Submission,
+) -> Result<Submitted, ProviderError> {
+    if let Err(refusal) = submission.check() {
+        return Err(refusal.into_provider_error("submit"));
+    }
+    let found = look(store, submission.instance()).await?;
+    let step = submission.step(found);
+    if step == Step::Replace {
+        let Some(admin) = store.as_management_capability() else {
+            let why = "the store deletes nothing, so nothing can be replaced";
+            return Err(ProviderError::permanent("submit", why));
+        };
+        admin.delete_instance(submission.instance(), false).await?;
+    }
+    // The start last: what it waits for is there when it begins.
+    let mut items = submission.items(step);
+    if matches!(step, Step::StoreAll | Step::Replace) && !items.is_empty() {
+        items.rotate_left(1);
+    }
+    for (item, delay) in items {
+        store.enqueue_for_orchestrator(item.clone(), delay).await?;
+    }
+    Ok(Submission::answer(found, step))
+}
+
+/// What has an id, as far as the store tells. One that cannot tell what is queued may have a start for it, and is taken to have
+/// none.
+async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Standing, ProviderError> {
+    let known = |status: &OutcomeStatus| match status {
+        OutcomeStatus::Running => Standing::Running,
+        _ => Standing::Ended,
+    };
+    if let Some(outcome) = store.read_outcome(id).await? {
+        return Ok(known(&outcome.status));
+    }
+    let pending = match store.as_management_capability() {
+        Some(admin) => admin.pending_work(id).await?,
+        None => None,
+    };
+    if pending.is_some_and(|work| work.messages.iter().any(|one| one.begins.is_some())) {
+        return Ok(Standing::Starting);
+    }
+    // The start may have been taken up between the two looks.
+    let outcome = store.read_outcome(id).await?;
+    Ok(outcome.map_or(Standing::Unknown, |outcome| known(&outcome.status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(rule: StartRule) -> Submission {
+        let item = WorkItem::StartOrchestration {
+            instance: "i".to_owned(),
+            orchestration: "o".to_owned(),
+            input: String::new(),
+            version: None,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: 1,
+        };
+        Submission::start(item, None, rule, vec![message("i")])
+    }
+
+    fn message(instance: &str) -> WorkItem {
+        WorkItem::QueueMessage {
+            instance: instance.to_owned(),
+            name: "q".to_owned(),
+            data: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_rule_says_what_is_done_with_what_is_found() {
+        use Step::{Nothing, Replace, StoreAll, StoreMessages};
+        let send = |rule| Submission::messages("i", rule, vec![message("i")]);
+        for (submission, steps) in [
+            (
+                start(StartRule::MustBeNew),
+                [StoreAll, Nothing, Nothing, Nothing],
+            ),
+            (
+                start(StartRule::UseWhatIsThere),
+                [StoreAll, StoreMessages, StoreMessages, Nothing],
+            ),
+            (
+                start(StartRule::ReplaceFinished),
+                [StoreAll, Nothing, Nothing, Replace],
+            ),
+            (
+                send(MessageRule::MustBeAlive),
+                [Nothing, StoreMessages, StoreMessages, Nothing],
+            ),
+            (
+                send(MessageRule::MustNotHaveEnded),
+                [StoreMessages, StoreMessages, StoreMessages, Nothing],
+            ),
+        ] {
+            assert_eq!(submission.steps(), steps, "{submission:?}");
+            assert_eq!(submission.step(Standing::Unfinished), Nothing);
+            assert!(submission.check().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_step_stores_the_start_first_and_the_messages_in_their_order() {
+        let all = start(StartRule::MustBeNew);
+        let kinds = |step| -> Vec<_> {
+            let items = all.items(step);
+            items.iter().map(|(item, _)| item.kind_name()).collect()
+        };
+        assert_eq!(
+            kinds(Step::StoreAll),
+            ["StartOrchestration", "QueueMessage"]
+        );
+        assert_eq!(kinds(Step::StoreMessages), ["QueueMessage"]);
+        assert!(kinds(Step::Nothing).is_empty());
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let stray = Submission::messages("i", MessageRule::MustBeAlive, vec![message("other")]);
+        assert!(stray.check().is_err());
+        let no_start = Submission::start(message("i"), None, StartRule::MustBeNew, Vec::new());
+        assert!(no_start.check().is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes and
+//! writes in one transaction; a submission that is refused writes nothing.
+
+use duroxide_core::provider::{
+    ExecutionStatus, OutcomeStatus, Standing, Step, Submission, Submitted,
+};
+
+use super::{delete, enqueue, outcome};
+use crate::codec;
+use crate::error::Result;
+use crate::tables::orchestrator_queue::{Due, NewMessage};
+use crate::tables::{closing, deletions, instances, orchestrator_queue};
+use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
+
+/// A submission whose items are ready to be written.
+#[derive(Debug)]
+pub(crate) struct Submit {
+    submission: Submission,
+    start: Option<NewMessage>,
+    messages: Vec<NewMessage>,
+}
+
+impl Submit {
+    pub(crate) fn new(submission: Submission) -> Result<Self> {
+        submission.check()?;
+        let items = submission.items(Step::StoreAll);
+        let rows = items
+            .iter()
+            .map(|(item, delay)| codec::message(item, Due::After(*delay)));
+        let mut messages: Vec<NewMessage> = rows.collect::<Result<_>>()?;
+        let start = submission.begins().then(|| messages.remove(0));
+        Ok(Self {
+            submission,
+            start,
+            messages,
+        })
+    }
+
+    pub(crate) fn may_replace(&self) -> bool {
+        self.submission.steps().contains(&Step::Replace)
+    }
+}
+
+pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
+    closing::check(tx)?;
+    let id = submit.submission.instance();
+    let found = standing(tx, id)?;
+    let step = submit.submission.step(found);
+    if step == Step::Replace && !delete::finished_tree(tx, id)? {
+        return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
+    }
+    if let (Step::StoreAll | Step::Replace, Some(start)) = (step, &submit.start) {
+        enqueue::message(tx, start)?;
+    }
+    if step != Step::Nothing {
+        for message in &submit.messages {
+            enqueue::message(tx, message)?;
+        }
+    }
+    Ok(Submission::answer(found, step))
+}
+
+/// What has an id. What is left of a deleted life does not count.
+fn standing(tx: &Tx<'_>, id: &str) -> Result<Standing> {
+    if let Some(row) = instances::standing(tx, id)? {
+        let status = row.status.as_deref().and_then(ExecutionStatus::parse);
+        return Ok(match status {
+            Some(ExecutionStatus::Completed | ExecutionStatus::Failed) => Standing::Ended,
+            _ => Standing::Running,
+        });
+    }
+    // Commits that never named a handler leave a history without a row.
+    if let Some(known) = outcome::run(tx, id)? {
+        return Ok(match known.status {
+            OutcomeStatus::Running => Standing::Running,
+            _ => Standing::Ended,
+        });
+    }
+    let gone_to = deletions::queued_to(tx, id)?;
+    Ok(match orchestrator_queue::has_start(tx, id, gone_to)? {
+        true => Standing::Starting,
+        false => Standing::Unknown,
+    })
+}

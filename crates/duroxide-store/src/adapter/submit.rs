@@ -1,0 +1,103 @@
+//! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by what was
+//! read, so what appears or ends in between is noticed and the whole is tried again.
+
+use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted};
+
+use super::error::{Error, Result};
+use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS};
+use super::rows::{ExecutionRow, InstanceRow, RUNNING};
+use super::{closing, delete, ms, read};
+use crate::atomic::{Batch, Guard, Operation, Query};
+use crate::message::{Role, Visible};
+use crate::{EventStore, StoreError};
+
+pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Result<Submitted> {
+    submission.check()?;
+    let id = submission.instance();
+    let mut last = String::new();
+    for tried in 0..delete::TRIES {
+        closing::check(store).await?;
+        let (found, guards) = look(store, id).await?;
+        let step = submission.step(found);
+        if step == Step::Nothing {
+            return Ok(Submission::answer(found, step));
+        }
+        let mut batch = match step {
+            Step::Replace => match delete::finished_tree(store, id).await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(Submission::answer(Standing::Unfinished, Step::Nothing)),
+                // It was deleted since the look.
+                Err(Error::InstanceNotFound(_)) => continue,
+                Err(error) => return Err(error),
+            },
+            _ => Batch::default(),
+        };
+        batch.guards.extend(guards);
+        batch.guards.push(closing::is(None));
+        for (item, delay) in submission.items(step) {
+            let visible = delay.map_or(Visible::Now, |delay| Visible::AfterMs(ms(delay)));
+            batch.operations.push(Operation::Enqueue {
+                queue: TURNS,
+                message: names::to_instance(item, visible)?,
+            });
+        }
+        match store.commit(batch).await {
+            Ok(_) => return Ok(Submission::answer(found, step)),
+            Err(StoreError::Conflict(reason)) => last = reason,
+            Err(error) => return Err(error.into()),
+        }
+        delete::pause(tried).await;
+    }
+    Err(Error::Contended(last))
+}
+
+/// What has an id, and what makes sure that it still has.
+async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard>)> {
+    let row = store.get(INSTANCES, id).await?;
+    let unchanged = names::unchanged(id, row.as_ref());
+    let known = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
+    if let Some(current) = known.and_then(|row| row.current) {
+        return Ok(of_current(id, &current, unchanged));
+    }
+    // Rows of earlier releases, and histories without a row.
+    if let Some(outcome) = read::outcome(store, id).await? {
+        let found = match outcome.status {
+            OutcomeStatus::Running => Standing::Running,
+            _ => Standing::Ended,
+        };
+        return Ok((found, vec![unchanged]));
+    }
+    let query = Query::Messages {
+        queue: TURNS,
+        group: Some(id.to_owned()),
+        after: 0,
+        limit: usize::MAX,
+    };
+    let queued = store.query_one(query).await?.into_messages()?;
+    let is_there = queued.iter().any(|message| message.role == Role::Lead);
+    let leads = Guard::Lead {
+        queue: TURNS,
+        group: id.to_owned(),
+        is_there,
+    };
+    let found = match is_there {
+        true => Standing::Starting,
+        false => Standing::Unknown,
+    };
+    Ok((found, vec![unchanged, leads]))
+}
+
+fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (Standing, Vec<Guard>) {
+    if current.status == RUNNING {
+        // Its row changes with every turn; that it runs does not.
+        let runs = Guard::Present {
+            scope: RUNNING_INSTANCES.to_owned(),
+            key: id.to_owned(),
+        };
+        return (Standing::Running, vec![runs]);
+    }
+    match current.is_live() {
+        true => (Standing::Running, vec![unchanged]),
+        false => (Standing::Ended, vec![unchanged]),
+    }
+}
