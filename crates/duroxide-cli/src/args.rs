@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Move everything from one store to another, of any kind
     Move(MoveArgs),
-    /// Open a store again that a move closed
+    /// Open a store again that a move or an import closed
     Reopen(Consent),
     /// Copy an SQLite store while programs use it
     Backup {
@@ -436,6 +436,9 @@ pub(crate) struct ExportArgs {
     /// Replace the file if it exists
     #[arg(long, short, requires = "output")]
     pub(crate) yes: bool,
+    /// Also while nodes run: each family is of one moment, what families send to each other may not fit together
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -448,6 +451,9 @@ pub(crate) struct ImportArgs {
     /// Go on with an import that was cut short; it told this number
     #[arg(long, value_name = "NUMBER", conflicts_with = "dry_run")]
     pub(crate) resume: Option<u64>,
+    /// Also while nodes run: the store is closed under them until everything is in
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 //! standard error, and an exit code that scripts can rely on. It talks to stores through `Client` and the provider contract.
 
 mod args;
+mod audit;
 mod commands;
 mod failure;
 mod filter;
@@ -20,7 +21,11 @@ use crate::output::Output;
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let output = Output::new(arguments.json, arguments.color);
-    match commands::run(arguments, &output).await {
+    let done = match audit::listen() {
+        Ok(()) => commands::run(arguments, &output).await,
+        Err(failure) => Err(failure),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output.failure(&failure);

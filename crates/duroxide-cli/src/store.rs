@@ -1,5 +1,6 @@
-//! Where a store is, and opening it. In: `sqlite:app.db`, `redb:app.redb`, `postgres://…`. Out: a client. Never creates a file or a
-//! schema, and never changes a schema: an address with a typing error is an error, and looking stops no program.
+//! Where a store is, and opening it. In: `sqlite:app.db`, `redb:app.redb`, `postgres://…`. Out: a client. Only [`Address::create`] makes a
+//! file or a schema, and nothing here changes a schema that is there: an address with a typing error is an error, and looking stops no
+//! program.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -112,23 +113,49 @@ impl Address {
         }
     }
 
-    /// The store itself, which is made if it does not exist. A schema of another build is brought up to this one only if it is new.
-    pub(crate) async fn create(&self) -> Result<Arc<dyn Provider>, Failure> {
+    /// Where it is, for whoever reads it elsewhere: files with their whole path, schemas by their names. Without a password.
+    pub(crate) fn place(&self) -> String {
+        let whole = |file: &Path| {
+            let found = std::fs::canonicalize(file).or_else(|_| std::path::absolute(file));
+            found.unwrap_or(file.to_owned())
+        };
         match self {
-            Self::Sqlite(url, file) if !file.exists() => {
-                let opened = SqliteProvider::new(&url.created(), None).await;
-                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
-            }
-            Self::Redb(path) if !path.exists() => {
-                let opened = RedbProvider::open_async(path, RedbOptions::default()).await;
-                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
-            }
-            Self::Sqlite(..) | Self::Redb(_) => self.provider(Access::Write).await,
-            Self::Postgres { url, schema } => {
-                let opened = postgres(url, schema.as_deref(), MigrationPolicy::ApplyAll).await;
-                Ok(Arc::new(opened.map_err(|error| self.refused(error))?))
-            }
+            Self::Sqlite(_, file) => format!("sqlite:{}", whole(file).display()),
+            Self::Redb(file) => format!("redb:{}", whole(file).display()),
+            Self::Postgres { url, schema } => match schema {
+                Some(schema) => format!("{} (schema {schema})", redacted(url)),
+                None => redacted(url),
+            },
         }
+    }
+
+    /// The store itself, which is made if it does not exist, also if an earlier call was killed while it made the file. A schema of another
+    /// build is refused, as everywhere.
+    pub(crate) async fn create(&self) -> Result<Arc<dyn Provider>, Failure> {
+        let provider: Arc<dyn Provider> = match self {
+            Self::Sqlite(url, _) => {
+                let options = SqliteOptions {
+                    upgrade: SchemaUpgrade::Refuse,
+                    ..SqliteOptions::default()
+                };
+                let opened = SqliteProvider::new(&url.created(), Some(options)).await;
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+            Self::Redb(path) => {
+                let opened = RedbProvider::open_async(path, RedbOptions::default()).await;
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+            Self::Postgres { url, schema } => {
+                let schema = schema.as_deref();
+                let mut opened = postgres(url, schema, MigrationPolicy::VerifyOnly).await;
+                // Nothing of ours is there.
+                if let Err(PgError::NeedsMigration { found: 0, .. }) = opened {
+                    opened = postgres(url, schema, MigrationPolicy::ApplyAll).await;
+                }
+                Arc::new(opened.map_err(|error| self.refused(error))?)
+            }
+        };
+        Ok(provider)
     }
 
     /// The store itself. A schema of another build is refused.
@@ -231,7 +258,7 @@ pub(crate) fn redacted(address: &str) -> String {
 }
 
 /// Who runs the command, for the audit trail.
-fn operator() -> String {
+pub(crate) fn operator() -> String {
     let named = ["USER", "LOGNAME", "USERNAME"].into_iter();
     let user = named.filter_map(|name| std::env::var(name).ok()).next();
     format!("duroxide-cli:{}", user.as_deref().unwrap_or("unknown"))

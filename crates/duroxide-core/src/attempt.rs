@@ -1,8 +1,8 @@
 //! What a worker gets with a call beside its input: which attempt it is, how long it may take, and the trace it belongs to.
 //!
-//! Each attempt of a retried call is an activity of its own, with a scheduling event of its own. The work item has no field
-//! for the first one nor for limits, so its input carries them: the engine puts them in front, the worker takes them off
-//! again. Histories hold the author's input alone.
+//! Each attempt of a retried call is an activity of its own, with a scheduling event of its own; and a rewound execution asks for calls
+//! anew that an earlier one made. The work item has no field for where the call began nor for limits, so its input carries them: the
+//! engine puts them in front, the worker takes them off again. Histories hold the author's input alone.
 
 use std::time::Duration;
 
@@ -107,13 +107,55 @@ impl AttemptLimits {
     }
 }
 
-/// The input of a work item: the author's, with the first attempt in front where the activity could not know it.
-pub(crate) fn wrapped(first: Option<u64>, own: u64, input: String) -> String {
-    match first {
-        Some(first) => format!("{PREFIX}{first}:{input}"),
-        // The author's own text, which must not pass for an attempt.
-        None if input.starts_with(PREFIX) => format!("{PREFIX}{own}:{input}"),
-        None => input,
+/// Where a call of an activity began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallOrigin {
+    /// The scheduling event of its first attempt; `None`: the work item is the first itself.
+    pub first_attempt: Option<u64>,
+    /// The execution that made the call, if it is an earlier one, which failed and was rewound.
+    pub execution_id: Option<u64>,
+}
+
+impl CallOrigin {
+    /// The input of a work item with this scheduling event: the author's, with the origin in front where the activity could not know it.
+    pub(crate) fn in_front_of(self, own: u64, input: String) -> String {
+        let first = self.first_attempt.unwrap_or(own);
+        match self.execution_id {
+            Some(execution) => format!("{PREFIX}{first}@{execution}:{input}"),
+            // The author's own text must not pass for an origin.
+            None if self.first_attempt.is_some() || input.starts_with(PREFIX) => {
+                format!("{PREFIX}{first}:{input}")
+            }
+            None => input,
+        }
+    }
+
+    /// Takes the origin off the input of a work item: the origin, and the author's input.
+    ///
+    /// ```
+    /// use duroxide_core::CallOrigin;
+    /// assert_eq!(CallOrigin::of("three apples"), (CallOrigin::default(), "three apples"));
+    /// let (origin, input) = CallOrigin::of("duroxide:attempt-of:2@1:three apples");
+    /// assert_eq!((origin.first_attempt, origin.execution_id, input), (Some(2), Some(1), "three apples"));
+    /// ```
+    #[must_use]
+    pub fn of(input: &str) -> (Self, &str) {
+        let parts = input
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once(':'))
+            .and_then(|(origin, own)| Some((Self::read(origin)?, own)));
+        parts.unwrap_or((Self::default(), input))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (first, execution) = match text.split_once('@') {
+            Some((first, execution)) => (first, Some(execution.parse().ok()?)),
+            None => (text, None),
+        };
+        Some(Self {
+            first_attempt: Some(first.parse().ok()?),
+            execution_id: execution,
+        })
     }
 }
 
@@ -127,13 +169,8 @@ pub(crate) fn wrapped(first: Option<u64>, own: u64, input: String) -> String {
 /// ```
 #[must_use]
 pub fn attempt_of(input: &str) -> (Option<u64>, &str) {
-    let parts = input
-        .strip_prefix(PREFIX)
-        .and_then(|rest| rest.split_once(':'));
-    match parts.map(|(first, own)| (first.parse(), own)) {
-        Some((Ok(first), own)) => (Some(first), own),
-        _ => (None, input),
-    }
+    let (origin, own) = CallOrigin::of(input);
+    (origin.first_attempt, own)
 }
 
 #[cfg(test)]
@@ -182,13 +219,21 @@ mod tests {
             "plain",
             PREFIX,
             "duroxide:attempt-of:x:y",
+            "duroxide:attempt-of:2@x:y",
             &looks_like_one,
         ] {
-            for first in [None, Some(2), Some(u64::MAX)] {
-                let sent = wrapped(first, 9, input.to_owned());
-                let (named, own) = attempt_of(&sent);
-                assert_eq!(own, input);
-                assert_eq!(named.unwrap_or(9), first.unwrap_or(9));
+            for first_attempt in [None, Some(2), Some(u64::MAX)] {
+                for execution_id in [None, Some(1)] {
+                    let origin = CallOrigin {
+                        first_attempt,
+                        execution_id,
+                    };
+                    let sent = origin.in_front_of(9, input.to_owned());
+                    let (named, own) = CallOrigin::of(&sent);
+                    assert_eq!((own, named.execution_id), (input, execution_id));
+                    let named = named.first_attempt.unwrap_or(9);
+                    assert_eq!(named, first_attempt.unwrap_or(9));
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! time is handed in.
 
 mod action;
+mod arrivals;
 mod attempt;
 pub mod clock;
 pub mod codec;
@@ -33,7 +34,7 @@ mod version;
 mod work_item;
 
 pub use action::Action;
-pub use attempt::{AttemptLimits, attempt_of, trace_of};
+pub use attempt::{AttemptLimits, CallOrigin, attempt_of, trace_of};
 pub use context::{
     ActivityOptions, CONTINUE_AS_NEW_EVENTS, Call, Cancelled, Child, Either2, Either3,
     OrchestrationContext, ParentClose, REPLIES_MAX, Request, Requests, Run, Saga, SagaError,

@@ -1,5 +1,8 @@
 //! Limits that hold for every orchestration. Exactly the limit is accepted; one byte or one key more is not.
 
+/// What the failure of an orchestration says that broke a limit.
+pub(crate) const EXCEEDS_LIMIT: &str = "exceeds limit";
+
 /// How many unread queue messages the published crate carries into the next execution. Here all of them are carried.
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
 /// From this many unread queue messages on, code that waits for none of them leaves further ones in the queue. They would be

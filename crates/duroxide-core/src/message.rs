@@ -150,6 +150,15 @@ impl SeenKeys {
         }
     }
 
+    /// A queue message was recorded: its key, or the keys that an earlier execution handed on.
+    pub(crate) fn note(&mut self, queue: &str, data: &str) {
+        match (queue, message_parts(data).0) {
+            (KEYS_QUEUE, _) => self.take_over(data),
+            (_, Some(key)) => self.insert(queue, key),
+            (_, None) => {}
+        }
+    }
+
     /// Takes over what an earlier execution wrote. What cannot be read is no key.
     pub(crate) fn take_over(&mut self, text: &str) {
         let pairs: Vec<(String, String)> = serde_json::from_str(text).unwrap_or_default();

@@ -28,6 +28,12 @@ pub struct Rewound {
     /// The labels that the dropped part of the record had changed, as they were before; `None`: there was none.
     #[serde(default)]
     pub labels: BTreeMap<String, Option<String>>,
+    /// The deadlines of the earlier executions, for code that asks for its own in the part that it shares with one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deadlines: BTreeMap<u64, u64>,
+    /// Signals, by name and data, that came before the rewind. Each reaches the first wait of its name that is recorded since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<(String, String)>,
 }
 
 impl Rewound {
@@ -61,6 +67,20 @@ impl Rewound {
         let shared =
             |(execution, last): &(u64, u64)| *execution == execution_id && event_id <= *last;
         self.shares.iter().any(shared)
+    }
+
+    /// The first execution that had an event; `None` if it is this one's own.
+    ///
+    /// ```
+    /// use duroxide_core::Rewound;
+    /// let mut third = Rewound::default();
+    /// third.shares = vec![(2, 9), (1, 4)];
+    /// assert_eq!([4, 5, 10].map(|event| third.first_with(event)), [Some(1), Some(2), None]);
+    /// ```
+    #[must_use]
+    pub fn first_with(&self, event_id: u64) -> Option<u64> {
+        let had = |(execution, last): &(u64, u64)| (event_id <= *last).then_some(*execution);
+        self.shares.iter().filter_map(had).min()
     }
 
     pub(crate) fn written(&self) -> String {

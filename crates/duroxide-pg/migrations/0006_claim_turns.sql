@@ -304,6 +304,9 @@ BEGIN
         EXIT WHEN v_claimed > 0 OR v_strays >= 1000;
     END LOOP;
 
+    IF v_claimed = 0 THEN
+        PERFORM refuse_if_closed();
+    END IF;
     IF v_new IS NOT NULL THEN
         RETURN QUERY SELECT 1, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
             NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean

@@ -93,6 +93,9 @@ BEGIN
         SELECT 0, l.id, l.lock_token, l.work_item, l.attempt_count, l.incarnation, l.in_session FROM leased AS l ORDER BY l.id;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
     END IF;
+    IF v_claimed = 0 THEN
+        PERFORM refuse_if_closed();
+    END IF;
     IF v_claimed < p_max THEN
         SELECT min(greatest(w.locked_until, w.visible_at, s.locked_until, v_now + 5)) INTO v_due
         FROM unnest(v_lanes) AS l (lane)

@@ -84,11 +84,19 @@ BEGIN
         json_build_object('instance', instance_id, 'name', event_name, 'data', data), NULL);
 END $$;
 
+-- Queues under which the engine carries something of its own: a message on one of them would pass for that. Requests travel on
+-- others that begin alike, and are messages.
+CREATE FUNCTION is_engine_queue(queue text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT queue IN ('duroxide:keys', 'duroxide:rewind', 'duroxide:labels', 'duroxide:start') $$;
+
 CREATE FUNCTION enqueue_event(instance_id text, queue text, data text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF queue IS NULL OR data IS NULL THEN
         RAISE EXCEPTION 'a name and data are needed' USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF is_engine_queue(queue) THEN
+        RAISE EXCEPTION 'the queue % is the engine''s own', queue USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM send_message(instance_id, 'QueueMessage',
         json_build_object('instance', instance_id, 'name', queue, 'data', data), NULL);

@@ -48,14 +48,43 @@ CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STA
             FROM dead_letters AS d WHERE d.instance_id = p_instance OR p_instance = '' AND d.instance_id IS NULL))::text
 $$;
 
--- Writes everything of one instance, if nothing of it is there: 0, else 1 and nothing. The lanes come with it.
-CREATE FUNCTION restore_instance(p_expected bigint, p_instance text, p_doc text) RETURNS integer
+-- An instance and its descendants, parents first, from one state: that of the statement that calls this. Those that have not begun come
+-- with whoever sent their start, and may be more than its children.
+CREATE FUNCTION snapshot_family(p_root text) RETURNS TABLE (id text, document text) LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    v_ids text[] := ARRAY[p_root];
+    v_at integer := 1;
+    v_one text;
+BEGIN
+    WHILE v_at <= cardinality(v_ids) LOOP
+        v_one := v_ids[v_at];
+        RETURN QUERY SELECT v_one, snapshot_instance(v_one);
+        v_ids := v_ids || ARRAY(
+            SELECT k.id FROM (
+                SELECT c.number, c.instance_id AS id FROM instances AS c JOIN instances AS p ON p.instance_id = v_one
+                WHERE c.parent_instance_id = v_one AND coalesce(c.parent_incarnation, p.incarnation) = p.incarnation
+                UNION SELECT NULL, q.instance_id FROM orchestrator_queue AS q JOIN instances AS p ON p.instance_id = v_one
+                WHERE q.sender_incarnation = p.incarnation
+                    AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = q.instance_id)) AS k
+            WHERE k.id <> ALL (v_ids) ORDER BY k.number, k.id);
+        v_at := v_at + 1;
+    END LOOP;
+END $$;
+
+-- Writes everything of one instance, if nothing of it is there: 0, else 1 and nothing; 2 and nothing if the store is not closed with this
+-- reason (NULL: is not open). The lanes come with it.
+CREATE FUNCTION restore_instance(p_expected bigint, p_instance text, p_doc text, p_closed text) RETURNS integer
 LANGUAGE plpgsql SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_doc json := p_doc::json;
     v_paused bigint;
 BEGIN
+    -- Nobody closes or opens the store meanwhile.
+    LOCK TABLE closing IN SHARE MODE;
+    IF (SELECT c.reason FROM closing AS c) IS DISTINCT FROM p_closed THEN
+        RETURN 2;
+    END IF;
     PERFORM set_config('duroxide.restoring', 'on', true);
     -- Locks the inbox, also one that is not there: nobody sends anything to the instance meanwhile.
     INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 9223372036854775807)
@@ -141,8 +170,8 @@ BEGIN
     END IF;
 END $$;
 
--- Why the store is closed for the engine and its clients; no row while it is open. Triggers refuse what they write; they are there only
--- while it is closed, so that an open store pays nothing.
+-- Why the store is closed for the engine, its clients and its operators; no row while it is open. Triggers refuse what they write; they are
+-- enabled only while it is closed, so that an open store pays nothing.
 CREATE TABLE closing (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     reason    text    NOT NULL
@@ -156,33 +185,98 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Waits for transactions that are under way: a trigger is made when no other transaction writes to its table.
--- It waits only for a moment for transactions that are open: others would queue up behind it.
-CREATE FUNCTION close_store(p_expected bigint, p_reason text) RETURNS integer LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+-- For a claim that found nothing, and so met no trigger.
+CREATE FUNCTION refuse_if_closed() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_reason text := (SELECT c.reason FROM closing AS c);
 BEGIN
-    IF p_reason IS NULL THEN
-        DROP TRIGGER IF EXISTS closed ON arrivals;
-        DROP TRIGGER IF EXISTS closed ON orchestrator_queue;
-        DROP TRIGGER IF EXISTS closed ON inboxes;
-        DROP TRIGGER IF EXISTS closed ON worker_queue;
-        DROP TRIGGER IF EXISTS closed ON history;
-        DROP TRIGGER IF EXISTS closed ON duties;
-        DELETE FROM closing;
-        RETURN 0;
+    IF v_reason IS NOT NULL THEN
+        RAISE EXCEPTION '%', v_reason USING ERRCODE = 'DX001';
     END IF;
-    IF NOT EXISTS (SELECT 1 FROM closing) THEN
-        -- What applications left comes along. Who moves arrivals has this lock first, too.
-        PERFORM pg_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0));
-        CREATE TRIGGER closed BEFORE INSERT ON arrivals FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-        WHILE receive_arrivals(p_expected, 1000) > 0 LOOP
-        END LOOP;
-        CREATE TRIGGER closed BEFORE UPDATE OF lock_token ON inboxes FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-        CREATE TRIGGER closed BEFORE INSERT ON orchestrator_queue FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-        CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE OF lock_token ON worker_queue
-            FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-        CREATE TRIGGER closed BEFORE INSERT ON history FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-        CREATE TRIGGER closed BEFORE INSERT ON duties FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
-    END IF;
-    INSERT INTO closing (reason) VALUES (p_reason) ON CONFLICT (singleton) DO UPDATE SET reason = excluded.reason;
+END $$;
+
+-- Renewals of leases change no instance: `locked_until` may be written.
+CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE OF lane, ready_at, cancel_at, lock_token, message_ids, visible_by, is_cut ON inboxes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE OF lane, visible_at, lock_token, attempt_count ON worker_queue
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed();
+
+-- The tables that a closed store guards, in the order in which they are locked: that of a turn, so that neither waits for the other.
+CREATE FUNCTION guarded_tables() RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY['arrivals', 'inboxes', 'orchestrator_queue', 'worker_queue', 'history', 'instances', 'executions', 'kv_delta', 'kv_store',
+        'labels', 'heartbeats', 'dead_letters', 'duties']
+$$;
+
+DO $$
+DECLARE
+    v_table text;
+BEGIN
+    FOREACH v_table IN ARRAY guarded_tables() LOOP
+        IF v_table NOT IN ('inboxes', 'worker_queue') THEN
+            EXECUTE format('CREATE TRIGGER closed BEFORE INSERT OR DELETE OR UPDATE ON %I
+                FOR EACH STATEMENT EXECUTE FUNCTION refuse_closed()', v_table);
+        END IF;
+        EXECUTE format('ALTER TABLE %I DISABLE TRIGGER closed', v_table);
+    END LOOP;
+END $$;
+
+-- Who has written to a table in a transaction that is still open.
+CREATE FUNCTION writers_of(p_table text) RETURNS text LANGUAGE sql AS $$
+    SELECT coalesce(string_agg(DISTINCT format('%s of %s', l.pid, coalesce(nullif(a.application_name, ''), 'an application')), ', '), 'nobody')
+    FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+    WHERE l.relation = p_table::regclass AND l.granted AND l.pid <> pg_backend_pid() AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')
+$$;
+
+-- Closes the store, changes why it is closed, or opens it: 0; 1 and nothing if it is not closed with the reason that the caller expects
+-- (NULL: is not open). Waits for transactions that are under way for `p_limit` milliseconds in all, because others queue up behind it. Then
+-- it fails and names those it waited for. It never succeeds after that time: its caller has given up.
+CREATE FUNCTION close_store(p_expected bigint, p_found text, p_reason text, p_limit integer) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+DECLARE
+    v_until timestamptz := clock_timestamp() + make_interval(secs => p_limit / 1000.0);
+    v_found text;
+    v_table text;
+    v_waited text;
+BEGIN
+    BEGIN
+        -- Restores that are under way end first.
+        v_table := 'closing';
+        PERFORM set_config('lock_timeout', p_limit::text, true);
+        LOCK TABLE closing IN EXCLUSIVE MODE;
+        SELECT c.reason INTO v_found FROM closing AS c;
+        IF v_found IS DISTINCT FROM p_found THEN
+            RETURN 1;
+        END IF;
+        IF (v_found IS NULL) <> (p_reason IS NULL) THEN
+            -- Who moves arrivals has this lock first, too.
+            v_table := 'arrivals';
+            PERFORM pg_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0));
+            FOREACH v_table IN ARRAY guarded_tables() LOOP
+                PERFORM set_config('lock_timeout',
+                    greatest(1, ceil(extract(epoch FROM v_until - clock_timestamp()) * 1000))::bigint::text, true);
+                EXECUTE format('LOCK TABLE %I IN SHARE ROW EXCLUSIVE MODE', v_table);
+            END LOOP;
+            IF p_reason IS NOT NULL THEN
+                -- What applications left comes along.
+                WHILE receive_arrivals(p_expected, 1000) > 0 AND clock_timestamp() < v_until LOOP
+                END LOOP;
+            END IF;
+            FOREACH v_table IN ARRAY guarded_tables() LOOP
+                EXECUTE format('ALTER TABLE %I %s TRIGGER closed', v_table, CASE WHEN p_reason IS NULL THEN 'DISABLE' ELSE 'ENABLE' END);
+            END LOOP;
+        END IF;
+        IF p_reason IS NULL THEN
+            DELETE FROM closing;
+        ELSE
+            INSERT INTO closing (reason) VALUES (p_reason) ON CONFLICT (singleton) DO UPDATE SET reason = excluded.reason;
+        END IF;
+        IF clock_timestamp() >= v_until THEN
+            RAISE lock_not_available;
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        v_waited := writers_of(v_table);
+        RAISE EXCEPTION 'nothing was closed or opened: transactions stayed open for longer than % ms; % was written to by %', p_limit, v_table,
+            v_waited USING ERRCODE = '55P03';
+    END;
     RETURN 0;
 END $$;

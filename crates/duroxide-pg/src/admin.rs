@@ -8,11 +8,11 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
-    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    SystemMetrics,
+    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HandlerKind, HeldIds,
+    InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary,
+    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    Restoring, SeenNode, SystemMetrics,
 };
 use duroxide_core::{LabelChange, Labels};
 use tokio_postgres::Row;
@@ -407,12 +407,24 @@ impl ProviderAdmin for PostgresProvider {
         named("snapshot_instance")(self.snapshot(instance).await).map(Some)
     }
 
-    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Answer<Option<Restoring>> {
-        named("restore_instance")(self.restore(snapshot).await).map(Some)
+    async fn snapshot_family(&self, instance: &str) -> Answer<Option<Vec<InstanceSnapshot>>> {
+        named("snapshot_family")(self.family(instance).await).map(Some)
     }
 
-    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
-        named("close_store")(self.close_or_open(reason).await).map(|()| true)
+    async fn restore_instance(
+        &self,
+        snapshot: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Answer<Option<Restoring>> {
+        named("restore_instance")(self.restore(snapshot, closed).await).map(Some)
+    }
+
+    async fn close_store(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Answer<Option<Closing>> {
+        named("close_store")(self.close_or_open(expected, reason).await).map(Some)
     }
 
     async fn closed_because(&self) -> Answer<Option<String>> {

@@ -127,6 +127,11 @@ impl Db {
             .ok()
     }
 
+    /// How long the server may say nothing.
+    pub(crate) fn response_timeout(&self) -> Duration {
+        self.response_timeout
+    }
+
     /// The server says nothing.
     pub(crate) fn silent(&self) -> PgError {
         PgError::OutOfReach {

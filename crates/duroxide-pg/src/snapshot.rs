@@ -1,8 +1,11 @@
 //! One instance as data, and back. Functions of the schema read and write it as one JSON document; this file translates between that and
 //! the snapshot of the contract.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use duroxide_core::provider::rules::Refusal;
-use duroxide_core::provider::{HeldIds, InstanceSnapshot, Restoring};
+use duroxide_core::provider::{Closing, HeldIds, InstanceSnapshot, Restoring};
 
 use crate::args::Call;
 use crate::error::{PgError, Result};
@@ -16,6 +19,8 @@ mod parse;
 
 /// How many arrivals are moved to the queue at once before ids are listed.
 const ARRIVALS: i32 = 1_000;
+/// How long closing or opening a store waits for transactions that are open: meanwhile everybody else waits behind it.
+const CLOSING_MAX: Duration = Duration::from_secs(3);
 
 impl PostgresProvider {
     pub(crate) async fn held(&self, after: Option<&str>, limit: u32) -> Result<HeldIds> {
@@ -81,17 +86,42 @@ impl PostgresProvider {
         parse::snapshot(instance, &document)
     }
 
-    pub(crate) async fn restore(&self, snapshot: &InstanceSnapshot) -> Result<Restoring> {
+    pub(crate) async fn family(&self, instance: &str) -> Result<Vec<InstanceSnapshot>> {
+        let id = text::owned(instance);
+        let call = Call::new("snapshot_family").text(&id);
+        let rows = self.store.db.transact_later(&[call]).await?;
+        let mut family = Vec::new();
+        let mut awaited = BTreeSet::from([instance.to_owned()]);
+        for row in rows.into_iter().next().unwrap_or_default() {
+            let id = text::shown(row.try_get(0)?);
+            let document: String = row.try_get(1)?;
+            let snapshot = parse::snapshot(&id, &document)?;
+            awaited.extend(snapshot.awaited_children());
+            // What was started without being waited for is no child.
+            if !snapshot.is_empty() && (snapshot.record.is_some() || awaited.contains(&id)) {
+                family.push(snapshot);
+            }
+        }
+        Ok(family)
+    }
+
+    pub(crate) async fn restore(
+        &self,
+        snapshot: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Result<Restoring> {
         let instance = &snapshot.instance_id;
         if let Err(why) = snapshot.check() {
             return Err(Refusal::unstorable(format!("the snapshot of {instance}"), &why).into());
         }
         let id = crate::codec::key("the instance id", instance)?;
         let document = document::of(snapshot)?;
+        let closed = closed.map(text::owned);
         let call = Call::new("restore_instance")
             .int(self.expected())
             .text(&id)
-            .text(&document);
+            .text(&document)
+            .opt_text(closed.as_deref());
         let rows = self.store.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
         match crate::admin::only(&rows)?.try_get::<_, i32>(0)? {
@@ -101,22 +131,39 @@ impl PostgresProvider {
                 Ok(Restoring::Done)
             }
             1 => Ok(Restoring::Exists),
+            2 => Ok(Restoring::Unexpected(self.closing().await?)),
             other => Err(PgError::Database {
                 why: format!("a restore ended in {other}"),
             }),
         }
     }
 
-    pub(crate) async fn close_or_open(&self, reason: Option<&str>) -> Result<()> {
-        let reason = reason.map(text::owned);
+    pub(crate) async fn close_or_open(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<Closing> {
+        let (expected, reason) = (expected.map(text::owned), reason.map(text::owned));
+        if reason.is_some() {
+            // Most of it beforehand: others wait while the rest of it comes along.
+            self.receive_arrivals().await?;
+        }
+        // It is over, one way or the other, before its caller stops to wait for it.
+        let limit = CLOSING_MAX.min(self.store.db.response_timeout() / 2);
         let call = Call::new("close_store")
             .int(self.expected())
-            .opt_text(reason.as_deref());
-        self.store.db.transact_later(&[call]).await?;
+            .opt_text(expected.as_deref())
+            .opt_text(reason.as_deref())
+            .small(i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
+        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = rows.into_iter().next().unwrap_or_default();
+        if crate::admin::only(&rows)?.try_get::<_, i32>(0)? != 0 {
+            return Ok(Closing::Unexpected(self.closing().await?));
+        }
         if reason.is_none() {
             self.store.look(Look::BOTH, &[]);
         }
-        Ok(())
+        Ok(Closing::Done)
     }
 
     pub(crate) async fn closing(&self) -> Result<Option<String>> {

@@ -49,6 +49,8 @@ pub(crate) struct ActivityIdentity {
     pub(crate) activity_name: String,
     pub(crate) activity_id: u64,
     pub(crate) first_attempt: u64,
+    /// The execution that made the call.
+    pub(crate) call_execution: u64,
     pub(crate) attempt: u32,
     pub(crate) worker_id: String,
     pub(crate) session_id: Option<String>,
@@ -135,6 +137,7 @@ impl ActivityContext {
             activity_name: activity.to_owned(),
             activity_id: 1,
             first_attempt: 1,
+            call_execution: 1,
             attempt: 1,
             worker_id: "test".to_owned(),
             session_id: None,
@@ -213,12 +216,20 @@ impl ActivityContext {
     ///
     /// When the store cannot be asked, and when the details are not of this type.
     pub async fn last_heartbeat<T: DeserializeOwned>(&self) -> Result<Option<T>, ClientError> {
-        let call = ScheduledActivityIdentifier {
-            instance: self.identity.instance_id.clone(),
-            execution_id: self.identity.execution_id,
-            activity_id: self.identity.first_attempt,
-        };
-        self.client.last_heartbeat(&call).await
+        let identity = &self.identity;
+        // The call may be one of an earlier execution, which failed and was rewound. What was said last counts.
+        let own_first = (identity.call_execution..=identity.execution_id).rev();
+        for execution_id in own_first {
+            let call = ScheduledActivityIdentifier {
+                instance: identity.instance_id.clone(),
+                execution_id,
+                activity_id: identity.first_attempt,
+            };
+            if let Some(said) = self.client.last_heartbeat(&call).await? {
+                return Ok(Some(said));
+            }
+        }
+        Ok(None)
     }
 
     /// The instance that scheduled the activity.
@@ -258,8 +269,9 @@ impl ActivityContext {
         self.identity.activity_id
     }
 
-    /// A key that is the same in every attempt of one call, whether a worker died or a retry policy tries again, and another
-    /// one for every other call. Instance, execution and the number of the first attempt, as `order-7/1/2`.
+    /// A key that is the same in every attempt of one call, whether a worker died, a retry policy tries again or an operator retries
+    /// the failed instance, and another one for every other call. Instance, the execution that made the call and the number of the
+    /// first attempt, as `order-7/1/2`.
     ///
     /// An id that is used again after its instance was deleted uses its keys again. Give every piece of business an id of
     /// its own, or put something of the input in front.
@@ -268,7 +280,7 @@ impl ActivityContext {
         let identity = &self.identity;
         format!(
             "{}/{}/{}",
-            identity.instance_id, identity.execution_id, identity.first_attempt
+            identity.instance_id, identity.call_execution, identity.first_attempt
         )
     }
 

@@ -50,6 +50,12 @@ impl fmt::Debug for RootClient {
     }
 }
 
+/// Whether an instance ended because a client asked for it.
+#[must_use]
+pub fn is_cancelled(outcome: &OrchestrationStatus) -> bool {
+    matches!(outcome, OrchestrationStatus::Failed { details, .. } if details.is_cancelled())
+}
+
 /// Pause before a call is done again.
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long a call may take that is done again otherwise.
@@ -138,11 +144,41 @@ impl RootClient {
         tokio::select! {
             biased;
             () = deleted => self.log(|log| log.is_deleted = true),
-            outcome = self.outcome() => self.log(|log| {
+            outcome = self.last_outcome(life) => self.log(|log| {
                 log.outcome = Some(outcome);
                 log.ended_ms = Some(self.sim.now_ms());
             }),
             () = doings => {}
+        }
+    }
+
+    /// Waits for the end that counts: one that a retry follows does not.
+    async fn last_outcome(&self, life: &LifePlan) -> OrchestrationStatus {
+        loop {
+            let outcome = self.outcome().await;
+            if !life.retries || !is_cancelled(&outcome) {
+                return outcome;
+            }
+            self.retry().await;
+        }
+    }
+
+    /// Retries until the instance runs, or has ended anew.
+    async fn retry(&self) {
+        let id = &self.plan.id;
+        loop {
+            match tokio::time::timeout(PATIENCE, self.client.retry_instance(id)).await {
+                Ok(Ok(rewind)) => {
+                    self.sim.note(format_args!("retry {id} acknowledged"));
+                    let wait = Duration::from_secs(60);
+                    if self.client.wait_for_retry(&rewind, wait).await.is_ok() {
+                        return;
+                    }
+                }
+                // A request that its client gave up was taken.
+                Ok(Err(error)) if !error.is_retryable() => return,
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(AGAIN).await,
+            }
         }
     }
 

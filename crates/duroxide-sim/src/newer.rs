@@ -1,6 +1,6 @@
-//! Adds to a drawn plan what the language learnt later: labels, messages to oneself, awaited instances, requests, pauses, time limits.
-//! In: a plan and its seed. Out: the plan with some of that in it. Drawn from a chance of its own, and only for every third seed, so
-//! that the other seeds stand for the runs they always stood for.
+//! Adds to a drawn plan what the language learnt later: labels, messages to oneself, awaited instances, requests, pauses, time limits;
+//! and retries. In: a plan and its seed. Out: the plan with some of that in it. Drawn from a chance of its own, and only for every third
+//! seed (retries: for every twenty-third), so that the other seeds stand for the runs they always stood for.
 
 use crate::plan::{LifeEnd, LifePlan, Plan};
 use crate::program::{Ending, Job, Op, Program, Step};
@@ -10,6 +10,9 @@ impl Plan {
     /// The same plan with newer parts of the language, if its seed has them.
     #[must_use]
     pub(crate) fn with_newer(mut self) -> Self {
+        if self.seed % 23 == 16 {
+            return self.with_retries();
+        }
         if self.seed % 3 != 1 {
             return self;
         }
@@ -27,6 +30,46 @@ impl Plan {
             }
         }
         self
+    }
+
+    /// Every instance is cancelled, once or more, and retried each time.
+    fn with_retries(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0004_e7e7_11a9_4a6e);
+        for life in self.roots.iter_mut().flat_map(|root| &mut root.lives) {
+            life.program.steps.retain(|step| !needs_client(step));
+            life.program.ending = Ending::Returns;
+            let after = rng.millis(0, 20_000);
+            life.end = match rng.chance(300) {
+                true => LifeEnd::Terminate { after },
+                false => LifeEnd::Cancel {
+                    after,
+                    times: 1 + rng.below(3) as u8,
+                    pause: rng.millis(0, 9_000),
+                },
+            };
+            life.retries = true;
+        }
+        self
+    }
+}
+
+/// Whether a step takes something that is sent to the instance. What comes while it has ended is gone, so a retry might wait for ever.
+fn needs_client(step: &Step) -> bool {
+    let awaits = |op: &Op| matches!(op, Op::Signal);
+    match step {
+        Step::Letters(_)
+        | Step::LetterOrTimer(_)
+        | Step::OvertakenReader
+        | Step::Mail(_)
+        | Step::Answer => true,
+        Step::Do(op)
+        | Step::Wins(op)
+        | Step::Dropped(op)
+        | Step::Shielded(op)
+        | Step::Cancellable(op) => awaits(op),
+        Step::All(ops) => ops.iter().any(awaits),
+        Step::Race(a, b) => awaits(a) || awaits(b),
+        _ => false,
     }
 }
 

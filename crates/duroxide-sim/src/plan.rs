@@ -79,6 +79,8 @@ pub struct LifePlan {
     pub reads: bool,
     /// The client pauses the instance again and again, this long after it has resumed it.
     pub pauses: Option<Duration>,
+    /// The client retries it whenever it ends as cancelled: it ends as if nobody had asked.
+    pub retries: bool,
 }
 
 const SIGNAL_PAUSE: Duration = Duration::from_millis(700);
@@ -319,6 +321,7 @@ fn plain_life(step: Step, letter_pause: Duration) -> LifePlan {
         prunes: false,
         reads: false,
         pauses: None,
+        retries: false,
     }
 }
 
@@ -387,6 +390,7 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
         prunes: rng.chance(200),
         reads: rng.chance(300),
         pauses: None,
+        retries: false,
     }
 }
 

@@ -5,15 +5,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
-    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    StoreReadings, SystemMetrics,
+    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds,
+    InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary,
+    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    Restoring, SeenNode, StoreReadings, SystemMetrics,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
+use crate::ops::closed::while_open;
 use crate::ops::{
     delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, space, steps,
 };
@@ -282,14 +283,15 @@ impl ProviderAdmin for SqliteProvider {
         })?;
         let id = node.id.clone();
         let step = move |tx: &mut WriterTx<'_>| nodes::announce(tx, &id, &json, term);
-        let announced = self.writing("announce_node", LeaseView::Needed, step);
+        let announced = self.writing_always("announce_node", LeaseView::Needed, step);
         announced.await.map(|()| true)
     }
 
     async fn forget_node(&self, id: &str) -> Answer<()> {
         let id = id.to_owned();
         let step = move |tx: &mut WriterTx<'_>| nodes::forget(tx, &id);
-        self.writing("forget_node", LeaseView::Needed, step).await
+        self.writing_always("forget_node", LeaseView::Needed, step)
+            .await
     }
 
     async fn list_nodes(&self) -> Answer<Option<Vec<SeenNode>>> {
@@ -299,10 +301,7 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn hold_duty(&self, duty: &str, holder: &str, time: Duration) -> Answer<Option<bool>> {
         let (duty, holder) = (duty.to_owned(), holder.to_owned());
-        let step = move |tx: &mut WriterTx<'_>| {
-            closing::check(tx)?;
-            duties::hold(tx, &duty, &holder, time)
-        };
+        let step = move |tx: &mut WriterTx<'_>| duties::hold(tx, &duty, &holder, time);
         let held = self.writing("hold_duty", LeaseView::Needed, step).await?;
         Ok(Some(held))
     }
@@ -320,18 +319,33 @@ impl ProviderAdmin for SqliteProvider {
         self.reading("snapshot_instance", step).await.map(Some)
     }
 
-    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Answer<Option<Restoring>> {
-        let snapshot = snapshot.clone();
-        let step = move |tx: &mut WriterTx<'_>| snapshot::restore(tx, &snapshot);
-        let restored = self.writing("restore_instance", LeaseView::Needed, step);
+    async fn snapshot_family(&self, instance: &str) -> Answer<Option<Vec<InstanceSnapshot>>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| snapshot::family(tx, &id);
+        self.reading("snapshot_family", step).await.map(Some)
+    }
+
+    async fn restore_instance(
+        &self,
+        snapshot: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Answer<Option<Restoring>> {
+        let (snapshot, closed) = (snapshot.clone(), closed.map(str::to_owned));
+        let step = move |tx: &mut WriterTx<'_>| snapshot::restore(tx, &snapshot, closed.as_deref());
+        let restored = self.writing_always("restore_instance", LeaseView::Needed, step);
         restored.await.map(Some)
     }
 
-    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
-        let reason = reason.map(str::to_owned);
-        let step = move |tx: &mut WriterTx<'_>| closing::set(tx, reason.as_deref());
-        let closed = self.writing("close_store", LeaseView::Needed, step);
-        closed.await.map(|()| true)
+    async fn close_store(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Answer<Option<Closing>> {
+        let (expected, reason) = (expected.map(str::to_owned), reason.map(str::to_owned));
+        let step =
+            move |tx: &mut WriterTx<'_>| closing::set(tx, expected.as_deref(), reason.as_deref());
+        let closed = self.writing_always("close_store", LeaseView::Needed, step);
+        closed.await.map(Some)
     }
 
     async fn closed_because(&self) -> Answer<Option<String>> {
@@ -341,7 +355,7 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn give_back_space(&self) -> Answer<Option<GivenBack>> {
         let step = |tx: &mut WriterTx<'_>| space::give_back(tx);
-        let given = self.writing("give_back_space", LeaseView::NotNeeded, step);
+        let given = self.writing_always("give_back_space", LeaseView::NotNeeded, step);
         given.await.map(Some)
     }
 
@@ -402,7 +416,7 @@ impl SqliteProvider {
     ) -> Answer<delete::BulkStep> {
         let all = roots.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, ended_before, limit);
-        let error = match self.store.write(LeaseView::Needed, step).await {
+        let error = match self.store.write(LeaseView::Needed, while_open(step)).await {
             Err(error @ SqliteError::Damaged { .. }) => error,
             done => return done.at(operation),
         };
@@ -442,7 +456,9 @@ impl SqliteProvider {
             };
             let id = next.clone();
             let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
-            match self.writing(operation, LeaseView::Needed, step).await {
+            // Also of a closed store: what is left of them is told by nobody.
+            let swept = self.writing_always(operation, LeaseView::Needed, step);
+            match swept.await {
                 Ok(swept) => delete::add(&mut gone, &swept.counts),
                 Err(error) => {
                     tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");

@@ -8,11 +8,13 @@ use duroxide_core::provider::{ClaimedTurn, ClaimedWork};
 use tokio::time::Instant;
 
 use crate::error::Result;
+use crate::ops::closed::while_open;
 use crate::ops::fetch_turn::RawTurn;
 use crate::ops::fetch_work::{BrokenWork, RawWork};
 use crate::ops::{abandon_turn, abandon_work, dead_letter, fetch_turn, fetch_work};
 use crate::requests::{ClaimQueue, LeaseView};
 use crate::store::Store;
+use crate::tables::closing;
 use crate::writer_tx::WriterTx;
 
 /// What nobody waited for is claimed by the next one who asks.
@@ -28,6 +30,7 @@ pub(crate) async fn turns(
         let step = Arc::clone(ask);
         let step = move |tx: &mut WriterTx<'_>| fetch_turn::claim(tx, &step);
         let undo = |tx: &mut WriterTx<'_>, raw: &RawTurn| {
+            closing::check(tx)?;
             abandon_turn::run(tx, raw.token(), AT_ONCE, true)
         };
         let claimed = store
@@ -60,8 +63,10 @@ pub(crate) async fn work(
     loop {
         let step = Arc::clone(ask);
         let step = move |tx: &mut WriterTx<'_>| fetch_work::claim(tx, &step);
-        let undo =
-            |tx: &mut WriterTx<'_>, raw: &RawWork| abandon_work::run(tx, raw.token(), None, true);
+        let undo = |tx: &mut WriterTx<'_>, raw: &RawWork| {
+            closing::check(tx)?;
+            abandon_work::run(tx, raw.token(), None, true)
+        };
         let claimed = store
             .claim(ClaimQueue::Work, wait_until, step, undo)
             .await?;
@@ -88,7 +93,7 @@ async fn dead_letter_messages(
 ) -> bool {
     let token = turn.lock_token.clone();
     let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable(tx, &token, &broken);
-    match store.write(LeaseView::Needed, step).await {
+    match store.write(LeaseView::Needed, while_open(step)).await {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %turn.item.instance, %error, "messages that do not decode could not be dead-lettered, they are claimed again");
@@ -101,7 +106,7 @@ async fn dead_letter_messages(
 /// and this one is claimed again when its lease has run out.
 async fn dead_letter_work(store: &Store, BrokenWork { token, reason }: BrokenWork) {
     let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
-    if let Err(error) = store.write(LeaseView::Needed, step).await {
+    if let Err(error) = store.write(LeaseView::Needed, while_open(step)).await {
         tracing::warn!(target: "duroxide::providers::sqlite", %error, "an activity that does not decode could not be dead-lettered, it is claimed again");
     }
 }

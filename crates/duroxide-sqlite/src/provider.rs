@@ -252,7 +252,7 @@ impl Provider for SqliteProvider {
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
         let token = token.to_owned();
         let step = move |tx: &mut WriterTx<'_>| ops::renew_work::run(tx, &token, extend_for);
-        self.writing("renew_work_item_lock", LeaseView::Needed, step)
+        self.writing_always("renew_work_item_lock", LeaseView::Needed, step)
             .await
     }
 
@@ -266,13 +266,13 @@ impl Provider for SqliteProvider {
         let step = move |tx: &mut WriterTx<'_>| {
             ops::sessions::renew(tx, &owners, extend_for, idle_timeout)
         };
-        self.writing("renew_session_lock", LeaseView::Needed, step)
+        self.writing_always("renew_session_lock", LeaseView::Needed, step)
             .await
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
         let step = |tx: &mut WriterTx<'_>| ops::sessions::cleanup(tx);
-        self.writing("cleanup_orphaned_sessions", LeaseView::Needed, step)
+        self.writing_always("cleanup_orphaned_sessions", LeaseView::Needed, step)
             .await
     }
 
@@ -292,7 +292,7 @@ impl Provider for SqliteProvider {
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
         let token = token.to_owned();
         let step = move |tx: &mut WriterTx<'_>| ops::renew_turn::run(tx, &token, extend_for);
-        self.writing("renew_orchestration_item_lock", LeaseView::Needed, step)
+        self.writing_always("renew_orchestration_item_lock", LeaseView::Needed, step)
             .await
     }
 
@@ -517,8 +517,19 @@ impl Provider for SqliteProvider {
 }
 
 impl SqliteProvider {
-    /// Runs a step in the writer's next transaction, on behalf of this method of the contract.
+    /// Runs a step in the writer's next transaction, on behalf of this method of the contract, unless the store is closed.
     pub(crate) async fn writing<T: Send + 'static>(
+        &self,
+        operation: &str,
+        leases: LeaseView,
+        step: impl FnMut(&mut WriterTx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    ) -> Answer<T> {
+        let step = ops::closed::while_open(step);
+        self.store.write(leases, step).await.at(operation)
+    }
+
+    /// As [`writing`](Self::writing), also while the store is closed: for what changes no instance, and for a restore.
+    pub(crate) async fn writing_always<T: Send + 'static>(
         &self,
         operation: &str,
         leases: LeaseView,

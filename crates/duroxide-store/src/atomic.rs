@@ -7,6 +7,7 @@
 use async_trait::async_trait;
 
 use crate::error::StoreError;
+pub use crate::guard::Guard;
 use crate::lease::{After, Lease, LeaseToken};
 use crate::message::{Backlog, Depth, Message, NewMessage, Queue};
 use crate::record::{Entry, PartitionInfo, Record};
@@ -39,56 +40,6 @@ impl Batch {
         self.guards.push(guard);
         self
     }
-}
-
-/// What must hold for a batch to happen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Guard {
-    /// The lease is valid; otherwise [`StoreError::LeaseLost`].
-    Lease(LeaseToken),
-    /// No message arrived for the leased group or became visible in it since the claim; otherwise
-    /// [`StoreError::Conflict`]. [`StoreError::LeaseLost`] if another holder has it; it may have lapsed.
-    Undisturbed(LeaseToken),
-    /// The entry does not exist; otherwise [`StoreError::Conflict`].
-    Absent {
-        /// Scope.
-        scope: String,
-        /// Key.
-        key: String,
-    },
-    /// The entry exists; otherwise [`StoreError::Conflict`].
-    Present {
-        /// Scope.
-        scope: String,
-        /// Key.
-        key: String,
-    },
-    /// The entry has exactly this value; otherwise [`StoreError::Conflict`].
-    Equals {
-        /// Scope.
-        scope: String,
-        /// Key.
-        key: String,
-        /// Value.
-        value: Vec<u8>,
-    },
-    /// The scope has exactly these keys, ascending; otherwise [`StoreError::Conflict`].
-    Keys {
-        /// Scope.
-        scope: String,
-        /// Keys.
-        keys: Vec<String>,
-    },
-    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not; otherwise
-    /// [`StoreError::Conflict`].
-    Lead {
-        /// Queue.
-        queue: Queue,
-        /// Group.
-        group: String,
-        /// Whether there is one.
-        is_there: bool,
-    },
 }
 
 /// One write. A commit answers with the number of records each operation touched.

@@ -12,6 +12,7 @@ mod atomic;
 mod clock;
 pub mod conformance;
 mod error;
+mod guard;
 mod lease;
 mod log;
 pub mod memory;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::guard::Guard;
 use crate::lease::{LeaseToken, Owner};
 
 /// Names a queue and says how it delivers. A name is used with one kind of delivery only.
@@ -333,6 +334,8 @@ pub struct Claim {
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
     pub attach: Option<String>,
+    /// What must hold at every try; otherwise the claim fails with [`StoreError::Conflict`](crate::StoreError::Conflict) and takes nothing.
+    pub guards: Vec<Guard>,
 }
 
 impl Claim {
@@ -352,6 +355,7 @@ impl Claim {
             followers_max: usize::MAX,
             owner: None,
             attach: None,
+            guards: Vec::new(),
         }
     }
 }

@@ -631,6 +631,8 @@ macro_rules! for_each_case {
                 restoring_over_an_instance_changes_nothing [Snapshots, Management];
                 a_contradictory_snapshot_leaves_nothing [Snapshots, Management];
                 a_dropped_restore_is_whole_or_absent [Snapshots, Management];
+                a_family_is_told_parents_first [Snapshots, Management, Incarnations];
+                a_family_is_read_from_one_state [Snapshots, Management, Incarnations];
             }
             closing {
                 a_closed_store_takes_and_gives_nothing [Closing, Management, DeadLetters];
@@ -638,12 +640,20 @@ macro_rules! for_each_case {
                 a_closed_store_can_be_moved [Closing, Snapshots, Management];
                 a_closed_store_stays_closed [Closing, Reopen, Management];
                 a_second_handle_finds_the_store_closed [Closing, SecondHandle, Management];
+                closing_compares_what_the_store_is_closed_for [Closing, Management];
+                of_two_who_close_a_store_one_does [Closing, SecondHandle, Management];
+                a_restore_compares_what_the_store_is_closed_for [Closing, Snapshots, Management];
+                the_holders_of_leases_change_nothing_in_a_closed_store [Closing, Snapshots, Management, DeadLetters, Pausing, Resting, Heartbeats];
+                operators_change_nothing_in_a_closed_store [Closing, Snapshots, Management, DeadLetters, Pausing, Labelling, Requeue];
+                an_idle_closed_store_refuses_claims [Closing, Management];
             }
             rewinding {
                 a_failed_instance_begins_another_execution [Rewinding, Management];
                 changes_of_a_failed_execution_are_not_built_on [Rewinding, Management];
                 status_and_labels_are_as_they_were [Rewinding, Labelling, Management];
                 a_status_of_the_dropped_part_is_gone [Rewinding, Management];
+                what_a_call_said_outlasts_a_rewind [Rewinding, Heartbeats, Management];
+                a_rewound_execution_has_its_own_pinned_version [Rewinding, Management];
             }
             starts {
                 a_list_shows_the_memo_of_a_start [Management];

@@ -237,7 +237,7 @@ async fn takes_snapshots(store: &dyn Provider) -> bool {
 
 async fn can_be_closed(store: &dyn Provider) -> bool {
     match store.as_management_capability() {
-        Some(admin) => !matches!(admin.close_store(None).await, Ok(false)),
+        Some(admin) => !matches!(admin.close_store(None, None).await, Ok(None)),
         None => false,
     }
 }

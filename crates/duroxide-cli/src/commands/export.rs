@@ -1,4 +1,5 @@
-//! Instances as JSON Lines: one line per instance, with everything that the store holds of it.
+//! Instances as JSON Lines: one line per instance, with everything that the store holds of it. A family is read from one state, and parents
+//! come before their children. Where nodes run, families are of different moments: that has to be asked for, and stands in the lines.
 
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
@@ -6,19 +7,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use duroxide_core::provider::rules::event_from_json;
-use duroxide_core::provider::{InstanceQuery, InstanceSummary, Provider};
+use duroxide_core::provider::{InstanceQuery, InstanceSnapshot, Provider, SortKey, SortOrder};
 use duroxide_runtime::client::Client;
 use serde::Serialize;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::line::{FORMAT, Written};
-use super::transfer::{held_pages, take};
+use super::transfer::{family, held_pages, nodes_up, take};
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::filter::Pages;
 use crate::output::Output;
-use crate::store::{Access, Address};
+use crate::store::{Access, Address, admin};
 
 pub(crate) async fn run(
     output: &Output,
@@ -34,49 +35,62 @@ pub(crate) async fn run(
         }
         None => args.filter.query()?,
     };
-    // Without a filter, also what has not begun, and letters that nobody could be given.
-    let is_all = args.id.is_none() && args.filter.is_empty();
-    let mut target = match &args.output {
+    let nodes = nodes_up(store).await?;
+    if !nodes.is_empty() && !args.force {
+        return Err(Failure::Store(format!(
+            "{} nodes run on the store: {}. Stop them first; with --force each family is read at its own moment, and what families send to \
+             each other may not fit together",
+            nodes.len(),
+            nodes.join(", ")
+        )));
+    }
+    let target = match &args.output {
         Some(path) => Target::file(path, args.yes, address)?,
         None => Target::Terminal(output),
     };
-    let mut pages = Pages::of(client, query);
-    let bar = output.progress(0, "export");
-    let (mut written, mut gone, mut unreadable) = (0_usize, 0_usize, 0_usize);
-    let mut seen = HashSet::new();
+    let mut export = Export {
+        store,
+        target,
+        beside_nodes: !nodes.is_empty(),
+        written: 0,
+        gone: 0,
+        unreadable: 0,
+        seen: HashSet::new(),
+    };
+    // Without a filter, also what has not begun, and letters that nobody could be given.
+    let is_all = args.id.is_none() && args.filter.is_empty();
+    let mut admitted = Vec::new();
+    let mut pages = Pages::of(
+        client,
+        query.sorted(SortKey::Created, SortOrder::OldestFirst),
+    );
     while let Some(page) = pages.next().await? {
-        bar.inc_length(page.len() as u64);
-        for summary in page {
-            match line(store, &summary.instance_id, Some(&summary)).await {
-                Ok(Line::Whole(line)) => {
-                    target.line(&line)?;
-                    written += 1;
-                }
-                Ok(Line::Gone) => gone += 1,
-                Ok(Line::Damaged(line)) => {
-                    target.line(&line)?;
-                    unreadable += 1;
-                }
-                Err(Failure::Store(error)) => {
-                    let id = &summary.instance_id;
-                    target.line(&json!({ "format": FORMAT, "instance_id": id, "error": error }))?;
-                    unreadable += 1;
-                }
-                Err(error) => return Err(error),
+        let ids = page.into_iter().map(|it| (it.instance_id, it.parent));
+        admitted.extend(ids);
+    }
+    let bar = output.progress(admitted.len(), "export");
+    let wanted: HashSet<&str> = admitted.iter().map(|(id, _)| id.as_str()).collect();
+    // The children of an instance that was asked for by its id come along before they have begun.
+    let is_wanted = |id: &str| is_all || args.id.is_some() || wanted.contains(id);
+    for (id, parent) in &admitted {
+        if !export.seen.contains(id) {
+            let root = match (parent, &args.id) {
+                (Some(_), None) => root_of(store, id).await?,
+                _ => id.clone(),
+            };
+            export.family(&root, is_wanted).await?;
+            // Its family is gone, or it has another one by now.
+            if !export.seen.contains(id) {
+                export.alone(id).await?;
             }
-            if is_all {
-                seen.insert(summary.instance_id);
-            }
-            bar.inc(1);
         }
+        bar.inc(1);
     }
     if is_all {
         held_pages(store, async |ids| {
-            for id in ids.iter().filter(|id| !seen.contains(*id)) {
-                // One that began meanwhile has a line of its own, or began after its page was read.
-                if let Line::Whole(line) | Line::Damaged(line) = line(store, id, None).await? {
-                    target.line(&line)?;
-                    written += 1;
+            for id in ids {
+                if !export.seen.contains(&id) {
+                    export.alone(&id).await?;
                 }
             }
             Ok(())
@@ -84,15 +98,99 @@ pub(crate) async fn run(
         .await?;
     }
     bar.finish_and_clear();
-    if target.finish()? {
-        output.note(format!("{written} instances were written"));
+    export.finish(output)
+}
+
+/// The instance without a parent that another one descends from.
+async fn root_of(store: &Arc<dyn Provider>, id: &str) -> Result<String, Failure> {
+    let admin = admin(store)?;
+    let mut root = id.to_owned();
+    let mut met = HashSet::new();
+    // One that was deleted meanwhile has no parent. A person with a shell can make a circle.
+    while let Ok(Some(parent)) = admin.get_parent_id(&root).await {
+        if !met.insert(parent.clone()) {
+            break;
+        }
+        root = parent;
     }
-    if gone > 0 {
-        output.note(format!("{gone} instances were deleted meanwhile"));
+    Ok(root)
+}
+
+/// An export that is being written.
+struct Export<'a> {
+    store: &'a Arc<dyn Provider>,
+    target: Target<'a>,
+    beside_nodes: bool,
+    written: usize,
+    gone: usize,
+    unreadable: usize,
+    /// The ids that have a line, or were found to be gone.
+    seen: HashSet<String>,
+}
+
+impl Export<'_> {
+    /// Writes those of a family that are wanted, parents first, from one state.
+    async fn family(
+        &mut self,
+        root: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let members = match family(self.store, root).await {
+            Ok(members) => members,
+            // One that cannot be read costs only itself: the others are read by themselves.
+            Err(Failure::Store(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for snapshot in members {
+            let id = &snapshot.instance_id;
+            if is_wanted(id) && self.seen.insert(id.clone()) {
+                self.line(&snapshot)?;
+            }
+        }
+        Ok(())
     }
-    match unreadable {
-        0 => Ok(()),
-        count => Err(Failure::Problems(count)),
+
+    async fn alone(&mut self, id: &str) -> Result<(), Failure> {
+        self.seen.insert(id.to_owned());
+        match take(self.store, id).await {
+            Ok(snapshot) if snapshot.is_empty() => self.gone += 1,
+            Ok(snapshot) => self.line(&snapshot)?,
+            Err(Failure::Store(error)) => {
+                let line = json!({ "format": FORMAT, "instance_id": id, "error": error });
+                self.target.line(&line)?;
+                self.unreadable += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, snapshot: &InstanceSnapshot) -> Result<(), Failure> {
+        let events = snapshot.executions.iter().flat_map(|it| &it.events);
+        let damage = events
+            .map(|event| event_from_json(&snapshot.instance_id, event.json.as_bytes()))
+            .find_map(Result::err);
+        match damage {
+            Some(_) => self.unreadable += 1,
+            None => self.written += 1,
+        }
+        let error = damage.map(|error| error.to_string());
+        self.target
+            .line(&Written::of(snapshot, self.beside_nodes, error)?)
+    }
+
+    fn finish(self, output: &Output) -> Result<(), Failure> {
+        let (written, gone) = (self.written, self.gone);
+        if self.target.finish()? {
+            output.note(format!("{written} instances were written"));
+        }
+        if gone > 0 {
+            output.note(format!("{gone} instances were deleted meanwhile"));
+        }
+        match self.unreadable {
+            0 => Ok(()),
+            count => Err(Failure::Problems(count)),
+        }
     }
 }
 
@@ -176,32 +274,4 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         }
     }
     place(one).is_some() && place(one) == place(other)
-}
-
-/// What one instance becomes.
-enum Line {
-    Whole(Written),
-    /// Part of its history cannot be read; the rest is there.
-    Damaged(Written),
-    /// It was deleted meanwhile.
-    Gone,
-}
-
-async fn line(
-    store: &Arc<dyn Provider>,
-    id: &str,
-    summary: Option<&InstanceSummary>,
-) -> Result<Line, Failure> {
-    let snapshot = take(store, id).await?;
-    if snapshot.is_empty() {
-        return Ok(Line::Gone);
-    }
-    let events = snapshot.executions.iter().flat_map(|it| &it.events);
-    let damage = events
-        .map(|event| event_from_json(id, event.json.as_bytes()))
-        .find_map(Result::err);
-    Ok(match damage {
-        None => Line::Whole(Written::of(&snapshot, summary, None)?),
-        Some(error) => Line::Damaged(Written::of(&snapshot, summary, Some(error.to_string()))?),
-    })
 }

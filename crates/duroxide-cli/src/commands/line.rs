@@ -1,7 +1,7 @@
 //! One line of an export. In: what a store holds of an instance. Out: a line that people and `jq` can read, and that `import` makes a
 //! snapshot of again. Events and messages stand in it as JSON and not as text; what is no JSON stands in it as it is.
 
-use duroxide_core::provider::{InstanceSnapshot, InstanceSummary};
+use duroxide_core::provider::{InstanceSnapshot, InstanceStatus, InstanceSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -22,6 +22,9 @@ pub(crate) struct Written {
     key_values: Map<String, Value>,
     snapshot: Value,
     digest: String,
+    /// Nodes ran while it was exported.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    beside_nodes: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -36,13 +39,44 @@ struct Read {
     executions: Vec<Value>,
     snapshot: Option<Value>,
     digest: Option<String>,
+    #[serde(default)]
+    beside_nodes: bool,
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) snapshot: InstanceSnapshot,
+    /// Nodes ran while it was exported.
+    pub(crate) beside_nodes: bool,
+}
+
+/// The fields of `list`, as the snapshot tells them; `None` for an instance that has not begun.
+fn summary_of(snapshot: &InstanceSnapshot) -> Option<InstanceSummary> {
+    let record = snapshot.record.as_ref()?;
+    let current = snapshot.current();
+    let version = record.version.as_deref().unwrap_or("unknown");
+    let mut summary = InstanceSummary::new(&snapshot.instance_id, &record.name, version);
+    let status = current.and_then(|it| it.status.as_deref());
+    summary.status = InstanceStatus::of_stored(status.unwrap_or("Unknown"));
+    summary.custom_status.clone_from(&record.custom_status);
+    summary.execution_id = record.execution_id;
+    summary.created_at_ms = record.created_at_ms;
+    summary.updated_at_ms = record.updated_at_ms;
+    summary.ended_at_ms = current.and_then(|it| it.ended_at_ms);
+    summary.paused_at_ms = record.paused_at_ms;
+    summary.parent.clone_from(&record.parent);
+    summary.labels.clone_from(&record.labels);
+    summary.memo = snapshot.memo();
+    summary.event_count = current.map_or(0, |it| it.events.len() as u64);
+    Some(summary)
 }
 
 impl Written {
     /// `error` says what of it cannot be read.
     pub(crate) fn of(
         snapshot: &InstanceSnapshot,
-        summary: Option<&InstanceSummary>,
+        beside_nodes: bool,
         error: Option<String>,
     ) -> Result<Self, Failure> {
         let mut plain = readable(snapshot)?;
@@ -60,6 +94,7 @@ impl Written {
             }
             executions.push(told);
         }
+        let summary = summary_of(snapshot);
         let mut summary = summary.map(serde_json::to_value).transpose()?;
         if let Some(summary) = summary.as_mut().and_then(Value::as_object_mut) {
             summary.remove("instance_id");
@@ -72,6 +107,7 @@ impl Written {
             key_values: values(snapshot),
             snapshot: plain,
             digest: digest(snapshot)?,
+            beside_nodes,
             error,
         })
     }
@@ -113,7 +149,7 @@ fn values(snapshot: &InstanceSnapshot) -> Map<String, Value> {
 }
 
 /// The snapshot of a line.
-pub(crate) fn read(line: &str) -> Result<InstanceSnapshot, String> {
+pub(crate) fn read(line: &str) -> Result<Told, String> {
     let read: Read = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let id = read.instance_id.unwrap_or_default();
     match read.format {
@@ -156,7 +192,10 @@ pub(crate) fn read(line: &str) -> Result<InstanceSnapshot, String> {
         ));
     }
     snapshot.check()?;
-    Ok(snapshot)
+    Ok(Told {
+        snapshot,
+        beside_nodes: read.beside_nodes,
+    })
 }
 
 fn record(event: &Value) -> Value {
@@ -194,9 +233,14 @@ fn each_text(plain: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not matter.
+/// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not matter. Of a text that
+/// nobody can read, what no store but some can keep does not count: who waits for it, and a NUL.
 pub(crate) fn digest(snapshot: &InstanceSnapshot) -> Result<String, Failure> {
-    let text = readable(snapshot)?.to_string();
+    let mut plain = readable(snapshot)?;
+    list(&mut plain, "messages")
+        .filter_map(|it| it.get_mut("awaiting")?.as_object_mut())
+        .for_each(|awaiting| drop(awaiting.remove("parent")));
+    let text = plain.to_string().replace("\\u0000", "\u{fffd}");
     let digest = Sha256::digest(text.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("sha256:{hex}"))
@@ -205,7 +249,7 @@ pub(crate) fn digest(snapshot: &InstanceSnapshot) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duroxide_core::provider::{EventRecord, ExecutionRecord, QueuedMessage};
+    use duroxide_core::provider::{Awaiting, EventRecord, ExecutionRecord, QueuedMessage};
 
     fn snapshot() -> InstanceSnapshot {
         let event = |id, json: &str| EventRecord {
@@ -233,8 +277,10 @@ mod tests {
     #[test]
     fn a_line_is_read_as_it_was_written() {
         let before = snapshot();
-        let line = serde_json::to_string(&Written::of(&before, None, None).unwrap()).unwrap();
-        let after = read(&line).unwrap();
+        let line = serde_json::to_string(&Written::of(&before, true, None).unwrap()).unwrap();
+        let told = read(&line).unwrap();
+        assert!(told.beside_nodes);
+        let after = told.snapshot;
         assert_eq!(digest(&after).unwrap(), digest(&before).unwrap());
         assert_eq!(
             after.executions[0].events[1],
@@ -245,8 +291,27 @@ mod tests {
     }
 
     #[test]
+    fn what_some_stores_cannot_keep_of_an_unreadable_message_does_not_count() {
+        let of = |json: &str, parent: Option<&str>| InstanceSnapshot {
+            messages: vec![QueuedMessage {
+                json: json.to_owned(),
+                awaiting: Some(Awaiting {
+                    kind: "StartOrchestration".to_owned(),
+                    parent: parent.map(str::to_owned),
+                    ..Awaiting::default()
+                }),
+                ..QueuedMessage::default()
+            }],
+            ..InstanceSnapshot::of("child")
+        };
+        let told = digest(&of("torn \0 {", Some("parent"))).unwrap();
+        assert_eq!(told, digest(&of("torn \u{fffd} {", None)).unwrap());
+        assert_ne!(told, digest(&of("torn  {", None)).unwrap());
+    }
+
+    #[test]
     fn a_line_that_was_changed_is_refused() {
-        let line = serde_json::to_string(&Written::of(&snapshot(), None, None).unwrap()).unwrap();
+        let line = serde_json::to_string(&Written::of(&snapshot(), false, None).unwrap()).unwrap();
         for (old, new) in [
             ("an id", "another"),
             ("\"b\":2", "\"b\":3"),

@@ -63,6 +63,12 @@ async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Re
             "{count} activities or children that had succeeded are dropped and may run again"
         ));
     }
+    if !rewind.started.is_empty() {
+        output.note(format!(
+            "the dropped part started {}; code that starts the same id again is told that it exists",
+            rewind.started.join(", ")
+        ));
+    }
     for line in asked_anew(&rewind) {
         output.line(format!("  {line}"))?;
     }
@@ -116,6 +122,7 @@ fn plan(rewind: &Rewind) -> Value {
         "kept": rewind.kept,
         "dropped": rewind.dropped,
         "successes_dropped": rewind.successes_dropped,
+        "started": rewind.started,
         "asked_anew": work,
         "children": children,
         "come_again": rewind.arrivals.len() + rewind.signals.len(),

@@ -5,6 +5,7 @@
     reason = "a step that fails ends the test that took it"
 )]
 
+mod bringing;
 mod documented;
 mod guarding;
 mod importing;

@@ -1,5 +1,5 @@
-//! `move`, `export` and `import`: instances of every state come over whole, from any store to any other, and go on; killed at any
-//! moment, the next call finishes what was begun.
+//! `move`: instances of every state come over whole, from any store to any other, and go on; killed at any moment, the next call finishes
+//! what was begun, and of two calls at once one does.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use duroxide::{Client, OrchestrationStatus};
 
 use crate::support::{Answer, Kind, Store, answer, binary, start};
 
-fn run(arguments: &[&str]) -> Answer {
+pub(crate) fn run(arguments: &[&str]) -> Answer {
     answer(binary().args(arguments).output().unwrap())
 }
 
 /// The binary, killed the n-th time it passes a point; whether it was.
 #[cfg(feature = "kill-points")]
-fn killed(arguments: &[&str], point: &str, nth: u32) -> bool {
+pub(crate) fn killed(arguments: &[&str], point: &str, nth: u32) -> bool {
     let mut command = binary();
     command.env("DUROXIDE_KILL_AT", format!("{point}:{nth}"));
     let output = command.args(arguments).output().unwrap();
@@ -33,7 +33,7 @@ async fn open(address: &str) -> Arc<dyn Provider> {
 }
 
 /// What is in a store, without a runtime: the lines of its export, in the order of ids.
-fn contents(address: &str) -> Vec<serde_json::Value> {
+pub(crate) fn contents(address: &str) -> Vec<serde_json::Value> {
     let told = run(&["--store", address, "export"]);
     assert_eq!(told.code, 0, "{told:?}");
     let parse = |line| serde_json::from_str(line).unwrap();
@@ -53,7 +53,7 @@ fn digests(address: &str) -> Vec<(String, String)> {
 }
 
 /// Everything that waited goes on.
-async fn goes_on(address: &str) {
+pub(crate) async fn goes_on(address: &str) {
     let store = open(address).await;
     let runtime = start(store.clone()).await;
     let client = Client::new(store);
@@ -240,94 +240,222 @@ async fn a_half_moved_store_runs_nowhere() {
     goes_on(&from).await;
 }
 
-fn exported(store: &Store, folder: &Path) -> String {
-    let file = folder.join("all.jsonl").display().to_string();
-    let told = store.run(&["export", "-o", &file]);
-    assert_eq!(told.code, 0, "{told:?}");
-    file
-}
-
+/// Two operators move one store to two targets at the same moment: one of them does, and the other target stays open and empty.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_is_imported_whole_and_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    for kind in [Kind::Sqlite, Kind::Redb] {
-        let file = exported(&Store::filled(Kind::Sqlite).await, folder.path());
-        let target = Store::empty(kind).await;
-        let address = target.address();
-        let looked = run(&["--store", &address, "import", &file, "--dry-run"]);
-        assert_eq!(looked.code, 0, "{looked:?}");
-        assert!(looked.out.contains("6 instances"), "{looked:?}");
-        assert!(contents(&address).is_empty(), "nothing came in");
-        let done = run(&["--store", &address, "import", &file]);
-        assert_eq!(done.code, 0, "{done:?}");
-        assert_eq!(contents(&address).len(), 7);
-        let twice = run(&["--store", &address, "import", &file]);
-        assert_eq!(twice.code, 7, "{twice:?}");
-        assert!(twice.err.contains("is there already"), "{twice:?}");
-        goes_on(&address).await;
-        std::fs::remove_file(&file).unwrap();
+async fn of_two_moves_at_once_one_is_made() {
+    for round in 0..4 {
+        let store = Store::filled(Kind::Sqlite).await;
+        let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+        let before = digests(&from);
+        let to = ["one", "two"].map(|name| {
+            let file = folder.path().join(format!("{name}.db"));
+            format!("sqlite:{}", file.display())
+        });
+        let children = to.clone().map(|to| {
+            let mut command = binary();
+            command.args(["move", &from, &to, "--yes"]);
+            let piped = std::process::Stdio::piped;
+            command.stdout(piped()).stderr(piped()).spawn().unwrap()
+        });
+        let answers = children.map(|child| answer(child.wait_with_output().unwrap()));
+        let (done, refused) = match (answers[0].code, answers[1].code) {
+            (0, 1) => (&to[0], &to[1]),
+            (1, 0) => (&to[1], &to[0]),
+            _ => panic!("round {round}: {answers:?}"),
+        };
+        assert_eq!(digests(done), before, "round {round}");
+        // It came too late to be made at all, or it is open and empty.
+        if Path::new(refused.trim_start_matches("sqlite:")).exists() {
+            assert!(contents(refused).is_empty(), "round {round}");
+            let starts = run(&["--store", refused, "start", "order", "new"]);
+            assert_eq!(starts.code, 0, "round {round}: {starts:?}");
+        }
+        let starts = run(&["--store", &from, "start", "order", "late"]);
+        assert_eq!(starts.code, 1, "round {round}: {starts:?}");
     }
 }
 
+/// The same move is called twice at the same moment: both end well, and nothing comes twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_that_is_called_twice_at_once_is_made_once() {
+    for round in 0..4 {
+        let store = Store::filled(Kind::Sqlite).await;
+        let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+        let before = digests(&from);
+        let to = format!("sqlite:{}", folder.path().join("b.db").display());
+        let children = [(); 2].map(|()| {
+            let mut command = binary();
+            command.args(["move", &from, &to, "--yes"]);
+            let piped = std::process::Stdio::piped;
+            command.stdout(piped()).stderr(piped()).spawn().unwrap()
+        });
+        let answers = children.map(|child| answer(child.wait_with_output().unwrap()));
+        assert!(answers.iter().any(|it| it.code == 0), "{answers:?}");
+        let last = run(&["move", &from, &to, "--yes", "--json"]);
+        assert!(last.out.contains("was_moved_before"), "{last:?}");
+        assert_eq!(digests(&to), before, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_moved_is_not_moved_elsewhere() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+    let first = format!("redb:{}", folder.path().join("b.redb").display());
+    assert_eq!(run(&["move", &from, &first, "--yes"]).code, 0);
+    let elsewhere = folder.path().join("c.db");
+    let second = format!("sqlite:{}", elsewhere.display());
+    let refused = run(&["move", &from, &second, "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.err.contains(&format!("moved to {first}")),
+        "{refused:?}"
+    );
+    assert!(!elsewhere.exists(), "no target was made");
+    // Nor is it told as moved to a target that was lost.
+    std::fs::remove_file(folder.path().join("b.redb")).unwrap();
+    let lost = run(&["move", &from, &first, "--yes"]);
+    assert_eq!(lost.code, 8, "{lost:?}");
+    assert!(!folder.path().join("b.redb").exists());
+}
+
+/// While a move is under way nobody changes what was copied, so the next call can finish it.
 #[cfg(feature = "kill-points")]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_is_killed_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = exported(&Store::filled(Kind::Redb).await, folder.path());
-    let target = Store::empty(Kind::Sqlite).await;
-    let address = target.address();
-    let begin = ["--store", &address, "import", &file, "--resume", "42"];
-    assert!(killed(&begin, "import_line", 3));
-    assert_eq!(contents(&address).len(), 3);
-    let done = run(&[&begin[..], &["--json"]].concat());
-    assert_eq!(done.code, 0, "{done:?}");
-    let told: serde_json::Value = serde_json::from_str(&done.out).unwrap();
-    assert_eq!(told["imported"]["were_there"], 3, "{told}");
-    assert_eq!(told["imported"]["ids"], 7, "{told}");
-    goes_on(&address).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lines_that_cannot_be_imported_are_told_and_the_rest_comes() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = exported(&Store::filled(Kind::Sqlite).await, folder.path());
-    let text = std::fs::read_to_string(&file).unwrap();
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    lines[1] = lines[1].replace("\"format\":2", "\"format\":1");
-    lines[2] = "no json".to_owned();
-    std::fs::write(&file, lines.join("\n")).unwrap();
-    let target = Store::empty(Kind::Sqlite).await;
-    let told = target.run(&["import", &file]);
-    assert_eq!(told.code, 7, "{told:?}");
-    assert!(told.err.contains("line 2: "), "{told:?}");
-    assert!(told.err.contains("export it again"), "{told:?}");
-    assert!(told.err.contains("line 3: "), "{told:?}");
-    assert_eq!(contents(&target.address()).len(), 5);
-}
-
-/// The same ids live again in the store that they came from: nothing remembers the life before.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_imported_again_is_another_life() {
-    let folder = tempfile::tempdir().unwrap();
+async fn operators_change_nothing_in_a_store_that_is_half_moved() {
     let store = Store::filled(Kind::Sqlite).await;
-    let file = exported(&store, folder.path());
-    let life = |line: &serde_json::Value| line["snapshot"]["record"]["life"].clone();
-    let before = contents(&store.address());
-    for id in ["ask", "family", "nap"] {
-        let gone = store.run(&["delete", id, "--force", "--yes"]);
-        assert_eq!(gone.code, 0, "{gone:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let to = format!("redb:{}", folder.path().join("b.redb").display());
+    let from = store.address();
+    let before = digests(&from);
+    assert!(killed(&["move", &from, &to, "--yes"], "move_copied", 5));
+    for change in [
+        &["labels", "ask", "--set", "team=blue"][..],
+        &["pause", "ask"],
+        &["delete", "paid", "--yes"],
+        &["retention", "--ended-for", "0s", "--yes"],
+        &["cancel", "nap"],
+    ] {
+        let refused = store.run(change);
+        assert_ne!(refused.code, 0, "{change:?}: {refused:?}");
+        assert!(refused.err.contains("is not finished"), "{refused:?}");
     }
-    assert_eq!(
-        store.run(&["import", &file]).code,
-        7,
-        "some were never deleted"
+    let done = run(&["move", &from, &to, "--yes"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(digests(&to), before);
+    goes_on(&to).await;
+}
+
+/// A target that waits for one source takes no other one, and can be opened again.
+#[cfg(feature = "kill-points")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_waits_for_one_source() {
+    let one = Store::filled(Kind::Sqlite).await;
+    let other = Store::filled(Kind::Redb).await;
+    let folder = tempfile::tempdir().unwrap();
+    let to = format!("sqlite:{}", folder.path().join("b.db").display());
+    for point in ["move_target_closed", "move_source_closed"] {
+        let (from, _) = (
+            one.address(),
+            killed(&["move", &one.address(), &to, "--yes"], point, 1),
+        );
+        let refused = run(&["move", &other.address(), &to, "--yes"]);
+        assert_eq!(refused.code, 1, "{refused:?}");
+        assert!(refused.err.contains("another source"), "{refused:?}");
+        assert!(refused.err.contains(&from), "{refused:?}");
+        let open = run(&["--store", &other.address(), "start", "order", point]);
+        assert_eq!(open.code, 0, "{open:?}");
+    }
+    assert_eq!(run(&["move", &one.address(), &to, "--yes"]).code, 0);
+    goes_on(&to).await;
+}
+
+/// Rows that nobody can read come along, from store to store: no message blocks the ones behind it, whatever is wrong with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_moved_as_well() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+    let file = rusqlite::Connection::open(store.path()).unwrap();
+    let torn = file.execute(
+        "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, execution_id, operation_id, awaited_by)
+         VALUES ('ask', 'ActivityFailed', 'torn {', 1, 1, 1, 9, NULL), ('ask', 'SubOrchFailed', 'torn [', 1, 1, 1, 8, NULL)",
+        [],
     );
-    let after = contents(&store.address());
-    assert_eq!(after.len(), before.len());
-    for (before, after) in before.iter().zip(&after) {
-        let id = before["instance_id"].as_str().unwrap();
-        let comes_again = ["ask", "family", "family::sub::2", "nap"].contains(&id);
-        assert_eq!(life(before) != life(after), comes_again, "{id}");
+    torn.unwrap();
+    let torn = file.execute(
+        "INSERT INTO worker_queue (instance_id, execution_id, activity_id, work_item, visible_at, created_at)
+         VALUES ('ask', 0, 0, 'torn (', 1, 1)",
+        [],
+    );
+    torn.unwrap();
+    drop(file);
+    let before = digests(&from);
+    let other = format!("redb:{}", folder.path().join("b.redb").display());
+    let back = format!("sqlite:{}", folder.path().join("c.db").display());
+    let mut at = vec![from, other];
+    let mut arguments: Vec<Vec<String>> = Vec::new();
+    if let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") {
+        let (url, schema) = (as_url(&server), format!("torn_{}", std::process::id()));
+        arguments.push(vec![
+            "move".into(),
+            at[1].clone(),
+            url.clone(),
+            "--to-schema".into(),
+            schema.clone(),
+        ]);
+        arguments.push(vec![
+            "--schema".into(),
+            schema,
+            "move".into(),
+            url,
+            back.clone(),
+        ]);
+    } else {
+        arguments.push(vec!["move".into(), at[1].clone(), back.clone()]);
     }
-    goes_on(&store.address()).await;
+    arguments.insert(0, vec!["move".into(), at.remove(0), at.remove(0)]);
+    for mut arguments in arguments {
+        arguments.push("--yes".into());
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let moved = run(&arguments);
+        assert_eq!((moved.code, moved.err.as_str()), (0, ""), "{arguments:?}");
+    }
+    assert_eq!(digests(&back), before);
+}
+
+/// What changes a store as a whole leaves a line in the audit trail.
+#[tokio::test(flavor = "multi_thread")]
+async fn moves_imports_and_reopenings_are_in_the_audit_trail() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+    let trail = folder.path().join("trail.jsonl");
+    let lines = folder.path().join("all.jsonl").display().to_string();
+    let to = format!("redb:{}", folder.path().join("b.redb").display());
+    let audited = |arguments: &[&str]| {
+        let mut command = binary();
+        command
+            .env("DUROXIDE_AUDIT_FILE", &trail)
+            .env("USER", "night shift");
+        let told = answer(command.args(arguments).output().unwrap());
+        assert!([0, 7].contains(&told.code), "{told:?}");
+    };
+    audited(&["--store", &from, "export", "-o", &lines]);
+    audited(&["move", &from, &to, "--yes"]);
+    audited(&["--store", &from, "reopen", "--yes"]);
+    audited(&["--store", &to, "import", &lines]);
+    audited(&["--store", &to, "delete", "paid", "--yes"]);
+    let text = std::fs::read_to_string(&trail).unwrap();
+    let read = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let trail: Vec<_> = text.lines().map(read).collect();
+    let verbs: Vec<_> = trail
+        .iter()
+        .map(|line| line["verb"].as_str().unwrap())
+        .collect();
+    assert_eq!(verbs, ["move", "reopen", "import", "delete"]);
+    assert!(
+        trail
+            .iter()
+            .all(|line| line["actor"] == "duroxide-cli:night shift")
+    );
+    assert_eq!(trail[0]["detail"], format!("{from} to {to}"));
 }

@@ -37,7 +37,7 @@ impl OrchestrationContext {
     }
 
     /// When the time of this instance is up; `None` if it was started without a time limit. After that it ends as failed, whatever
-    /// its code does. The same in every execution.
+    /// its code does. The same in every execution, but for one that an operator retries after its time was up: that has its time anew.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;
@@ -53,7 +53,7 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        let deadline_ms = self.shared.cell().extras.deadline_ms?;
+        let deadline_ms = self.shared.cell().told.deadline_ms?;
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(deadline_ms))
     }
 
@@ -70,6 +70,6 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        self.shared.cell().trace.clone()
+        self.shared.cell().told.trace.clone()
     }
 }

@@ -105,10 +105,11 @@ impl OrchestrationContext {
         self.shared.identity.instance_id.clone()
     }
 
-    /// The execution: 1, and one more after each continue-as-new.
+    /// The execution: 1, and one more after each continue-as-new and each retry of the failed instance by an operator. Code that a retry
+    /// replays is told the execution that it ran in first.
     #[must_use]
     pub fn execution_id(&self) -> u64 {
-        self.shared.identity.execution_id
+        self.shared.cell().told.execution_id
     }
 
     /// Registered name of the handler.

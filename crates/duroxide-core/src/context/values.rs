@@ -108,9 +108,10 @@ impl OrchestrationContext {
 
     fn named(&self, started_ms: u64, what: &str) -> Uuid {
         let identity = &self.shared.identity;
+        let execution_id = self.shared.cell().told.execution_id;
         let name = format!(
-            "{}\n{}\n{started_ms}\n{what}",
-            identity.instance_id, identity.execution_id
+            "{}\n{execution_id}\n{started_ms}\n{what}",
+            identity.instance_id
         );
         Uuid::new_v5(&NAMESPACE, name.as_bytes())
     }

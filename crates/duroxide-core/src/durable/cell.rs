@@ -112,6 +112,8 @@ pub(crate) struct Cell {
     pub(crate) extras: StartExtras,
     /// The place of this execution in its trace.
     pub(crate) trace: Option<TraceContext>,
+    /// What the code is told about all that.
+    pub(crate) told: Told,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
@@ -133,6 +135,15 @@ pub(crate) struct Cell {
     pub(crate) patches: BTreeMap<String, bool>,
     /// Work that runs in place, by its slot, until the host takes it or its future is gone.
     pub(crate) in_place: HashMap<usize, InPlace>,
+}
+
+/// What the code is told about its execution. In the part of a record that a rewound execution shares with an earlier one, it is told
+/// what it was told there: it must decide the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) execution_id: u64,
+    pub(crate) deadline_ms: Option<u64>,
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// A future that the host drives within a turn.

@@ -4,11 +4,12 @@ use std::panic::Location;
 
 use super::on_close::OnClose;
 use crate::action::Action;
-use crate::attempt::{self, AttemptLimits, traced};
+use crate::attempt::{AttemptLimits, CallOrigin, traced};
 use crate::codec::same_meaning;
 use crate::event::EventKind;
 use crate::ids::{INITIAL_EXECUTION_ID, SUB_ORCH_AUTO_PREFIX, is_auto_generated_sub_orch_id};
 use crate::label::{Labels, labelled_input};
+use crate::rewound::Rewound;
 use crate::start::StartExtras;
 use crate::trace_context::TraceContext;
 
@@ -167,12 +168,14 @@ impl CommandKind {
     }
 
     /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone. What is
-    /// asked for belongs to the trace of the execution, if that is part of one.
+    /// asked for belongs to the trace of the execution, if that is part of one; a call that the execution shares with an earlier one
+    /// is the same call.
     pub(crate) fn to_action(
         &self,
         event_id: u64,
         event: &EventKind,
         trace: Option<&TraceContext>,
+        rewound: Option<&Rewound>,
     ) -> Option<Action> {
         match (self.clone(), event) {
             (
@@ -185,16 +188,21 @@ impl CommandKind {
                     limits,
                 },
                 _,
-            ) => Some(Action::CallActivity {
-                scheduling_event_id: event_id,
-                name,
-                input: traced(
-                    trace,
-                    limits.in_front_of(attempt::wrapped(attempt_of, event_id, input)),
-                ),
-                session_id,
-                tag,
-            }),
+            ) => {
+                let began = attempt_of.unwrap_or(event_id);
+                let origin = CallOrigin {
+                    first_attempt: attempt_of,
+                    execution_id: rewound.and_then(|it| it.first_with(began)),
+                };
+                let input = limits.in_front_of(origin.in_front_of(event_id, input));
+                Some(Action::CallActivity {
+                    scheduling_event_id: event_id,
+                    name,
+                    input: traced(trace, input),
+                    session_id,
+                    tag,
+                })
+            }
             // What is recorded governs: a replay may ask for another time.
             (Self::Timer { .. }, EventKind::TimerCreated { fire_at_ms }) => {
                 Some(Action::CreateTimer {

@@ -260,6 +260,11 @@ impl Operations {
         self.signals.is_awaited(signal)
     }
 
+    /// The recorded wait, by its event, that would get the next signal of this name.
+    pub(crate) fn wait_for(&self, signal: &str) -> Option<u64> {
+        self.slots[self.signals.next(signal)?].event_id()
+    }
+
     /// A queue message arrived.
     pub(crate) fn deliver(&mut self, queue: &str, data: &str) {
         if queue == KEYS_QUEUE {

@@ -6,6 +6,8 @@ use crate::event::ErrorDetails;
 
 /// How the contract has always said that a lease is gone.
 const LEASE_LOST: &str = "Invalid lock token";
+/// How a store says that it is closed for the engine; see [`Refusal::Closed`](super::rules::Refusal::Closed).
+const CLOSED: &str = "the store is closed";
 
 /// A store call that failed.
 ///
@@ -72,6 +74,19 @@ impl ProviderError {
         !self.retryable && says_lease_lost(&without_quotes(&self.message.to_lowercase()))
     }
 
+    /// Whether an operator closed the store: nothing of it can be changed until it is opened again, if ever.
+    ///
+    /// ```
+    /// use duroxide_core::provider::rules::Refusal;
+    /// let closed = Refusal::Closed { reason: "moved to postgres://db".to_owned() };
+    /// let error = closed.into_provider_error("claim_turns");
+    /// assert!(error.is_store_closed() && !error.is_retryable());
+    /// ```
+    #[must_use]
+    pub fn is_store_closed(&self) -> bool {
+        !self.retryable && self.message.starts_with(CLOSED)
+    }
+
     /// A stable code; docs/errors.md says what each means and what to do.
     ///
     /// ```
@@ -84,6 +99,8 @@ impl ProviderError {
             "D0201"
         } else if self.is_lease_lost() {
             "D0203"
+        } else if self.is_store_closed() {
+            "D0224"
         } else {
             "D0202"
         }

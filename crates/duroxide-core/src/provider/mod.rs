@@ -52,7 +52,7 @@ pub use query::{
 pub use readings::StoreReadings;
 pub use requeue::{LetterOrigin, Requeue};
 pub use snapshot::{
-    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds, InstanceRecord,
+    Awaiting, Closing, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds, InstanceRecord,
     InstanceSnapshot, KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, Restoring,
     StoredLife,
 };

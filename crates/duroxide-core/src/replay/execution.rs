@@ -13,11 +13,12 @@ use std::time::Duration;
 use semver::Version;
 
 use super::divergence::Divergence;
+use super::earlier_signals::EarlierSignals;
 use super::handler_future::HandlerFuture;
 use super::replaying;
 use crate::action::Action;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared};
+use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared, Told};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
@@ -127,6 +128,8 @@ pub struct Execution {
     pub(super) again: BTreeMap<u64, Action>,
     /// That was asked for: failures that come now are younger than the rewind.
     pub(super) asked_again: bool,
+    /// Signals that came before a rewind and have reached no wait since.
+    pub(super) earlier_signals: EarlierSignals,
     pub(super) turns: u64,
     pub(super) turn: super::turn_state::TurnState,
 }
@@ -252,6 +255,11 @@ impl Execution {
         let extras = StartExtras::recorded_in(&first.kind);
         let trace = trace_of_execution(first);
         let cell = Cell {
+            told: Told {
+                execution_id: first.execution_id,
+                deadline_ms: extras.deadline_ms,
+                trace: trace.clone(),
+            },
             extras,
             trace,
             now_ms: first.timestamp_ms,
@@ -263,6 +271,7 @@ impl Execution {
             takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
             ..Cell::default()
         };
+        let rewound = Rewound::recorded_in(&first.kind);
         let shared = Arc::new(Shared::driven(identity, cell));
         let presence = Arc::clone(&shared.presence);
         let ctx = OrchestrationContext::of(Arc::clone(&shared));
@@ -285,7 +294,8 @@ impl Execution {
             sets_strays_aside: false,
             ended: false,
             passed_over: HashSet::new(),
-            rewound: Rewound::recorded_in(&first.kind),
+            earlier_signals: EarlierSignals::of(rewound.as_ref()),
+            rewound,
             again: BTreeMap::new(),
             asked_again: false,
             turns: 0,
@@ -467,6 +477,17 @@ impl Execution {
             let mut cell = self.shared.cell();
             cell.replaying = origin == Origin::Recorded;
             cell.last_event_id = self.last_event_id;
+            if let Some(rewound) = &self.rewound {
+                // What is decided now was decided there, if the next event is one that both have.
+                let first = rewound.first_with(self.last_event_id + 1);
+                let own = self.shared.identity.execution_id;
+                tell(
+                    &mut cell,
+                    &self.shared.identity,
+                    rewound,
+                    first.unwrap_or(own),
+                );
+            }
             let watches = cell.operations.watches_cancellation();
             let begun = cell.operations.watches_begun();
             (cell.commands.len(), (watches, begun))
@@ -495,15 +516,33 @@ fn is_up_from_the_start(event: &Event) -> bool {
         && matches!(event.kind, EventKind::TimerFired { .. })
 }
 
+/// Tells the code what it was told in this execution, which it is or which it was rewound from.
+fn tell(cell: &mut Cell, identity: &Identity, rewound: &Rewound, execution_id: u64) {
+    if cell.told.execution_id == execution_id {
+        return;
+    }
+    let given = cell.extras.trace.as_ref();
+    let place = |given| place_in_trace(given, &identity.instance_id, execution_id, cell.started_ms);
+    cell.told = Told {
+        execution_id,
+        deadline_ms: match rewound.deadlines.get(&execution_id) {
+            Some(deadline_ms) => Some(*deadline_ms),
+            None => cell.extras.deadline_ms,
+        },
+        trace: given.map(place),
+    };
+}
+
 /// The place of an execution in the trace that its instance was started in. It follows from the first event.
 #[must_use]
 pub fn trace_of_execution(first: &Event) -> Option<TraceContext> {
     let given = StartExtras::recorded_in(&first.kind).trace?;
-    let (execution, began) = (
-        first.execution_id.to_string(),
-        first.timestamp_ms.to_string(),
-    );
-    Some(given.within(&[&first.instance_id, &execution, &began]))
+    let (id, execution, began) = (&first.instance_id, first.execution_id, first.timestamp_ms);
+    Some(place_in_trace(&given, id, execution, began))
+}
+
+fn place_in_trace(given: &TraceContext, id: &str, execution: u64, began_ms: u64) -> TraceContext {
+    given.within(&[id, &execution.to_string(), &began_ms.to_string()])
 }
 
 /// Whether the engine that began an execution is older than a version. What cannot be understood counts as older.

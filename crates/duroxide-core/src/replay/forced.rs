@@ -1,6 +1,7 @@
 //! Ending an execution without running its code: poison, histories that do not fit, commits that cannot succeed.
 //!
-//! What is open is read off the history, so this way to end cancels and records like every other one.
+//! What is open is read off the history, so this way to end cancels and records like every other one. Messages that were claimed with
+//! it are recorded before the end, as far as the code would have got them: whoever retries the instance has them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,46 +9,58 @@ use super::cause::FailedBy;
 use super::decision::{ChildCancel, Outcome, Turn};
 use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
+use crate::arrivals::Intake;
 use crate::durable::OnClose;
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
-use crate::work_item::TERMINATE_PREFIX;
+use crate::work_item::{TERMINATE_PREFIX, WorkItem};
 
-/// The turn that fails an execution with this history. The history may be empty; the first event then gets id 1.
-#[must_use]
-pub fn fail_without_replay(
-    instance_id: &str,
-    execution_id: u64,
-    history: &[Event],
-    details: ErrorDetails,
-    now_ms: u64,
-) -> Turn {
-    let ending = Ending::after(instance_id, execution_id, history, now_ms);
-    ending.end(history, details, false, FailedBy::Decree)
+/// The execution that is ended, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct EndOf<'a> {
+    /// The instance.
+    pub instance_id: &'a str,
+    /// Its execution.
+    pub execution_id: u64,
+    /// What is recorded of it. May be empty; the first event then gets id 1.
+    pub history: &'a [Event],
+    /// The time, in milliseconds since the Unix epoch.
+    pub now_ms: u64,
 }
 
-/// The turn that terminates an execution with this history, whether its code is here or not: the request, what is
+/// The turn that fails an execution. `messages` came with the claim: signals, queue messages and successes are recorded.
+///
+/// ```
+/// use duroxide_core::replay::{EndOf, Outcome, fail_without_replay};
+/// use duroxide_core::{ErrorDetails, WorkItem};
+/// let of = EndOf { instance_id: "order-7", execution_id: 1, history: &[], now_ms: 0 };
+/// let signal = WorkItem::ExternalRaised { instance: "order-7".into(), name: "go".into(), data: String::new() };
+/// let turn = fail_without_replay(of, vec![signal], ErrorDetails::panicked("oh"));
+/// assert_eq!(turn.events.len(), 2);
+/// ```
+#[must_use]
+pub fn fail_without_replay(of: EndOf<'_>, messages: Vec<WorkItem>, details: ErrorDetails) -> Turn {
+    let ending = Ending::after(of, messages);
+    ending.end(details, false, FailedBy::Decree)
+}
+
+/// The turn that terminates an execution, whether its code is here or not: what came with the claim, the request, what is
 /// cancelled, and the end as cancelled with this reason. Its children are terminated too.
 ///
 /// ```
-/// use duroxide_core::replay::{Outcome, terminate_without_replay};
-/// let turn = terminate_without_replay("order-7", 1, &[], "no longer wanted", 0);
+/// use duroxide_core::replay::{EndOf, Outcome, terminate_without_replay};
+/// let of = EndOf { instance_id: "order-7", execution_id: 1, history: &[], now_ms: 0 };
+/// let turn = terminate_without_replay(of, Vec::new(), "no longer wanted");
 /// assert!(matches!(turn.outcome, Outcome::Failed { details } if details.display_message() == "canceled: no longer wanted"));
 /// ```
 #[must_use]
-pub fn terminate_without_replay(
-    instance_id: &str,
-    execution_id: u64,
-    history: &[Event],
-    reason: &str,
-    now_ms: u64,
-) -> Turn {
-    let mut ending = Ending::after(instance_id, execution_id, history, now_ms);
+pub fn terminate_without_replay(of: EndOf<'_>, messages: Vec<WorkItem>, reason: &str) -> Turn {
+    let mut ending = Ending::after(of, messages);
     let requested = EventKind::OrchestrationCancelRequested {
         reason: format!("{TERMINATE_PREFIX}{reason}"),
     };
     ending.record(None, requested);
     let details = ErrorDetails::cancelled(reason.to_owned());
-    ending.end(history, details, true, FailedBy::Cancellation)
+    ending.end(details, true, FailedBy::Cancellation)
 }
 
 /// The last id that a store can hold; ids beyond it are why such a history is ended here.
@@ -57,37 +70,36 @@ fn last_event_id(history: &[Event]) -> u64 {
 }
 
 struct Ending<'a> {
-    instance_id: &'a str,
-    execution_id: u64,
-    now_ms: u64,
+    of: EndOf<'a>,
     next_id: u64,
     events: Vec<Event>,
 }
 
 impl<'a> Ending<'a> {
-    fn after(instance_id: &'a str, execution_id: u64, history: &[Event], now_ms: u64) -> Self {
-        Self {
-            instance_id,
-            execution_id,
-            now_ms: history
-                .last()
-                .map_or(now_ms, |last| last.timestamp_ms.max(now_ms)),
-            next_id: last_event_id(history) + 1,
+    /// Begins with what came in.
+    fn after(mut of: EndOf<'a>, messages: Vec<WorkItem>) -> Self {
+        let last_ms = of.history.last().map_or(0, |last| last.timestamp_ms);
+        of.now_ms = of.now_ms.max(last_ms);
+        let mut ending = Self {
+            of,
+            next_id: last_event_id(of.history) + 1,
             events: Vec::new(),
+        };
+        let mut intake = Intake::of(of.history);
+        for message in messages {
+            // What becomes no event is asked for anew by a retry, or concerns another execution.
+            if let Some((source, kind)) = intake.take(&message) {
+                ending.record(source, kind);
+            }
         }
+        ending
     }
 
     /// Cancels what is open, and ends.
-    fn end(
-        mut self,
-        history: &[Event],
-        details: ErrorDetails,
-        terminated: bool,
-        failed_by: FailedBy,
-    ) -> Turn {
+    fn end(mut self, details: ErrorDetails, terminated: bool, failed_by: FailedBy) -> Turn {
         let mut activities = Vec::new();
         let mut children = Vec::new();
-        for (id, open) in open_operations(history) {
+        for (id, open) in open_operations(self.of.history.iter().chain(&self.events)) {
             let ends = || "orchestration_terminal".to_owned();
             let fails = || "orchestration_terminal_failed".to_owned();
             let record = match open {
@@ -131,9 +143,9 @@ impl<'a> Ending<'a> {
         self.events.push(Event {
             event_id: self.next_id,
             source_event_id,
-            instance_id: self.instance_id.to_owned(),
-            execution_id: self.execution_id,
-            timestamp_ms: self.now_ms,
+            instance_id: self.of.instance_id.to_owned(),
+            execution_id: self.of.execution_id,
+            timestamp_ms: self.of.now_ms,
             duroxide_version: BUILD_VERSION.to_owned(),
             kind,
         });
@@ -149,7 +161,7 @@ enum Open {
     Dequeue(String),
 }
 
-fn open_operations(history: &[Event]) -> BTreeMap<u64, Open> {
+fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
     let mut letters: HashMap<&str, u64> = HashMap::new();
     for event in history {
@@ -230,11 +242,26 @@ mod tests {
                 },
             ),
         ];
-        let turn = fail_without_replay("i", 1, &history, ErrorDetails::panicked("x"), 0);
+        let of = EndOf {
+            instance_id: "i",
+            execution_id: 1,
+            history: &history,
+            now_ms: 0,
+        };
+        let turn = fail_without_replay(of, Vec::new(), ErrorDetails::panicked("x"));
         assert_eq!(turn.cancelled_activities, [3]);
         assert_eq!(turn.cancelled_children[0].instance, "sub::5");
         assert_eq!(turn.events.last().map(|e| e.event_id), Some(8));
         assert!(turn.events.last().is_some_and(Event::is_terminal));
+        let done = WorkItem::ActivityCompleted {
+            instance: "i".into(),
+            execution_id: 1,
+            id: 3,
+            result: "late".into(),
+        };
+        let turn = fail_without_replay(of, vec![done], ErrorDetails::panicked("x"));
+        assert_eq!(turn.events[0].source_event_id, Some(3), "it is recorded");
+        assert!(turn.cancelled_activities.is_empty());
     }
 
     /// A history with one open child of each policy, and one whose policy no record tells.
@@ -267,8 +294,15 @@ mod tests {
 
     #[test]
     fn an_end_without_replay_leaves_abandoned_children_alone() {
-        let failed = fail_without_replay("i", 1, &family(), ErrorDetails::panicked("x"), 0);
-        let ended = terminate_without_replay("i", 1, &family(), "enough", 0);
+        let family = family();
+        let of = EndOf {
+            instance_id: "i",
+            execution_id: 1,
+            history: &family,
+            now_ms: 0,
+        };
+        let failed = fail_without_replay(of, Vec::new(), ErrorDetails::panicked("x"));
+        let ended = terminate_without_replay(of, Vec::new(), "enough");
         assert_eq!(
             told(&failed),
             [("ended", true), ("asked", false), ("older", false)]

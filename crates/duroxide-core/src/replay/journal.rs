@@ -68,6 +68,9 @@ impl Execution {
                 self.note_child(event, Some(details), origin);
             }
             EventKind::ExternalEvent { name, data } => {
+                if event.source_event_id.is_some() {
+                    self.earlier_signals.take(name);
+                }
                 if self.shared.cell().operations.signal(name, data) {
                     self.due = Some(origin);
                 } else {
@@ -160,12 +163,12 @@ impl Execution {
             }
             cell.operations.recorded(slot, event.event_id);
         }
-        let comes_again = |rewound: &Rewound| rewound.again.contains(&event.event_id);
-        if self.rewound.as_ref().is_some_and(comes_again) {
+        let comes_again = |rewound: &&Rewound| rewound.again.contains(&event.event_id);
+        if let Some(rewound) = self.rewound.as_ref().filter(comes_again) {
             let trace = cell.trace.clone();
-            let action = command
-                .kind
-                .to_action(event.event_id, &event.kind, trace.as_ref());
+            let (id, kind) = (event.event_id, &event.kind);
+            let action = command.kind;
+            let action = action.to_action(id, kind, trace.as_ref(), Some(rewound));
             self.again.extend(action.map(|it| (event.event_id, it)));
         }
         Ok(())

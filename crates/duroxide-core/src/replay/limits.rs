@@ -4,8 +4,8 @@ use super::decision::Outcome;
 use crate::durable::OnClose;
 use crate::event::{Event, EventKind};
 use crate::limits::{
-    DEFAULT_PAYLOAD_BYTES_MAX, MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS, MAX_KV_VALUE_BYTES,
-    MAX_TAG_NAME_BYTES,
+    DEFAULT_PAYLOAD_BYTES_MAX, EXCEEDS_LIMIT, MAX_CUSTOM_STATUS_BYTES, MAX_KV_KEYS,
+    MAX_KV_VALUE_BYTES, MAX_TAG_NAME_BYTES,
 };
 
 /// Limits that a runtime can set.
@@ -82,14 +82,14 @@ impl TurnLimits {
         let max = self.history_events_max?;
         (last_event_id > max && *outcome == Outcome::Waiting).then(|| {
             format!(
-                "History length ({last_event_id} events) exceeds limit ({max} events); use continue_as_new to begin a fresh history"
+                "History length ({last_event_id} events) {EXCEEDS_LIMIT} ({max} events); use continue_as_new to begin a fresh history"
             )
         })
     }
 }
 
 fn over(what: &str, bytes: usize, max: usize) -> Option<String> {
-    (bytes > max).then(|| format!("{what} size ({bytes} bytes) exceeds limit ({max} bytes)"))
+    (bytes > max).then(|| format!("{what} size ({bytes} bytes) {EXCEEDS_LIMIT} ({max} bytes)"))
 }
 
 fn custom_status(decisions: &[Event]) -> Option<String> {
@@ -123,7 +123,7 @@ fn kv_value(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::KeyValueSet { key, value, .. } if value.len() > MAX_KV_VALUE_BYTES => {
             Some(format!(
-                "KV value for key '{key}' ({} bytes) exceeds limit ({MAX_KV_VALUE_BYTES} bytes)",
+                "KV value for key '{key}' ({} bytes) {EXCEEDS_LIMIT} ({MAX_KV_VALUE_BYTES} bytes)",
                 value.len()
             ))
         }
@@ -136,5 +136,5 @@ fn kv_count(decisions: &[Event], keys: usize) -> Option<String> {
         .iter()
         .any(|event| matches!(event.kind, EventKind::KeyValueSet { .. }));
     (wrote && keys > MAX_KV_KEYS)
-        .then(|| format!("KV key count ({keys}) exceeds limit ({MAX_KV_KEYS})"))
+        .then(|| format!("KV key count ({keys}) {EXCEEDS_LIMIT} ({MAX_KV_KEYS})"))
 }

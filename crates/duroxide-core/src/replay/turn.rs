@@ -130,6 +130,9 @@ impl Execution {
                 }
                 continue;
             }
+            if self.hand_over_earlier_signal() {
+                continue;
+            }
             if self.signal_is_early() {
                 if self.record_next_command() {
                     continue;
@@ -159,6 +162,24 @@ impl Execution {
                 }
             }
         }
+    }
+
+    /// Records a signal that came before a rewind, if a wait for it is open now; false if there is none.
+    fn hand_over_earlier_signal(&mut self) -> bool {
+        if self.earlier_signals.is_empty() || self.is_over() {
+            return false;
+        }
+        let awaited = {
+            let cell = self.shared.cell();
+            let operations = &cell.operations;
+            let wait = |name: &str| operations.wait_for(name);
+            self.earlier_signals.first_awaited(wait)
+        };
+        let Some((wait, name, data)) = awaited else {
+            return false;
+        };
+        self.arrive(EventKind::ExternalEvent { name, data }, Some(wait));
+        true
     }
 
     /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then recorded
@@ -232,7 +253,8 @@ impl Execution {
             });
         } else {
             let trace = self.shared.cell().trace.clone();
-            let action = kind.to_action(event_id, &event, trace.as_ref());
+            let rewound = self.rewound.as_ref();
+            let action = kind.to_action(event_id, &event, trace.as_ref(), rewound);
             self.turn.actions.extend(action);
         }
         self.arrive(event, None);

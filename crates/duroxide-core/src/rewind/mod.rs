@@ -6,8 +6,9 @@
 //! event, and what stands before it is kept as it is, ids included. What stands at the point and after it is dropped, because the code
 //! may decide anything once an earlier answer is another one; with it goes what the code did about the failure, such as compensation.
 //!
-//! **What comes again.** Answers in the dropped part that are successes of operations in the kept part come again, in their order: answers and queue messages stand in the new record behind the kept part; signals are sent (one still has no effect if no wait
-//! for it is recorded by then). Operations of the kept part that have no such answer are asked for anew: those that failed,
+//! **What comes again.** Answers in the dropped part that are successes of operations in the kept part come again, in their order, as do
+//! queue messages: they stand in the new record behind the kept part. A signal of the dropped part that had reached a wait is carried,
+//! and reaches the first wait of its name. Operations of the kept part that have no such answer are asked for anew: those that failed,
 //! and those that the end of the failed execution cancelled. A request to cancel in the dropped part is dropped with it.
 //!
 //! **Where the point is.** See [`RewindPoint`].
@@ -15,6 +16,7 @@
 mod message;
 mod plan;
 mod point;
+mod signals;
 
 pub use message::RewindMessage;
 pub use plan::{Child, ChildStanding, Rewind, Work, plan};
@@ -27,7 +29,7 @@ pub enum RewindPoint {
     /// - of one that was cancelled or terminated, at the request;
     /// - of one that ended with an error of its code or with that of an activity or a child, at a failed result of an activity or child:
     ///   the last one that says the same as the end, else the last one; and before it as far as nothing is dropped that was asked for
-    ///   after a failure and succeeded, so that calls that failed side by side, and all attempts of one call, are asked for anew. A
+    ///   after a failure and succeeded, or was told to the code, so that calls that failed side by side, and all attempts of one call, are asked for anew. A
     ///   result that was overcome does not count: the same activity or child with the same input was asked for after it and succeeded;
     /// - of any other (poison, a panic, divergence, a limit, an error without a failed result), at the end: behind the last thing that
     ///   came in from outside, and behind the last child or detached orchestration that was started.
@@ -55,9 +57,6 @@ pub enum NoRewind {
     /// The execution gave way to another one.
     #[error("it continued as new; only an instance that has failed can be retried")]
     ContinuedAsNew,
-    /// It was ended before its code ran: no version is recorded.
-    #[error("it was ended before any code of it ran; restart it instead")]
-    NeverRan,
     /// There is no such event that could be dropped.
     #[error("its execution {execution_id} has no event {event_id} that a retry can begin at")]
     NoSuchEvent {

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use semver::Version;
 
-use super::{NoRewind, RewindMessage, RewindPoint, point};
+use super::{NoRewind, RewindMessage, RewindPoint, point, signals};
+use crate::arrivals::Intake;
 use crate::event::{BUILD_VERSION, Event, EventKind};
 use crate::ids::{INITIAL_EVENT_ID, build_child_instance_id};
 use crate::label::{labels_after, recorded_change};
-use crate::message::is_engine_queue;
+use crate::message::{KEYS_QUEUE, is_engine_queue};
 use crate::rewound::{REWIND_QUEUE, Rewound};
 use crate::start::{DEADLINE_MAX_MS, StartExtras};
 use crate::work_item::WorkItem;
@@ -35,8 +36,10 @@ pub struct Rewind {
     pub children: Vec<Child>,
     /// Answers and queue messages of the dropped part that the record of the next execution has behind the kept part, in order.
     pub arrivals: Vec<Event>,
-    /// Signals of the dropped part, which are sent again: one counts if it is awaited when it comes.
-    pub signals: Vec<WorkItem>,
+    /// Instances that the dropped part started, as children or detached. A code that starts one of the same id again is refused.
+    pub started: Vec<String>,
+    /// Signals, by name and data, that the next execution carries: each reaches the first wait of its name.
+    pub signals: Vec<(String, String)>,
     history: Vec<Event>,
     record: Rewound,
 }
@@ -85,10 +88,6 @@ pub enum ChildStanding {
 ///
 /// When there is nothing to rewind, or nothing at this point.
 pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
-    let began = history.iter().find_map(Event::started_handler);
-    if began.is_some_and(|(_, version)| Version::parse(&version).is_err()) {
-        return Err(NoRewind::NeverRan);
-    }
     let place = point::find(history, point)?;
     let (kept, dropped) = history.split_at(place);
     let (Some(first), Some(from)) = (kept.first(), dropped.first()) else {
@@ -105,7 +104,8 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
     for (id, event) in (last_kept + 1..).zip(&mut arrivals) {
         event.event_id = id;
     }
-    let signals = dropped.iter().filter_map(signal).collect();
+    let earlier = Rewound::recorded_in(&first.kind).unwrap_or_default();
+    let signals = signals::carried(history, place, &earlier);
     let answered: HashSet<u64> = arrivals
         .iter()
         .filter_map(|it| it.source_event_id)
@@ -131,14 +131,17 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
         dropped: dropped.len(),
         successes_dropped: successes_of(dropped, from.event_id),
         record: Rewound {
-            shares: shares(first, failed, last_kept),
+            shares: shares(&earlier, failed, last_kept),
             again: again.iter().map(|work| work.event_id).collect(),
             running: Vec::new(),
             labels: changed_labels(kept, dropped),
+            deadlines: deadlines(&earlier, first),
+            signals: signals.clone(),
         },
         again,
         children,
         arrivals,
+        started: dropped.iter().filter_map(started).collect(),
         signals,
         history: kept.to_vec(),
         instance,
@@ -158,10 +161,42 @@ impl Rewind {
         execution_id.is_none_or(|execution_id| self.record.shares(execution_id, child.event_id))
     }
 
+    /// The registered name of an execution that was ended before a node chose its version; `None` for any other.
+    ///
+    /// ```
+    /// # use duroxide_core::rewind::{NoRewind, RewindPoint, plan};
+    /// # fn example(history: &[duroxide_core::Event], newest: &semver::Version) -> Result<(), NoRewind> {
+    /// let mut rewind = plan(history, RewindPoint::Failure)?;
+    /// if rewind.wants_version().is_some() {
+    ///     rewind.begin_with(newest);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn wants_version(&self) -> Option<&str> {
+        match self.history.first().map(|event| &event.kind) {
+            Some(EventKind::OrchestrationStarted { name, version, .. })
+                if Version::parse(version).is_err() =>
+            {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// Chooses the version of an execution that has none; see [`wants_version`](Self::wants_version).
+    pub fn begin_with(&mut self, chosen: &Version) {
+        let first = self.history.first_mut().map(|event| &mut event.kind);
+        if let Some(EventKind::OrchestrationStarted { version, .. }) = first {
+            *version = chosen.to_string();
+        }
+    }
+
     /// What is to be written: the history of the next execution, and the messages that it, and children that are rewound with it, are
     /// sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are messages that were claimed with the request.
-    /// Of these, failures of the failed execution are not passed on: what they are about is asked for anew. A time limit that is not
-    /// over by `now_ms` goes on; one that is begins anew.
+    /// Successes and queue messages among these stand in the record behind what comes again; failures of the failed execution are not
+    /// passed on: what they are about is asked for anew. A time limit that is not over by `now_ms` goes on; one that is begins anew.
     #[must_use]
     pub fn decided(
         mut self,
@@ -170,14 +205,16 @@ impl Rewind {
         now_ms: u64,
     ) -> (Vec<Event>, Vec<WorkItem>) {
         let execution_id = self.execution_id();
-        let mut messages = std::mem::take(&mut self.signals);
+        let mut messages = Vec::new();
         self.history.append(&mut self.arrivals);
+        let passed_on = self.take_in(still_wanted(waiting), now_ms);
         for child in &self.children {
             match standing(child) {
                 ChildStanding::Unborn => self.record.again.push(child.event_id),
                 ChildStanding::Running => self.record.running.push(child.event_id),
                 ChildStanding::Completed(result) => {
-                    let event = arrival(&self.history, child.event_id, result, now_ms);
+                    let kind = EventKind::SubOrchestrationCompleted { result };
+                    let event = arrival(&self.history, Some(child.event_id), kind, now_ms);
                     self.history.extend(event);
                 }
                 ChildStanding::Failed(execution_id) => {
@@ -189,7 +226,7 @@ impl Rewind {
                 }
             }
         }
-        messages.extend(still_wanted(waiting));
+        messages.extend(passed_on);
         // Also if nothing is asked for: it gives the execution its first turn. It comes last: what stands before it in the queue is
         // older than the rewind.
         messages.push(RewindMessage::AskAgain.to(&self.instance));
@@ -206,6 +243,29 @@ impl Rewind {
             }));
         }
         (self.history, messages)
+    }
+
+    /// Records what was claimed with the request, as far as the code would get it; returns the rest. Sent again, it would be overtaken
+    /// by what was sent since.
+    fn take_in(&mut self, waiting: Vec<WorkItem>, now_ms: u64) -> Vec<WorkItem> {
+        let mut intake = Intake::of(&self.history);
+        let mut passed_on = Vec::new();
+        for item in waiting {
+            // A signal counts when it comes: it is for a wait that the code has by then.
+            if matches!(item, WorkItem::ExternalRaised { .. }) {
+                passed_on.push(item);
+                continue;
+            }
+            match intake.take(&item) {
+                Some((source, kind)) => {
+                    self.record.again.retain(|id| Some(*id) != source);
+                    let event = arrival(&self.history, source, kind, now_ms);
+                    self.history.extend(event);
+                }
+                None => passed_on.push(item),
+            }
+        }
+        passed_on
     }
 }
 
@@ -264,33 +324,40 @@ impl Open {
             EventKind::ActivityCompleted { .. }
             | EventKind::TimerFired { .. }
             | EventKind::SubOrchestrationCompleted { .. } => answers(),
-            EventKind::QueueEventDelivered { name, .. } => !is_engine_queue(name),
+            // Keys that an earlier execution handed on come with what it carried.
+            EventKind::QueueEventDelivered { name, .. } => {
+                !is_engine_queue(name) || name == KEYS_QUEUE
+            }
             _ => false,
         }
     }
 }
 
-/// A signal of the dropped part as a message.
-fn signal(event: &Event) -> Option<WorkItem> {
+/// The instance that an event started.
+fn started(event: &Event) -> Option<String> {
     match &event.kind {
-        EventKind::ExternalEvent { name, data } => Some(WorkItem::ExternalRaised {
-            instance: event.instance_id.clone(),
-            name: name.clone(),
-            data: data.clone(),
-        }),
+        EventKind::SubOrchestrationScheduled { instance, .. } => {
+            Some(build_child_instance_id(&event.instance_id, instance))
+        }
+        EventKind::OrchestrationChained { instance, .. } => Some(instance.clone()),
         _ => None,
     }
 }
 
-/// The event that a child completed, behind a history.
-fn arrival(history: &[Event], child: u64, result: String, now_ms: u64) -> Option<Event> {
+/// The event of something that came in, behind a history.
+fn arrival(
+    history: &[Event],
+    source_event_id: Option<u64>,
+    kind: EventKind,
+    now_ms: u64,
+) -> Option<Event> {
     let last = history.last()?;
     Some(Event {
         event_id: last.event_id + 1,
-        source_event_id: Some(child),
+        source_event_id,
         timestamp_ms: now_ms.max(last.timestamp_ms),
         duroxide_version: BUILD_VERSION.to_owned(),
-        kind: EventKind::SubOrchestrationCompleted { result },
+        kind,
         ..last.clone()
     })
 }
@@ -321,12 +388,19 @@ fn successes_of(dropped: &[Event], from_event_id: u64) -> usize {
 }
 
 /// The failed execution and those that it shared its beginning with.
-fn shares(first: &Event, failed: u64, last_kept: u64) -> Vec<(u64, u64)> {
-    let earlier = Rewound::recorded_in(&first.kind).unwrap_or_default();
-    let still = |(execution, last): (u64, u64)| (execution, last.min(last_kept));
+fn shares(earlier: &Rewound, failed: u64, last_kept: u64) -> Vec<(u64, u64)> {
+    let still = |(execution, last): &(u64, u64)| (*execution, (*last).min(last_kept));
     let mut shares = vec![(failed, last_kept)];
-    shares.extend(earlier.shares.into_iter().map(still));
+    shares.extend(earlier.shares.iter().map(still));
     shares
+}
+
+/// The deadlines of the failed execution and of those that it shared its beginning with.
+fn deadlines(earlier: &Rewound, first: &Event) -> BTreeMap<u64, u64> {
+    let mut deadlines = earlier.deadlines.clone();
+    let own = StartExtras::recorded_in(&first.kind).deadline_ms;
+    deadlines.extend(own.map(|deadline_ms| (first.execution_id, deadline_ms)));
+    deadlines
 }
 
 /// The labels that the dropped part changed, as the kept part left them.
@@ -355,6 +429,8 @@ fn carry(started: &mut EventKind, record: &Rewound, now_ms: u64) -> Option<u64> 
     let carried = carry_forward_events.get_or_insert_default();
     carried.retain(|(queue, _)| queue != REWIND_QUEUE);
     let mut extras = StartExtras::take_from(carried);
+    // One that was ended before its first turn has a limit and no deadline.
+    extras.begin(now_ms);
     if extras
         .deadline_ms
         .is_some_and(|deadline| deadline <= now_ms)

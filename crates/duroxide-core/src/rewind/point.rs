@@ -6,6 +6,7 @@ use super::{NoRewind, RewindPoint};
 use crate::durable::{SYSCALL_AWAIT_INSTANCE, SYSCALL_PREFIX, SYSCALL_RUN_PREFIX};
 use crate::event::{AppErrorKind, ErrorDetails, Event, EventKind};
 use crate::ids::INITIAL_EVENT_ID;
+use crate::limits::EXCEEDS_LIMIT;
 
 /// The place of the first event to drop.
 pub(super) fn find(history: &[Event], point: RewindPoint) -> Result<usize, NoRewind> {
@@ -56,14 +57,16 @@ fn cause(history: &[Event], details: &ErrorDetails) -> Option<usize> {
             .is_some_and(|it| it == details || it.display_message() == details.display_message())
     };
     let same = failed.iter().rfind(says_the_same);
-    let is_of_code = matches!(
-        details,
-        ErrorDetails::Infrastructure { .. }
-            | ErrorDetails::Application {
-                kind: AppErrorKind::ActivityFailed | AppErrorKind::OrchestrationFailed,
-                ..
-            }
-    );
+    let is_of_code = match details {
+        ErrorDetails::Infrastructure { .. } => true,
+        ErrorDetails::Application { kind, message, .. } => match kind {
+            AppErrorKind::ActivityFailed => true,
+            // A limit that the code broke is no error that it returned, and no earlier failure is to blame.
+            AppErrorKind::OrchestrationFailed => !message.contains(EXCEEDS_LIMIT),
+            _ => false,
+        },
+        _ => false,
+    };
     let anchor = same.or_else(|| failed.last().filter(|_| is_of_code))?;
     Some(first_of_its_run(history, &failed, *anchor))
 }
@@ -77,8 +80,9 @@ fn time_is_up(history: &[Event]) -> Option<usize> {
     history.iter().position(fired)
 }
 
-/// The earliest failed result from which on nothing succeeded, up to this one, that was asked for after it. Calls that failed side by
-/// side, and attempts of one call, belong together; a failure that the code got over with other work does not.
+/// The earliest failed result from which on nothing was answered, up to this one, that was asked for after it: no activity or child with
+/// a value, no wait with a signal or message. Calls that failed side by side, and attempts of one call, belong together; a failure that
+/// the code got over with other work does not.
 fn first_of_its_run(history: &[Event], failed: &[usize], anchor: usize) -> usize {
     let mut first = anchor;
     for earlier in failed.iter().rev().filter(|place| **place < anchor) {
@@ -89,12 +93,28 @@ fn first_of_its_run(history: &[Event], failed: &[usize], anchor: usize) -> usize
                     .source_event_id
                     .is_some_and(|asked| asked > asked_after)
         };
-        if history[*earlier..anchor].iter().any(is_lost) {
+        let since = &history[*earlier..anchor];
+        if since.iter().any(is_lost) || heard_from_outside(since) {
             break;
         }
         first = *earlier;
     }
     first
+}
+
+/// Whether the code asked for a signal or a queue message in this part of a record, and one of that name came.
+fn heard_from_outside(part: &[Event]) -> bool {
+    part.iter().enumerate().any(|(place, event)| {
+        let mut later = part[place..].iter().map(|event| &event.kind);
+        match &event.kind {
+            EventKind::ExternalSubscribed { name } => later
+                .any(|kind| matches!(kind, EventKind::ExternalEvent { name: of, .. } if of == name)),
+            EventKind::QueueSubscribed { name } => later.any(
+                |kind| matches!(kind, EventKind::QueueEventDelivered { name: of, .. } if of == name),
+            ),
+            _ => false,
+        }
+    })
 }
 
 /// Whether an activity or a child gave a value.

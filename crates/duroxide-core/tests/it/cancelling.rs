@@ -1,6 +1,6 @@
 //! Requests to cancel and to terminate: what counts, what is recorded, who is told.
 
-use duroxide_core::replay::{FailedBy, Outcome, Unused, terminate_without_replay};
+use duroxide_core::replay::{EndOf, FailedBy, Outcome, Unused, terminate_without_replay};
 use duroxide_core::{Either2, Event, EventKind, TERMINATE_PREFIX, WorkItem};
 
 use crate::history::{cancel, completed, event, signal};
@@ -99,7 +99,13 @@ fn an_instance_is_terminated_alike_with_and_without_its_code() {
     world.turn(vec![cancel("please")]);
     let before = world.history.clone();
     let with_code = world.turn(vec![terminate("now")]);
-    let without = terminate_without_replay("inst", 1, &before, "now", world.now_ms);
+    let of = EndOf {
+        instance_id: "inst",
+        execution_id: 1,
+        history: &before,
+        now_ms: world.now_ms,
+    };
+    let without = terminate_without_replay(of, Vec::new(), "now");
     let records = |events: &[Event]| {
         let mut all: Vec<_> = events
             .iter()

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use duroxide_core::provider::{KvEntry, fold_key_values};
-use duroxide_core::replay::{Execution, Outcome, TurnLimits, fail_without_replay};
+use duroxide_core::replay::{EndOf, Execution, Outcome, TurnLimits, fail_without_replay};
 use duroxide_core::{Event, EventKind, OrchestrationHandler, WorkItem};
 use proptest::prelude::*;
 
@@ -214,8 +214,13 @@ fn check_forced_end(
     let Outcome::Failed { details } = with_code.outcome else {
         panic!("{:?}", with_code.outcome)
     };
-    let now = prefix[prefix.len() - 1].timestamp_ms;
-    let without = fail_without_replay(INSTANCE, execution_id, prefix, details, now);
+    let of = EndOf {
+        instance_id: INSTANCE,
+        execution_id,
+        history: prefix,
+        now_ms: prefix[prefix.len() - 1].timestamp_ms,
+    };
+    let without = fail_without_replay(of, Vec::new(), details);
     assert_eq!(without.cancelled_activities, with_code.cancelled_activities);
     assert_eq!(without.cancelled_children, with_code.cancelled_children);
     let whole: Vec<Event> = prefix.iter().chain(&without.events).cloned().collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide_core::replay::{Execution, TurnLimits, fail_without_replay};
+use duroxide_core::replay::{EndOf, Execution, TurnLimits, fail_without_replay};
 use duroxide_core::{ErrorDetails, Event, EventKind, OrchestrationHandler};
 use proptest::prelude::*;
 
@@ -156,7 +156,13 @@ fn survive(history: &[Event], code: &Arc<dyn OrchestrationHandler>, seed: u64) {
     let loaded = Execution::load(history, Arc::clone(code), HashMap::new());
     let Ok(mut execution) = loaded else {
         let details = ErrorDetails::nondeterminism("it does not replay");
-        let turn = fail_without_replay(INSTANCE, 1, history, details, 1);
+        let of = EndOf {
+            instance_id: INSTANCE,
+            execution_id: 1,
+            history,
+            now_ms: 1,
+        };
+        let turn = fail_without_replay(of, Vec::new(), details);
         assert!(turn.events.last().is_some_and(Event::is_terminal));
         return;
     };

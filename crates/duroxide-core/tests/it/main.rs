@@ -25,6 +25,7 @@ mod misuse;
 mod mutations;
 mod recut;
 mod retries;
+mod rewinding;
 mod signals;
 mod start;
 mod stored_format;

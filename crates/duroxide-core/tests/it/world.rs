@@ -280,7 +280,7 @@ pub(crate) fn assert_well_formed(history: &[Event]) {
                 "recorded times do not go back"
             );
         }
-        let Some(wanted) = schedule_of(&event.kind) else {
+        let Some(wanted) = schedule_of(event) else {
             assert_eq!(event.source_event_id, None, "{event:?}");
             continue;
         };
@@ -322,8 +322,12 @@ fn assert_nothing_left(history: &[Event]) {
 }
 
 /// The kind of schedule that an event belongs to.
-fn schedule_of(kind: &EventKind) -> Option<&'static str> {
-    match kind {
+fn schedule_of(event: &Event) -> Option<&'static str> {
+    match &event.kind {
+        // A signal from before a rewind names its wait.
+        EventKind::ExternalEvent { .. } if event.source_event_id.is_some() => {
+            Some("ExternalSubscribed")
+        }
         EventKind::ActivityCompleted { .. }
         | EventKind::ActivityFailed { .. }
         | EventKind::ActivityCancelRequested { .. } => Some("ActivityScheduled"),

@@ -150,7 +150,7 @@ fn message(row: &Value) -> QueuedMessage {
     let awaiting = match work_item_from_json(json.as_bytes()) {
         Ok(_) => None,
         Err(_) => operation.map(|(execution, operation)| Awaiting {
-            kind: text(row, "kind"),
+            kind: Awaiting::operation(&text(row, "kind")).to_owned(),
             execution_id: shown_ms(execution),
             operation_id: shown_ms(operation),
             parent: None,

@@ -51,6 +51,23 @@ impl Schema {
     pub(crate) fn shell(&self, sql: &str) -> i64 {
         shell(&sql.replace("{s}", &self.0))
     }
+
+    /// What the server says to a statement that it refuses.
+    pub(crate) fn shell_fails(&self, sql: &str) -> String {
+        let sql = sql.replace("{s}", &self.0);
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async move {
+                let client = connect().await;
+                let refused = client.simple_query(&sql).await.unwrap_err();
+                refused.as_db_error().unwrap().message().to_owned()
+            })
+        };
+        std::thread::spawn(run).join().unwrap()
+    }
 }
 
 impl Drop for Schema {

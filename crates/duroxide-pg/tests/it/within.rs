@@ -101,3 +101,27 @@ async fn the_functions_need_a_grant() {
     tx.rollback().await.unwrap();
     schema.shell(&format!("DROP OWNED BY {who}; DROP ROLE {who}"));
 }
+
+#[tokio::test]
+async fn the_queues_of_the_engine_take_nothing_from_sql() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let mut client = connect().await;
+    for queue in [
+        "duroxide:rewind",
+        "duroxide:keys",
+        "duroxide:labels",
+        "duroxide:start",
+    ] {
+        let tx = client.transaction().await.unwrap();
+        let within = Within::new(&tx, &schema.0).unwrap();
+        let sent = within
+            .enqueue_event("order-7", queue, "\"ask_again\"")
+            .await;
+        let refused = format!("{:?}", sent.unwrap_err());
+        assert!(refused.contains("the engine's own"), "{refused}");
+        drop(tx);
+    }
+    let depths = store.get_queue_depths().await.unwrap();
+    assert_eq!(depths.orchestrator_queue, 0);
+}

@@ -1,7 +1,9 @@
 //! Telling a running orchestration something: signals, queue messages, cancellation.
 
 use duroxide_core::event::awaits_signal;
-use duroxide_core::{REWIND_QUEUE, TERMINATE_PREFIX, WorkItem, plain_message, termination_reason};
+use duroxide_core::{
+    TERMINATE_PREFIX, WorkItem, is_engine_queue, plain_message, termination_reason,
+};
 use serde::Serialize;
 
 use super::audit::Deed;
@@ -72,7 +74,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a payload that is too large, else what the store says.
+    /// `InvalidInput` for a payload that is too large and for a queue of the engine, else what the store says.
     pub async fn enqueue_event(
         &self,
         instance: impl Into<String>,
@@ -83,8 +85,8 @@ impl Client {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
         self.check_payload("event data", &data)?;
-        if name == REWIND_QUEUE {
-            let why = format!("the queue {name} is the engine's own; use retry_instance");
+        if is_engine_queue(&name) {
+            let why = format!("the queue '{name}' is the engine's own");
             return Err(ClientError::invalid(why));
         }
         let data = plain_message(data);

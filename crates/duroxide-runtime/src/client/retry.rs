@@ -16,8 +16,9 @@ impl Client {
     /// the store has the request; [`wait_for_retry`](Self::wait_for_retry) waits until a node has taken it.
     ///
     /// The new execution begins with the record of the failed one up to the failure ([`RewindPoint::Failure`]): what had succeeded is
-    /// not run again, what had failed is asked for anew, and what the code did about the failure is forgotten, though not undone. The
-    /// failed execution stays as an earlier one. A failed child that the instance waits for is retried with it. A parent that was told
+    /// not run again, what had failed is asked for anew, under the idempotency key of the original call, and what the code did about the
+    /// failure is forgotten, though not undone. What reached the instance after it had failed is gone. The failed execution stays as an
+    /// earlier one. A failed child that the instance waits for is retried with it. A parent that was told
     /// of the failure is not told again: to go on with a whole tree, retry its root.
     ///
     /// ```

@@ -11,6 +11,8 @@ use super::{Engine, Slot, Slots, fetch_backoff};
 
 /// Pause after an error that waiting does not cure.
 const PERMANENT_ERROR_PAUSE: Duration = Duration::from_millis(100);
+/// Pause while an operator has closed the store: it may be opened again, and often it is not.
+const CLOSED_STORE_PAUSE: Duration = Duration::from_secs(3);
 
 /// Something that can be claimed and started.
 pub(crate) trait Claiming: Sync {
@@ -40,11 +42,13 @@ pub(crate) trait Claiming: Sync {
 pub(crate) async fn until_stopped(source: &impl Claiming) {
     let engine = source.engine();
     let mut errors = 0;
+    let mut was_closed = false;
     while let Some(first) = source.slots().acquire(engine).await {
         let began = Instant::now();
         let Some(claimed) = claim_or_stop(source).await else {
             return;
         };
+        let is_closed = claimed.as_ref().is_err_and(ProviderError::is_store_closed);
         let goes_on = match claimed {
             Ok(claimed) if claimed.is_empty() => {
                 errors = 0;
@@ -59,13 +63,25 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
             Err(error) => {
                 errors = if error.is_retryable() { errors + 1 } else { 0 };
                 drop(first);
-                pause_after(source, &error, errors).await
+                match is_closed {
+                    true => wait_until_open(source, &error, was_closed).await,
+                    false => pause_after(source, &error, errors).await,
+                }
             }
         };
+        was_closed = is_closed;
         if !goes_on {
             return;
         }
     }
+}
+
+/// A store that is closed is told once, and looked at again now and then.
+async fn wait_until_open<S: Claiming>(source: &S, error: &ProviderError, was_closed: bool) -> bool {
+    if !was_closed {
+        tracing::warn!(target: "duroxide::runtime", %error, "no {} can be claimed until the store is opened again", S::WHAT);
+    }
+    source.engine().pause(CLOSED_STORE_PAUSE).await
 }
 
 /// One claim; `None` if the runtime stops first.

@@ -73,6 +73,15 @@ pub(super) fn commit<'a>(
                     false => Committed::No,
                 };
             }
+            if error.is_store_closed() {
+                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the store went.
+                tracing::warn!(target: "duroxide::runtime", instance_id = %instance, %error, "turn dropped");
+                lease.end();
+                return match was_away {
+                    true => Committed::Unknown,
+                    false => Committed::No,
+                };
+            }
             was_away = true;
             if !error.is_retryable() {
                 let refused = RefusedCommit {

@@ -53,8 +53,8 @@ pub(super) struct Driven {
 
 /// Why a turn did not run.
 pub(super) enum NotDriven {
-    /// The code does not fit the history.
-    Diverged(Divergence),
+    /// The code does not fit the history; the messages as they came.
+    Diverged(Divergence, Vec<WorkItem>),
     /// The store could not be asked.
     Store(ProviderError),
     /// What the turn asked for was not answered in the time that a turn may take.
@@ -77,7 +77,10 @@ pub(super) async fn drive(
             history,
             handler,
             kv,
-        } => Box::new(Execution::load(&history, handler, kv).map_err(NotDriven::Diverged)?),
+        } => match Execution::load(&history, handler, kv) {
+            Ok(execution) => Box::new(execution),
+            Err(divergence) => return Err(NotDriven::Diverged(divergence, messages)),
+        },
         TurnStart::New { start, handler, kv } => {
             Box::new(Execution::begin(start, handler, kv, now_ms))
         }

@@ -50,6 +50,22 @@ impl Source {
     }
 }
 
+/// A request that may have to end the instance without its code, and everything that was claimed with it.
+struct AskedEnd {
+    request: CancelRequest,
+    messages: Vec<WorkItem>,
+}
+
+impl AskedEnd {
+    fn of(history: &[Event], messages: &[WorkItem]) -> Option<Box<Self>> {
+        let request = CancelRequest::of(history, messages)?;
+        Some(Box::new(Self {
+            request,
+            messages: messages.to_vec(),
+        }))
+    }
+}
+
 /// What is known about a turn before its code runs.
 pub(super) struct TurnRun {
     pub(super) of: ExecutionRef,
@@ -79,7 +95,7 @@ pub(super) fn run<'a>(
         begin,
         messages,
     } = ready;
-    let cancel = CancelRequest::of(run.source.recorded(), &messages);
+    let cancel = AskedEnd::of(run.source.recorded(), &messages);
     let span = code_spans::turn(
         &run.of.instance,
         run.of.execution_id,
@@ -110,11 +126,11 @@ async fn settle_undriven(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     why: NotDriven,
-    cancel: Option<CancelRequest>,
+    cancel: Option<Box<AskedEnd>>,
 ) {
     match why {
-        NotDriven::Diverged(divergence) => {
-            diverged(engine, claim, run, divergence, cancel).await;
+        NotDriven::Diverged(divergence, messages) => {
+            diverged(engine, claim, run, (divergence, messages), cancel).await;
         }
         NotDriven::TooLong => {
             let limit = engine.options.turn_duration_max;
@@ -172,7 +188,7 @@ fn finish<'a>(
     claim: ClaimInHand<'a>,
     run: TurnRun,
     driven: Driven,
-    cancel: Option<CancelRequest>,
+    cancel: Option<Box<AskedEnd>>,
 ) -> impl Future<Output = ()> + Send + 'a {
     let Driven {
         execution,
@@ -234,7 +250,10 @@ fn finish<'a>(
                     commit,
                 } = *refusal;
                 let refused = Refused {
-                    begun: run.first.and_then(|_| commit.history.into_iter().next()),
+                    begun: match (run.first, commit.history.first()) {
+                        (Some(_), Some(start)) => forced::beginning_with(start),
+                        _ => Vec::new(),
+                    },
                     of: run.of,
                     source: run.source,
                     refusals: run.refusals,
@@ -252,9 +271,9 @@ struct Refused {
     of: ExecutionRef,
     source: Source,
     refusals: Vec<WorkItem>,
-    /// The start of the execution, if it begins with this turn.
-    begun: Option<Event>,
-    cancel: Option<CancelRequest>,
+    /// The start of the execution with the messages that it carries, if it begins with this turn.
+    begun: Vec<Event>,
+    cancel: Option<Box<AskedEnd>>,
 }
 
 impl Refused {
@@ -267,15 +286,16 @@ impl Refused {
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None).await;
             }
-            (source, Some(request)) => {
+            (source, Some(asked)) => {
                 let point = FailurePoint {
                     of,
                     beginning: self.begun,
                     base: source.recorded().to_vec(),
                     undecodable: false,
+                    arrived: asked.messages,
                     refusals: self.refusals,
                 };
-                forced::end_at(engine, claim, point, &request.into_end()).await;
+                forced::end_at(engine, claim, point, &asked.request.into_end()).await;
             }
             (_, None) => {
                 let report = format!("the store refuses the turn: {error}");
@@ -289,8 +309,8 @@ async fn diverged(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     run: TurnRun,
-    divergence: Divergence,
-    cancel: Option<CancelRequest>,
+    (divergence, arrived): (Divergence, Vec<WorkItem>),
+    cancel: Option<Box<AskedEnd>>,
 ) {
     if engine.options.on_divergence == OnDivergence::Block {
         let why = (BlockCause::MayPass, divergence.to_string());
@@ -300,8 +320,9 @@ async fn diverged(
     let point = FailurePoint {
         base: run.source.recorded().to_vec(),
         of: run.of,
-        beginning: None,
+        beginning: Vec::new(),
         undecodable: false,
+        arrived,
         refusals: run.refusals,
     };
     let how = ForcedEnd::Fail(divergence.to_details());
@@ -314,18 +335,19 @@ async fn cannot_run(
     claim: ClaimInHand<'_>,
     run: TurnRun,
     (cause, report): (BlockCause, String),
-    cancel: Option<CancelRequest>,
+    cancel: Option<Box<AskedEnd>>,
 ) {
     match (cancel, run.source) {
-        (Some(request), Source::Record(history)) => {
+        (Some(asked), Source::Record(history)) => {
             let point = FailurePoint {
                 of: run.of,
-                beginning: None,
+                beginning: Vec::new(),
                 base: history.to_vec(),
                 undecodable: false,
+                arrived: asked.messages,
                 refusals: run.refusals,
             };
-            forced::end_at(engine, claim, point, &request.into_end()).await;
+            forced::end_at(engine, claim, point, &asked.request.into_end()).await;
         }
         // What memory holds does not say how the history goes on; the next claim loads it.
         (cancel, Source::Memory { .. }) if cancel.is_some() || cause == BlockCause::MayPass => {

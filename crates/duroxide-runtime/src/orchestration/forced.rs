@@ -4,11 +4,11 @@
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
 use duroxide_core::replay::{
-    ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
+    EndOf, ParentLink, Turn, count_turns, fail_without_replay, terminate_without_replay,
 };
 use duroxide_core::{
     BUILD_VERSION, ErrorDetails, Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID,
-    StartExtras, WorkItem, build_child_instance_id, is_start_queue, sent_by_parent,
+    REWIND_QUEUE, StartExtras, WorkItem, build_child_instance_id, is_start_queue, sent_by_parent,
     termination_reason,
 };
 
@@ -17,7 +17,8 @@ use super::claim::{ClaimInHand, REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
-use super::sort::{Batch, Standing};
+use super::rewind;
+use super::sort::{Batch, Beginning, Standing};
 use super::spans::{Placed, TurnSpans};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
@@ -25,6 +26,9 @@ use crate::leases::Held;
 /// Event ids of a failure appended to a history that does not decode: beyond what is likely there, then beyond what can
 /// be there.
 const CORRUPT_HISTORY_EVENT_IDS: [u64; 2] = [99_999, 1 << 53];
+
+/// What stands for the version of an execution that ended before any node chose one. No version reads like this.
+const NO_VERSION: &str = "unknown";
 
 /// How an execution is ended.
 #[derive(Debug, Clone)]
@@ -110,12 +114,14 @@ impl CancelRequest {
 /// Where a failure is recorded.
 pub(super) struct FailurePoint {
     pub(super) of: ExecutionRef,
-    /// A start that must be written first, if the execution never began.
-    pub(super) beginning: Option<Event>,
+    /// What must be written first if the execution never began: its start, and the messages that it carries.
+    pub(super) beginning: Vec<Event>,
     /// The history the failure follows.
     pub(super) base: Vec<Event>,
     /// The history does not decode; `base` is empty.
     pub(super) undecodable: bool,
+    /// Messages that were claimed with it. What the code would have got of them is recorded.
+    pub(super) arrived: Vec<WorkItem>,
     /// Answers to starts that came too late, which parents wait for.
     pub(super) refusals: Vec<WorkItem>,
 }
@@ -145,7 +151,9 @@ pub(super) async fn end(
         // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
         let parent = ParentLink::recorded_in(&item.history);
         let mut writes = TurnCommit::nothing(item.execution_id);
+        let answers = rewind::answers_without_rewind(&item, parent.as_ref());
         writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
+        writes.to_orchestrators.extend(answers);
         consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
     }
@@ -214,7 +222,7 @@ pub(super) async fn end_at(
     let of = &point.of;
     let begun = point
         .beginning
-        .as_ref()
+        .first()
         .map(|_| FirstTurn::of(of.execution_id > INITIAL_EXECUTION_ID));
     let worker_id = claim.worker_id;
     let mut lease = claim.lease;
@@ -224,7 +232,7 @@ pub(super) async fn end_at(
         let report = point.report(&turn, worker_id);
         let outcome = turn.outcome.clone();
         let counted = report.count_end(engine, of, &outcome);
-        let first = point.base.first().or(point.beginning.as_ref());
+        let first = point.first();
         let spans = TurnSpans::of(
             engine,
             of,
@@ -266,14 +274,16 @@ impl FailurePoint {
     /// The turn that ends the execution here.
     fn turn(&self, how: &ForcedEnd, corrupt_id: u64, now_ms: u64) -> Turn {
         let known: Vec<Event> = self.base.iter().chain(&self.beginning).cloned().collect();
-        let (instance, execution_id) = (&self.of.instance, self.of.execution_id);
+        let of = EndOf {
+            instance_id: &self.of.instance,
+            execution_id: self.of.execution_id,
+            history: &known,
+            now_ms,
+        };
+        let arrived = self.arrived.clone();
         let mut turn = match how {
-            ForcedEnd::Fail(details) => {
-                fail_without_replay(instance, execution_id, &known, details.clone(), now_ms)
-            }
-            ForcedEnd::Terminate(reason) => {
-                terminate_without_replay(instance, execution_id, &known, reason, now_ms)
-            }
+            ForcedEnd::Fail(details) => fail_without_replay(of, arrived, details.clone()),
+            ForcedEnd::Terminate(reason) => terminate_without_replay(of, arrived, reason),
         };
         if self.undecodable {
             for (event, id) in turn.events.iter_mut().zip(corrupt_id..) {
@@ -284,8 +294,13 @@ impl FailurePoint {
         turn
     }
 
+    /// The event that the execution begins with.
+    fn first(&self) -> Option<&Event> {
+        self.base.first().or(self.beginning.first())
+    }
+
     fn report<'a>(&self, turn: &Turn, worker_id: &'a str) -> TurnReport<'a> {
-        let first = self.base.first().or(self.beginning.as_ref());
+        let first = self.first();
         let handler = first.and_then(Event::started_handler);
         TurnReport {
             version: handler.map_or_else(|| "unknown".to_owned(), |(_, version)| version),
@@ -308,6 +323,7 @@ fn locate_failure(
         let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
         return FailurePoint {
             refusals: batch.refusals,
+            arrived: batch.messages,
             of: ExecutionRef {
                 instance: item.instance,
                 execution_id: item.execution_id,
@@ -315,7 +331,7 @@ fn locate_failure(
                 parent,
                 life: None,
             },
-            beginning: None,
+            beginning: Vec::new(),
             base: item.history,
             undecodable,
         };
@@ -323,12 +339,18 @@ fn locate_failure(
     let batch = Batch::sort(&mut item, standing, parent.as_ref());
     let follows = standing == Standing::BetweenExecutions;
     let execution_id = item.execution_id + u64::from(follows);
-    let (name, version, input, parent, mut carried) = match batch.beginning {
-        Some(b) => (b.name, b.version, b.input, b.parent.or(parent), b.carried),
-        None => (item.orchestration_name, None, String::new(), parent, vec![]),
-    };
-    // Nothing takes the messages any more; labels and memo stay.
-    carried.retain(|(queue, _)| is_start_queue(queue));
+    let beginning = batch.beginning.unwrap_or_else(|| Beginning {
+        execution_id,
+        name: item.orchestration_name,
+        version: None,
+        input: String::new(),
+        parent: None,
+        carried: Vec::new(),
+        custom_status: None,
+        continues: follows,
+    });
+    let (name, carried) = (beginning.name, beginning.carried);
+    let parent = beginning.parent.or(parent);
     let start = Event {
         event_id: INITIAL_EVENT_ID,
         source_event_id: None,
@@ -338,13 +360,14 @@ fn locate_failure(
         duroxide_version: BUILD_VERSION.to_owned(),
         kind: EventKind::OrchestrationStarted {
             name: name.clone(),
-            version: version.unwrap_or_else(|| "unknown".to_owned()),
-            input,
+            // A retry leaves the version to the node that begins it.
+            version: beginning.version.unwrap_or_else(|| NO_VERSION.to_owned()),
+            input: beginning.input,
             parent_instance: parent.as_ref().map(|p| p.instance.clone()),
             parent_id: parent.as_ref().map(|p| p.id),
             parent_execution_id: parent.as_ref().and_then(|p| p.execution_id),
             carry_forward_events: (!carried.is_empty()).then_some(carried),
-            initial_custom_status: None,
+            initial_custom_status: beginning.custom_status,
         },
     };
     FailurePoint {
@@ -355,11 +378,36 @@ fn locate_failure(
             parent,
             life: None,
         },
-        beginning: Some(start),
+        beginning: beginning_with(&start),
         base: Vec::new(),
         undecodable: false,
+        arrived: batch.messages,
         refusals: batch.refusals,
     }
+}
+
+/// The first events of an execution: its start, and the queue messages that it carries.
+pub(super) fn beginning_with(start: &Event) -> Vec<Event> {
+    let carried = match &start.kind {
+        EventKind::OrchestrationStarted {
+            carry_forward_events: Some(carried),
+            ..
+        } => carried.clone(),
+        _ => Vec::new(),
+    };
+    let is_letter = |(queue, _): &(String, String)| !is_start_queue(queue) && queue != REWIND_QUEUE;
+    let letters = carried.into_iter().filter(is_letter);
+    let mut events = vec![start.clone()];
+    events.extend(
+        letters
+            .zip(INITIAL_EVENT_ID + 1..)
+            .map(|((name, data), event_id)| Event {
+                event_id,
+                kind: EventKind::QueueEventDelivered { name, data },
+                ..start.clone()
+            }),
+    );
+    events
 }
 
 /// Who awaits an instance whose own history cannot be read: the store knows the parent, and the parent's history knows

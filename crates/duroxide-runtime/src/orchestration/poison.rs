@@ -130,3 +130,24 @@ fn shown(text: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_retry_needs_is_dead_lettered() {
+        let rewind = RewindMessage::Rewind {
+            execution_id: 1,
+            from_event_id: None,
+        };
+        assert!(!is_expendable(&rewind.to("i")));
+        assert!(!is_expendable(&RewindMessage::AskAgain.to("i")));
+        let letter = WorkItem::QueueMessage {
+            instance: "i".into(),
+            name: "orders".into(),
+            data: String::new(),
+        };
+        assert!(is_expendable(&letter));
+    }
+}

@@ -293,10 +293,12 @@ fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
     }
 }
 
-/// The handler of an instance whose code is not here: the recorded one, or the one that its start asks for.
+/// The handler of an instance whose code is not here: the recorded one, or the one that its next execution asks for.
 fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
-    let Some((name, version)) = item.history.iter().find_map(Event::started_handler) else {
-        return missing_beginning(engine, Standing::of(&item.history), &item.messages);
+    let standing = Standing::of(&item.history);
+    let recorded = item.history.iter().find_map(Event::started_handler);
+    let Some((name, version)) = recorded.filter(|_| standing != Standing::BetweenExecutions) else {
+        return missing_beginning(engine, standing, &item.messages);
     };
     let found = engine.orchestrations.resolve_recorded(&name, &version);
     found.is_none().then_some(name)

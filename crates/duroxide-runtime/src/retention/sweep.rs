@@ -218,7 +218,9 @@ impl Sweep {
             limit: Some(u32::MAX),
         };
         let deleted = match admin.delete_instance_bulk(these.clone()).await {
-            Err(error) if !error.is_retryable() => one_by_one(admin, &these, &error).await?,
+            Err(error) if !error.is_retryable() && !error.is_store_closed() => {
+                one_by_one(admin, &these, &error).await?
+            }
             deleted => deleted?,
         };
         Ok(RetentionReport {
@@ -289,7 +291,7 @@ async fn one_by_one(
                 total.executions_deleted += deleted.executions_deleted;
                 total.events_deleted += deleted.events_deleted;
             }
-            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) if error.is_retryable() || error.is_store_closed() => return Err(error),
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", instance_id = %id, %error, "retention could not delete this instance");
             }

@@ -12,7 +12,7 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{
-    AttemptLimits, ErrorDetails, PoisonMessageType, Timeout, TraceContext, WorkItem, attempt_of,
+    AttemptLimits, CallOrigin, ErrorDetails, PoisonMessageType, Timeout, TraceContext, WorkItem,
     trace_of,
 };
 use tokio::sync::Notify;
@@ -37,13 +37,15 @@ struct Work {
     activity: ScheduledActivityIdentifier,
     /// The first attempt of the call, by its scheduling event.
     first_attempt: u64,
+    /// The execution that made the call: another one if that failed and was rewound.
+    call_execution: u64,
     limits: AttemptLimits,
     name: String,
     /// The place of the activity in the trace of its orchestration.
     trace: Option<TraceContext>,
     /// The span of the execution that asked for it.
     asked_by: Option<u64>,
-    /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`attempt_of`].
+    /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`CallOrigin::of`].
     input: String,
     session_id: Option<String>,
     tag: Option<String>,
@@ -121,6 +123,10 @@ impl Work {
                 let trace = asked
                     .as_ref()
                     .map(|asked| asked.within(&["activity", &id.to_string()]));
+                let origin = match Defect::KeyPerAttempt.is_on() {
+                    true => CallOrigin::default(),
+                    false => CallOrigin::of(AttemptLimits::of(&input).1).0,
+                };
                 Ok(Box::new(Self {
                     trace,
                     asked_by: asked.map(|asked| asked.span_id()),
@@ -129,10 +135,8 @@ impl Work {
                         execution_id,
                         activity_id: id,
                     },
-                    first_attempt: attempt_of(AttemptLimits::of(&input).1)
-                        .0
-                        .filter(|_| !Defect::KeyPerAttempt.is_on())
-                        .unwrap_or(id),
+                    first_attempt: origin.first_attempt.unwrap_or(id),
+                    call_execution: origin.execution_id.unwrap_or(execution_id),
                     limits: AttemptLimits::of(&input).0,
                     name,
                     input,
@@ -172,6 +176,11 @@ impl Work {
             Some((_, handler)) => self.execute(engine, handler, slot).await,
             None => Box::pin(self.not_registered(engine)).await,
         }
+    }
+
+    /// The author's input.
+    fn own_input(&self) -> &str {
+        CallOrigin::of(AttemptLimits::of(&self.input).1).1
     }
 
     async fn execute(
@@ -247,6 +256,7 @@ impl Work {
             activity_name: self.name.clone(),
             activity_id: self.activity.activity_id,
             first_attempt: self.first_attempt,
+            call_execution: self.call_execution,
             attempt: self.attempt,
             worker_id: format!("work-{slot}-{node}"),
             session_id: self.session_id.clone(),
@@ -268,7 +278,7 @@ impl Work {
         ctx: ActivityContext,
         cancelled: &CancellationToken,
     ) -> Ended {
-        let input = attempt_of(AttemptLimits::of(&self.input).1).1.to_owned();
+        let input = self.own_input().to_owned();
         let mut exceeded = pin!(exceeded(self.limits, ctx.beats()));
         let span = code_spans::activity(&self.activity, &self.name, self.attempt);
         let mut activity = pin!(async move { handler.invoke(ctx, input).await }.instrument(span));
@@ -452,7 +462,7 @@ impl Work {
 
     /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
     async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
-        let item = match awaiting::look(engine, &self.input).await {
+        let item = match awaiting::look(engine, self.own_input()).await {
             Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
             Look::Ended(text) => self.completed(text),
             Look::Malformed(why) => self.failed(ErrorDetails::activity_failed(why)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use duroxide_core::{Event, EventKind, build_child_instance_id};
+use duroxide_core::{Event, EventKind, Rewound, build_child_instance_id};
 
 use super::Histories;
 use super::Scene;
@@ -76,7 +76,9 @@ fn heard(world: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
         .values()
         .flatten()
         .any(|event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. }));
-    if let (Some(event), false) = (later.next(), was_told) {
+    // One that had failed before it heard of it may have been retried.
+    let was_retried = histories.values().any(|it| Rewound::of(it).is_some());
+    if let (Some(event), false) = (later.next(), was_told || was_retried) {
         let text = format!(
             "{child} was cancelled and went on to event {}",
             event.event_id

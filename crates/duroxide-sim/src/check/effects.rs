@@ -31,6 +31,11 @@ pub(super) fn check(world: &Scene) {
             let must =
                 matches!(life.outcome, Some(OrchestrationStatus::Completed { .. })) && !is_excused;
             put_right(world, client, number, life, &by_label);
+            let must = match (must, client.plan.lives[number].retries) {
+                (false, _) => Must::Nothing,
+                (true, true) => Must::Finish,
+                (true, false) => Must::FinishOnce,
+            };
             all_ran(world, &expected, must, &by_label, &mut known);
         }
     }
@@ -134,10 +139,21 @@ fn owners(world: &Scene, runs: &[Effect]) {
     }
 }
 
+/// What must be true of the activities of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Must {
+    /// It did not come to its end.
+    Nothing,
+    /// Each finished. What a request to cancel cut short was asked for anew.
+    Finish,
+    /// Each finished as often as it was tried, no more.
+    FinishOnce,
+}
+
 fn all_ran(
     world: &Scene,
     expected: &Expected,
-    must: bool,
+    must: Must,
     runs: &BTreeMap<&str, Vec<&Effect>>,
     known: &mut BTreeSet<String>,
 ) {
@@ -148,7 +164,12 @@ fn all_ran(
             .filter(|run| run.is_finished)
             .map(|run| (&run.instance, run.execution, run.activity))
             .collect();
-        if must && ids.len() != *attempts as usize {
+        let is_wrong = match must {
+            Must::Nothing => false,
+            Must::Finish => ids.is_empty(),
+            Must::FinishOnce => ids.len() != *attempts as usize,
+        };
+        if is_wrong {
             let text = format!(
                 "activity {label} was tried {} times, not {attempts}",
                 ids.len()

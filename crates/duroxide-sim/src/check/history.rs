@@ -6,8 +6,8 @@ use std::sync::Arc;
 use duroxide_core::provider::{KvEntry, fold_key_values};
 use duroxide_core::replay::Execution;
 use duroxide_core::{
-    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler, StartExtras,
-    is_label_key, is_reserved_key,
+    Event, EventKind, FnOrchestration, OrchestrationContext, OrchestrationHandler, Rewound,
+    StartExtras, is_label_key, is_reserved_key,
 };
 
 use super::Histories;
@@ -33,11 +33,19 @@ pub(super) fn check(world: &Scene, id: &str, histories: &Histories) {
         if is_whole {
             replays(world, id, history, &kv);
         }
-        fold_key_values(&mut kv, history);
+        if !has_failed(history) {
+            fold_key_values(&mut kv, history);
+        }
     }
     if is_whole {
         chain(world, id, histories);
     }
+}
+
+/// Whether an execution failed. One that goes on from a part of it begins with the key-values that it began with.
+fn has_failed(history: &[Event]) -> bool {
+    let end = history.last().map(|event| &event.kind);
+    matches!(end, Some(EventKind::OrchestrationFailed { .. }))
 }
 
 /// The rules every committed history obeys.
@@ -127,6 +135,9 @@ fn chain(world: &Scene, id: &str, histories: &Histories) {
                 Some(EventKind::OrchestrationContinuedAsNew { input: handed }),
                 Some(EventKind::OrchestrationStarted { input, .. }),
             ) => handed == input,
+            (Some(EventKind::OrchestrationFailed { .. }), Some(begun)) => {
+                Rewound::recorded_in(begun).is_some()
+            }
             _ => false,
         };
         if !fits {
@@ -167,7 +178,7 @@ fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEn
 /// The key-values of an instance, from all of its events.
 pub(super) fn key_values(histories: &Histories) -> BTreeMap<String, String> {
     let mut kv = HashMap::new();
-    for history in histories.values() {
+    for history in histories.values().filter(|history| !has_failed(history)) {
         fold_key_values(&mut kv, history);
     }
     // Labels and replies are recorded as key-values and are none.

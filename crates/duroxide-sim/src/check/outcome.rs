@@ -8,7 +8,7 @@ use duroxide_runtime::OrchestrationStatus;
 
 use super::Scene;
 use super::{Histories, history};
-use crate::client::{LifeLog, RootClient};
+use crate::client::{LifeLog, RootClient, is_cancelled};
 use crate::model::Expected;
 use crate::plan::LifeEnd;
 use crate::program::LETTERS;
@@ -27,7 +27,14 @@ pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>
                 continue;
             }
             let is_limited = matches!(client.plan.lives[number].end, LifeEnd::Limit { .. });
-            if let Some(complaint) = complaint(life, &expected, is_limited) {
+            let is_retried = client.plan.lives[number].retries;
+            let wrong = match &life.outcome {
+                Some(outcome) if is_retried && is_cancelled(outcome) => {
+                    Some("was retried and is cancelled".to_owned())
+                }
+                _ => complaint(life, &expected, is_limited),
+            };
+            if let Some(complaint) = wrong {
                 let id = &client.plan.id;
                 world
                     .sim
@@ -127,7 +134,8 @@ async fn state(
     };
     let is_whole = histories.keys().copied().eq(1..=expected.executions);
     let was_pruned = client.plan.lives.iter().any(|life| life.prunes);
-    if !is_whole && !was_pruned {
+    let is_retried = client.plan.lives.iter().any(|life| life.retries);
+    if !is_whole && !was_pruned && !is_retried {
         let text = format!(
             "{id} has executions {:?}, not {}",
             histories.keys(),

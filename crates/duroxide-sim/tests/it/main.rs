@@ -65,6 +65,7 @@ fn calm(program: Program) -> Plan {
             signal_pause: Duration::from_millis(700),
             end: LifeEnd::Alone,
             pauses: None,
+            retries: false,
             prunes: false,
             reads: false,
         }],

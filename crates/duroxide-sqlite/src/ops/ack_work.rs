@@ -4,12 +4,11 @@ use duroxide_core::provider::rules::Refusal;
 
 use crate::error::{Result, SqliteError};
 use crate::tables::orchestrator_queue::NewMessage;
-use crate::tables::{closing, orchestrator_queue, sessions, worker_queue};
+use crate::tables::{orchestrator_queue, sessions, worker_queue};
 use crate::token::{self, WorkToken};
 use crate::tx::Tx;
 
 pub(crate) fn run(tx: &mut Tx<'_>, token: &str, completion: Option<&NewMessage>) -> Result<()> {
-    closing::check(tx)?;
     let WorkToken { id, in_session } = token::work(token)?;
     let session = if in_session {
         worker_queue::session_of(tx, id)?

@@ -4,12 +4,11 @@ use crate::error::Result;
 use crate::tables::history::NewEvent;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::worker_queue::NewWork;
-use crate::tables::{closing, history, instances, orchestrator_queue, worker_queue};
+use crate::tables::{history, instances, orchestrator_queue, worker_queue};
 use crate::tx::{InstanceChange, Tx};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
-    closing::check(tx)?;
     let instance = &message.instance;
     // A second start of an instance that is there already begins nothing.
     if message.is_start() && instances::current_execution(tx, instance)?.is_none() {
@@ -21,7 +20,6 @@ pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
 }
 
 pub(crate) fn work(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
-    closing::check(tx)?;
     let life = instances::incarnation(tx, &work.instance)?;
     worker_queue::push(tx, work, life)
 }
@@ -33,7 +31,6 @@ pub(crate) fn events(
     execution_id: u64,
     events: &[NewEvent],
 ) -> Result<()> {
-    closing::check(tx)?;
     tx.writer().recent.forget(instance);
     for event in events {
         history::append(tx, instance, execution_id, event)?;

@@ -1,5 +1,7 @@
-//! Whether the store is closed for the engine and its clients. Everything that they write asks; the writer remembers the answer.
+//! Whether the store is closed for the engine, its clients and its operators. Everything that they write asks; the writer remembers the
+//! answer.
 
+use duroxide_core::provider::Closing as Outcome;
 use duroxide_core::provider::rules::Refusal;
 
 use crate::error::Result;
@@ -10,8 +12,12 @@ pub(crate) fn reason(tx: &Tx<'_>) -> Result<Option<String>> {
     tx.first("SELECT reason FROM closing", [], |row| row.get(0))
 }
 
-/// Closes the store, changes why it is closed, or opens it.
-pub(crate) fn set(tx: &Tx<'_>, reason: Option<&str>) -> Result<()> {
+/// Closes the store, changes why it is closed, or opens it, if it is as the caller expects.
+pub(crate) fn set(tx: &Tx<'_>, expected: Option<&str>, reason: Option<&str>) -> Result<Outcome> {
+    let found = self::reason(tx)?;
+    if found.as_deref() != expected {
+        return Ok(Outcome::Unexpected(found));
+    }
     if let Some(memory) = tx.memory() {
         memory.set_closing(None);
     }
@@ -23,10 +29,10 @@ pub(crate) fn set(tx: &Tx<'_>, reason: Option<&str>) -> Result<()> {
         )?,
         None => tx.execute("DELETE FROM closing", [])?,
     };
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-/// Refuses what the engine and its clients write while the store is closed.
+/// Refuses what the engine, its clients and its operators write while the store is closed.
 pub(crate) fn check(tx: &Tx<'_>) -> Result<()> {
     let memory = tx.memory();
     if memory.and_then(|memory| memory.closing()) == Some(Closing::Open) {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter, InstanceInfo,
-    InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing, PendingWork, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    SystemMetrics,
+    Closing, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter,
+    InstanceInfo, InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing, PendingWork,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
+    Restoring, SeenNode, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
@@ -146,15 +146,28 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
         at("snapshot_instance", taken).map(Some)
     }
 
-    async fn restore_instance(&self, told: &InstanceSnapshot) -> Answer<Option<Restoring>> {
+    async fn snapshot_family(&self, instance: &str) -> Answer<Option<Vec<InstanceSnapshot>>> {
+        let taken = snapshot::family(&*self.store, instance).await;
+        at("snapshot_family", taken).map(Some)
+    }
+
+    async fn restore_instance(
+        &self,
+        told: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Answer<Option<Restoring>> {
         let _one_at_a_time = self.requeue.lock().await;
-        let restored = snapshot::restore(&*self.store, told).await;
+        let restored = snapshot::restore(&*self.store, told, closed).await;
         at("restore_instance", restored).map(Some)
     }
 
-    async fn close_store(&self, reason: Option<&str>) -> Answer<bool> {
-        let closed = closing::set(&*self.store, &self.open, reason).await;
-        at("close_store", closed).map(|()| true)
+    async fn close_store(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Answer<Option<Closing>> {
+        let closed = closing::set(&*self.store, expected, reason).await;
+        at("close_store", closed).map(Some)
     }
 
     async fn closed_because(&self) -> Answer<Option<String>> {

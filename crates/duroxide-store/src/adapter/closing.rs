@@ -1,36 +1,15 @@
-//! Whether the store is closed for the engine and its clients. What they write is guarded by it, what they claim is looked at again.
+//! Whether the store is closed for the engine, its clients and its operators. Everything that they write, and everything that they claim,
+//! is guarded by that it is open. Only a restore is not: it is guarded by what its caller says the store is closed for.
 
-use std::sync::{Mutex, PoisonError};
-
+use duroxide_core::provider::Closing;
 use duroxide_core::provider::rules::Refusal;
 
 use super::error::{Error, Result};
 use super::names::{CLOSED, STORE};
 use crate::atomic::{Batch, Guard, Operation};
-use crate::wake::TopicWatch;
+use crate::lease::{After, LeaseToken};
+use crate::message::{Claim, Claimed};
 use crate::{EventStore, StoreError};
-
-/// Topic of commits that close or open the store.
-const TOPIC: &str = "closing";
-
-/// That the store was found open, and a watch since then: claims need not ask again.
-#[derive(Debug, Default)]
-pub(super) struct FoundOpen(Mutex<Option<TopicWatch>>);
-
-impl FoundOpen {
-    fn holds(&self) -> bool {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = since.as_ref().is_some_and(|watch| !watch.has_changed());
-        if !holds {
-            *since = None;
-        }
-        holds
-    }
-
-    fn set(&self, watch: Option<TopicWatch>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = watch;
-    }
-}
 
 /// Why it is closed.
 pub(super) async fn reason<S: EventStore>(store: &S) -> Result<Option<String>> {
@@ -38,12 +17,12 @@ pub(super) async fn reason<S: EventStore>(store: &S) -> Result<Option<String>> {
     Ok(reason.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Closes the store, changes why it is closed, or opens it.
+/// Closes the store, changes why it is closed, or opens it, if it is as the caller expects.
 pub(super) async fn set<S: EventStore>(
     store: &S,
-    found: &FoundOpen,
+    expected: Option<&str>,
     reason: Option<&str>,
-) -> Result<()> {
+) -> Result<Closing> {
     let (scope, key) = (STORE.to_owned(), CLOSED.to_owned());
     let write = match reason {
         Some(reason) => Operation::Put {
@@ -53,22 +32,24 @@ pub(super) async fn set<S: EventStore>(
         },
         None => Operation::Delete { scope, key },
     };
-    let batch = Batch {
-        topics: vec![TOPIC.to_owned()],
-        ..Batch::of([write])
-    };
-    found.set(None);
-    let done = store.commit(batch).await;
-    found.set(None);
-    done?;
-    Ok(())
+    let batch = Batch::of([write]).guarded_by(is(expected));
+    match store.commit(batch).await {
+        Ok(_) => Ok(Closing::Done),
+        Err(StoreError::Conflict(_)) => Ok(Closing::Unexpected(self::reason(store).await?)),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// That the store is open.
-pub(super) fn is_open() -> Guard {
-    Guard::Absent {
-        scope: STORE.to_owned(),
-        key: CLOSED.to_owned(),
+/// That the store is closed with this reason, or is open.
+pub(super) fn is(closed: Option<&str>) -> Guard {
+    let (scope, key) = (STORE.to_owned(), CLOSED.to_owned());
+    match closed {
+        Some(reason) => Guard::Equals {
+            scope,
+            key,
+            value: reason.as_bytes().to_vec(),
+        },
+        None => Guard::Absent { scope, key },
     }
 }
 
@@ -80,21 +61,41 @@ pub(super) async fn check<S: EventStore>(store: &S) -> Result<()> {
     }
 }
 
-/// As [`check`], for a claim, of which there are many: it asks only if something may have changed.
-pub(super) async fn check_claim<S: EventStore>(store: &S, found: &FoundOpen) -> Result<()> {
-    if found.holds() {
-        return Ok(());
-    }
-    // Before it is read: what changes after that is noticed.
-    let watch = store.watch(TOPIC);
-    check(store).await?;
-    found.set(watch);
-    Ok(())
+/// Claims, unless the store is closed.
+pub(super) async fn claim<S: EventStore>(store: &S, claim: Claim) -> Result<Vec<Claimed>> {
+    let guarded = Claim {
+        guards: vec![is(None)],
+        ..claim
+    };
+    told(store, store.claim(guarded).await).await
 }
 
-/// Commits a batch of the engine or of a client.
+/// Commits a batch, unless the store is closed.
 pub(super) async fn commit<S: EventStore>(store: &S, batch: Batch) -> Result<Vec<u64>> {
-    match store.commit(batch.guarded_by(is_open())).await {
+    told(store, store.commit(batch.guarded_by(is(None))).await).await
+}
+
+/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as it is told.
+pub(super) async fn release<S: EventStore>(
+    store: &S,
+    lease: &LeaseToken,
+    after: After,
+    forgive: bool,
+) -> Result<()> {
+    let release = Operation::Release {
+        lease: lease.clone(),
+        after,
+        forgive,
+    };
+    commit(store, Batch::of([release])).await.map(drop)
+}
+
+/// A conflict may mean that the store is closed.
+async fn told<S: EventStore, T>(
+    store: &S,
+    result: std::result::Result<T, StoreError>,
+) -> Result<T> {
+    match result {
         Err(StoreError::Conflict(why)) => {
             check(store).await?;
             Err(StoreError::Conflict(why).into())

@@ -3,10 +3,10 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin, Requeue};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::names::{self, DEAD, INSTANCES, TURNS, WORK};
 use super::rows::{self, DeadRow, InstanceRow};
-use super::{awaited, token};
+use super::{awaited, closing, token};
 use crate::atomic::{Batch, Operation, Query};
 use crate::message::{Message, NewMessage, Queue, Visible};
 use crate::{EventStore, StoreError};
@@ -102,12 +102,10 @@ pub(super) async fn requeue<S: EventStore>(store: &S, id: u64) -> Result<Requeue
             ids: vec![id],
         };
         let guard = names::unchanged(instance, stored.as_ref());
-        match store
-            .commit(Batch::of([forget, again]).guarded_by(guard))
-            .await
-        {
+        let batch = Batch::of([forget, again]).guarded_by(guard);
+        match closing::commit(store, batch).await {
             // A turn moved the instance meanwhile: judge again.
-            Err(StoreError::Conflict(_)) => {}
+            Err(Error::Store(StoreError::Conflict(_))) => {}
             committed => {
                 committed?;
                 return Ok(Requeue::Done);
@@ -157,6 +155,6 @@ pub(super) async fn delete<S: EventStore>(store: &S, id: u64) -> Result<bool> {
         queue: DEAD,
         ids: vec![id],
     };
-    let counts = store.commit(Batch::of([delete])).await?;
+    let counts = closing::commit(store, Batch::of([delete])).await?;
     Ok(counts.first().is_some_and(|count| *count > 0))
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
+use super::closing;
 use super::error::{Error, Result};
 use super::inspect::{self, Listed};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS, WORK};
@@ -46,10 +47,10 @@ async fn run_if<S: EventStore>(
             }
             plan.add(found, force);
         }
-        match store.commit(plan.batch).await {
+        match closing::commit(store, plan.batch).await {
             Ok(counts) => return Ok(tally(&plan.counted, &counts, plan.instances)),
-            Err(StoreError::Conflict(reason)) => last = reason,
-            Err(error) => return Err(error.into()),
+            Err(Error::Store(StoreError::Conflict(reason))) => last = reason,
+            Err(error) => return Err(error),
         }
         pause(tried).await;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::names::DUTIES;
 use super::{closing, ms, rows};
 use crate::atomic::{Batch, Guard, Operation};
@@ -23,7 +23,6 @@ pub(super) async fn hold<S: EventStore>(
     holder: &str,
     time: Duration,
 ) -> Result<bool> {
-    closing::check(store).await?;
     let (scope, key) = (DUTIES.to_owned(), duty.to_owned());
     let before = store.get(DUTIES, duty).await?;
     let row: Option<DutyRow> = match &before {
@@ -34,6 +33,7 @@ pub(super) async fn hold<S: EventStore>(
     let is_own = row.as_ref().is_some_and(|row| row.holder == holder);
     let is_free = row.is_none_or(|row| row.held_until <= now);
     if !is_own && (!is_free || time.is_zero()) {
+        closing::check(store).await?;
         return Ok(false);
     }
     let guard = match before {
@@ -58,10 +58,10 @@ pub(super) async fn hold<S: EventStore>(
             })?,
         },
     };
-    match store.commit(Batch::of([write]).guarded_by(guard)).await {
+    match closing::commit(store, Batch::of([write]).guarded_by(guard)).await {
         Ok(_) => Ok(!time.is_zero()),
         // Another node was faster.
-        Err(StoreError::Conflict(_)) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(Error::Store(StoreError::Conflict(_))) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -69,9 +69,9 @@ impl Error {
 }
 
 /// Ignores a lease that was lost meanwhile: its new holder goes on.
-pub(super) fn unless_lost<T>(result: std::result::Result<T, StoreError>) -> Result<()> {
+pub(super) fn unless_lost<T>(result: Result<T>) -> Result<()> {
     match result {
-        Ok(_) | Err(StoreError::LeaseLost(_)) => Ok(()),
-        Err(error) => Err(Error::Store(error)),
+        Ok(_) | Err(Error::Store(StoreError::LeaseLost(_))) => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -59,7 +59,6 @@ pub struct StoreProvider<S> {
     kept: Arc<Kept>,
     /// Dead letters go back into their queues, and instances are restored, one at a time.
     requeue: Arc<tokio::sync::Mutex<()>>,
-    open: Arc<closing::FoundOpen>,
 }
 
 impl<S: EventStore> StoreProvider<S> {
@@ -71,7 +70,6 @@ impl<S: EventStore> StoreProvider<S> {
             unknown_instance_grace: DEFAULT_UNKNOWN_INSTANCE_GRACE,
             kept: Arc::default(),
             requeue: Arc::default(),
-            open: Arc::default(),
         }
     }
 
@@ -97,7 +95,6 @@ impl<S> Clone for StoreProvider<S> {
             unknown_instance_grace: self.unknown_instance_grace,
             kept: Arc::clone(&self.kept),
             requeue: Arc::clone(&self.requeue),
-            open: Arc::clone(&self.open),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::error::{Error, Result};
 use super::names::{self, INSTANCES, TURNS, WORK};
 use super::rows::{self, ExecutionRow, InstanceRow};
 use super::turn;
-use super::{ms, read};
+use super::{closing, ms, read};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::After;
 use crate::message::Claimed;
@@ -70,10 +70,10 @@ pub(super) async fn replace<S: EventStore>(
         ..Batch::of(std::iter::once(put).chain(also))
     };
     let guard = names::unchanged(instance, Some(&found.bytes));
-    match store.commit(batch.guarded_by(guard)).await {
+    match closing::commit(store, batch.guarded_by(guard)).await {
         Ok(_) => Ok(true),
-        Err(StoreError::Conflict(_)) => Ok(false),
-        Err(error) => Err(error.into()),
+        Err(Error::Store(StoreError::Conflict(_))) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -156,7 +156,7 @@ async fn bring_back_work<S: EventStore>(store: &S, instance: &str) -> Result<()>
         }
         // An activity that a turn cancelled meanwhile is unknown to the store, and stays away.
         let show = Operation::ShowMessages { queue: WORK, ids };
-        store.commit(Batch::of([show])).await?;
+        closing::commit(store, Batch::of([show])).await?;
     }
 }
 
@@ -178,11 +178,11 @@ pub(super) async fn hold_back_work<S: EventStore>(
             after: After::DelayMs(ms(LOOK_AGAIN)),
             forgive: true,
         };
-        match store.commit(Batch::of([later]).guarded_by(guard)).await {
-            Ok(_) | Err(StoreError::LeaseLost(_)) => {}
+        match closing::commit(store, Batch::of([later]).guarded_by(guard)).await {
+            Ok(_) | Err(Error::Store(StoreError::LeaseLost(_))) => {}
             // It was resumed, or a turn moved it: the next claim looks again.
-            Err(StoreError::Conflict(_)) => {
-                let _ = store.release(&one.token, After::Now, true).await;
+            Err(Error::Store(StoreError::Conflict(_))) => {
+                let _ = closing::release(store, &one.token, After::Now, true).await;
             }
             Err(error) => {
                 tracing::warn!(target: "duroxide::providers::store", %error, "an activity of a paused instance could not be given back; its lease lapses");

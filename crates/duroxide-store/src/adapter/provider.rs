@@ -64,7 +64,6 @@ impl<S: EventStore> StoreProvider<S> {
         }
         let last = events.iter().map(|event| event.event_id).max();
         loop {
-            closing::check(&*self.store).await?;
             let stored = self.store.get(INSTANCES, instance).await?;
             let append = turn::append(instance, execution, events)?;
             let mut batch = Batch {
@@ -86,10 +85,10 @@ impl<S: EventStore> StoreProvider<S> {
             batch
                 .guards
                 .push(names::unchanged(instance, stored.as_ref()));
-            match self.store.commit(batch).await {
-                Err(StoreError::Conflict(_))
+            match closing::commit(&*self.store, batch).await {
+                Err(Error::Store(StoreError::Conflict(_)))
                     if self.store.get(INSTANCES, instance).await? != stored => {}
-                result => return Ok(result.map(drop)?),
+                result => return result.map(drop),
             }
         }
     }
@@ -99,7 +98,7 @@ impl<S: EventStore> StoreProvider<S> {
             lease, instance, ..
         } = TurnToken::parse(lock_token)?;
         self.kept.take(&lease, instance);
-        Ok(self.store.release(&lease, after, forgive).await?)
+        closing::release(&*self.store, &lease, after, forgive).await
     }
 
     async fn renew_turn(&self, lock_token: &str, extend_for: Duration) -> Result<()> {
@@ -221,10 +220,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let ask = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
-        let mut claimed = at(
-            "fetch_work_item",
-            work::claim(&*self.store, &self.open, &ask).await,
-        )?;
+        let mut claimed = at("fetch_work_item", work::claim(&*self.store, &ask).await)?;
         Ok(claimed.pop().map(ClaimedWork::into_parts))
     }
 
@@ -268,11 +264,8 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         ignore_attempt: bool,
     ) -> Answer<()> {
         let lease = LeaseToken::new(token);
-        let released = self
-            .store
-            .release(&lease, after(delay), ignore_attempt)
-            .await;
-        at("abandon_work_item", released.map_err(Error::Store))
+        let released = closing::release(&*self.store, &lease, after(delay), ignore_attempt).await;
+        at("abandon_work_item", released)
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
@@ -331,10 +324,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        at(
-            "claim_work",
-            work::claim(&*self.store, &self.open, &claim).await,
-        )
+        at("claim_work", work::claim(&*self.store, &claim).await)
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {

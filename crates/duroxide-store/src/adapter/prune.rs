@@ -5,8 +5,8 @@ use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 use super::delete::{self, TRIES};
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES};
-use super::read;
 use super::rows::{ExecutionRow, InstanceRow, RUNNING};
+use super::{closing, read};
 use crate::atomic::{Batch, Operation, Query};
 use crate::{EventStore, StoreError};
 
@@ -71,10 +71,10 @@ async fn step<S: EventStore>(
         let counted = operations.len();
         operations.extend(heartbeats(store, instance, chosen).await?);
         let batch = Batch::of(operations).guarded_by(names::unchanged(instance, Some(&row)));
-        match store.commit(batch).await {
+        match closing::commit(store, batch).await {
             Ok(counts) => return Ok(Some(counts.iter().take(counted).step_by(2).sum())),
-            Err(StoreError::Conflict(reason)) => last = reason,
-            Err(error) => return Err(error.into()),
+            Err(Error::Store(StoreError::Conflict(reason))) => last = reason,
+            Err(error) => return Err(error),
         }
         delete::pause(tried).await;
     }

@@ -33,7 +33,7 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
             _ => Batch::default(),
         };
         batch.guards.extend(guards);
-        batch.guards.push(closing::is_open());
+        batch.guards.push(closing::is(None));
         for (item, delay) in submission.items(step) {
             let visible = delay.map_or(Visible::Now, |delay| Visible::AfterMs(ms(delay)));
             batch.operations.push(Operation::Enqueue {

@@ -6,7 +6,6 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
-use super::closing::FoundOpen;
 use super::error::{Error, Result, unless_lost};
 use super::names::{self, INSTANCES, TURNS, WORK};
 use super::{closing, dead_letters, kinds, ms, pause, rows, token};
@@ -15,43 +14,31 @@ use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::{After, LeaseToken, Owner};
 use crate::message::{Claim, Claimed, Labels, Message, Visible};
 
-pub(super) async fn claim<S: EventStore>(
-    store: &S,
-    open: &FoundOpen,
-    ask: &WorkClaim,
-) -> Result<Vec<ClaimedWork>> {
+pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<Vec<ClaimedWork>> {
     if ask.tag_filter == TagFilter::None {
         return Ok(Vec::new());
     }
     let begun = Instant::now();
     loop {
-        let claimed = store
-            .claim(Claim {
-                queue: WORK,
-                max: ask.max.max(1),
-                lease_ms: ms(ask.lock_timeout),
-                wait: ask.poll_timeout.saturating_sub(begun.elapsed()),
-                labels: kinds::taken_by(&ask.tag_filter),
-                kinds: match &ask.activities {
-                    Some(names) => Labels::of(names.iter()),
-                    None => Labels::Any,
-                },
-                owner: ask.session.as_ref().map(|session| Owner {
-                    id: session.owner_id.clone(),
-                    lease_ms: ms(session.lock_timeout),
-                    new_keys_max: ask.new_sessions_max,
-                }),
-                attach: Some(INSTANCES.to_owned()),
-                ..Claim::one(WORK, 0)
-            })
-            .await?;
-        // After the claim: one that began to wait before the store was closed is refused too.
-        if let Err(closed) = closing::check_claim(store, open).await {
-            for one in claimed {
-                let _ = store.release(&one.token, After::Now, true).await;
-            }
-            return Err(closed);
-        }
+        let claim = Claim {
+            queue: WORK,
+            max: ask.max.max(1),
+            lease_ms: ms(ask.lock_timeout),
+            wait: ask.poll_timeout.saturating_sub(begun.elapsed()),
+            labels: kinds::taken_by(&ask.tag_filter),
+            kinds: match &ask.activities {
+                Some(names) => Labels::of(names.iter()),
+                None => Labels::Any,
+            },
+            owner: ask.session.as_ref().map(|session| Owner {
+                id: session.owner_id.clone(),
+                lease_ms: ms(session.lock_timeout),
+                new_keys_max: ask.new_sessions_max,
+            }),
+            attach: Some(INSTANCES.to_owned()),
+            ..Claim::one(WORK, 0)
+        };
+        let claimed = closing::claim(store, claim).await?;
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
@@ -81,7 +68,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     let aside = set_aside(store, &one.token, message, &reason).await;
                     if let Err(error) = aside {
                         tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be set aside");
-                        let _ = store.release(&one.token, After::Now, true).await;
+                        let _ = closing::release(store, &one.token, After::Now, true).await;
                         failed = Some(error);
                     }
                 }
@@ -116,9 +103,7 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
         let origin = dead_letters::stamped(message);
         operations.push(dead_letters::keep(&WORK, message, reason, origin)?);
     }
-    store
-        .commit(Batch::of(operations).guarded_by(Guard::Lease(lease)))
-        .await?;
+    closing::commit(store, Batch::of(operations).guarded_by(Guard::Lease(lease))).await?;
     Ok(())
 }
 
@@ -146,7 +131,7 @@ async fn set_aside<S: EventStore>(
     };
     let mut batch = Batch::of([release, kept, delete]);
     batch.operations.extend(instead.map(unstamped));
-    unless_lost(store.commit(batch).await)
+    unless_lost(closing::commit(store, batch).await)
 }
 
 /// An activity's stamp names its sender, a result's stamp its receiver, and results carry none.
@@ -228,7 +213,7 @@ pub(super) async fn heartbeat<S: EventStore>(
         let (scope, key) = execution_row;
         batch.guards.push(Guard::Present { scope, key });
     }
-    store.commit(batch).await?;
+    closing::commit(store, batch).await?;
     Ok(exists)
 }
 

@@ -1,8 +1,9 @@
 //! Cases: guarded batches and consistent reads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, is_conflict, is_lost, pass_ms};
+use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, is_conflict, is_lost, pass_ms, texts};
 use crate::atomic::{Batch, Guard, Operation, Query};
 use crate::lease::LeaseToken;
 use crate::message::{Claim, NewMessage, Queue, Role, Visible};
@@ -278,4 +279,40 @@ pub async fn a_queue_keeps_its_delivery(harness: &impl Harness) {
     assert!(matches!(put, Err(StoreError::Permanent(_))), "{put:?}");
     let claimed = store.claim(Claim::one(as_single, LEASE_MS)).await;
     assert!(matches!(claimed, Err(StoreError::Permanent(_))));
+}
+
+/// Guards of a claim are looked at in the same step, also of one that finds nothing and of one that waits.
+pub async fn a_claim_whose_guard_does_not_hold_takes_nothing(harness: &impl Harness) {
+    for queue in [GROUPS, SINGLES] {
+        let desk = Desk::new(harness, queue);
+        let scope = format!("doors of {}", desk.queue.name);
+        let guarded = |wait| Claim {
+            guards: vec![Guard::Absent {
+                scope: scope.clone(),
+                key: "closed".to_owned(),
+            }],
+            wait,
+            ..desk.ask()
+        };
+        let at_once = Duration::ZERO;
+        let nothing = desk.store.claim(guarded(at_once)).await;
+        assert!(nothing.expect("the guard holds").is_empty());
+        let put = desk.store.put(&scope, "closed", Vec::new()).await;
+        put.expect("put");
+        for wait in [at_once, Duration::from_secs(1)] {
+            let idle = desk.store.claim(guarded(wait)).await;
+            assert!(matches!(idle, Err(StoreError::Conflict(_))), "{idle:?}");
+        }
+        desk.put("a", "1").await;
+        let refused = desk.store.claim(guarded(at_once)).await;
+        assert!(
+            matches!(refused, Err(StoreError::Conflict(_))),
+            "{refused:?}"
+        );
+        desk.store.delete(&scope, "closed").await.expect("delete");
+        let claimed = desk.store.claim(guarded(at_once)).await;
+        let claimed = claimed.expect("the guard holds");
+        assert_eq!(texts(&claimed[0]), ["1"]);
+        assert_eq!(claimed[0].messages[0].attempts, 1, "nobody had it before");
+    }
 }

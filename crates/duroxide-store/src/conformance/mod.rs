@@ -197,6 +197,7 @@ macro_rules! store_conformance {
             a_lapsed_key_can_be_taken_over,
             only_active_keys_are_renewed,
             keys_that_nobody_needs_are_swept,
+            a_claim_whose_guard_does_not_hold_takes_nothing,
             a_claim_without_patience_returns_at_once,
             a_waiting_claim_is_woken_by_a_commit,
             a_waiting_claim_is_woken_by_a_due_time,

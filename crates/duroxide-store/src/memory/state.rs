@@ -50,6 +50,9 @@ impl State {
         now_ms: u64,
     ) -> Result<Attempt<Vec<Claimed>>, StoreError> {
         self.queues.check_delivery(&claim.queue)?;
+        for guard in &claim.guards {
+            self.check_guard(guard, now_ms)?;
+        }
         let mut attempt = self.queues.claim(claim, now_ms);
         if let (Attempt::Found(claimed), Some(scope)) = (&mut attempt, &claim.attach) {
             for one in claimed {

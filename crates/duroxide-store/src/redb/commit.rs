@@ -44,6 +44,9 @@ pub(super) fn claim(
     now_ms: u64,
 ) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     check_delivery(tables, &claim.queue)?;
+    for guard in &claim.guards {
+        check_guard(tables, guard, now_ms)?;
+    }
     let (mut attempt, written) = match claim.queue.delivery {
         Delivery::Grouped => grouped::claim(tables, claim, now_ms)?,
         Delivery::Single => single::claim(tables, claim, now_ms)?,

@@ -383,7 +383,7 @@ pub async fn a_snapshot_has_what_is_held_back<F: ProviderFactory + ?Sized>(facto
     let taken = bench.admin().snapshot_instance("actor").await;
     let taken = taken.expect("an answer").expect("the store can do that");
     let other = Bench::open(factory).await;
-    let restored = other.admin().restore_instance(&taken).await;
+    let restored = other.admin().restore_instance(&taken, None).await;
     assert_eq!(restored, Ok(Some(Restoring::Done)));
     let turn = soon(&other).await;
     let first: Vec<_> = turn.item.messages.iter().filter_map(number).collect();

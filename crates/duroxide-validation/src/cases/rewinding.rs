@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use duroxide_core::provider::{InstanceQuery, OutcomeStatus};
+use duroxide_core::provider::{
+    DispatcherCapabilityFilter, InstanceQuery, OutcomeStatus, ScheduledActivityIdentifier,
+    SemverRange,
+};
 use duroxide_core::rewind::{ChildStanding, RewindPoint, plan};
 use duroxide_core::{LabelChange, Rewound};
+use semver::Version;
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
@@ -179,4 +183,57 @@ pub async fn a_status_of_the_dropped_part_is_gone<F: ProviderFactory + ?Sized>(f
     let status = bench.store.get_custom_status("again", 1).await;
     let status = status.expect("an answer").map(|(status, _)| status);
     assert_eq!(status, Some(None), "it was cleared");
+}
+
+/// What an activity of the failed execution said last is there for the execution that asks for it anew.
+pub async fn what_a_call_said_outlasts_a_rewind<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let scheduled = Commit::first()
+        .and(kinds::activity_scheduled("A"))
+        .work(items::activity("again", 2));
+    bench.create_with("again", scheduled).await;
+    let work = bench.work().await;
+    let said = bench
+        .store
+        .heartbeat_work_item(&work.token, bench.lock, 2, "half")
+        .await;
+    assert_eq!(said, Ok(true));
+    bench.finish(&work).await;
+    let end = Commit::to(1).event(3, kinds::failed("broken"));
+    bench
+        .advance("again", end.status("Failed", Some("broken")))
+        .await;
+    rewind(&bench, 3).await;
+    let last = |execution_id| {
+        let call = ScheduledActivityIdentifier {
+            instance: "again".to_owned(),
+            execution_id,
+            activity_id: 2,
+        };
+        let store = &bench.store;
+        async move { store.last_heartbeat(&call).await.expect("an answer") }
+    };
+    assert_eq!(last(1).await.as_deref(), Some("half"));
+    assert_eq!(last(2).await, None, "each execution says its own");
+}
+
+/// The execution that goes on has the pinned version of the engine that began it, whatever the failed one had.
+pub async fn a_rewound_execution_has_its_own_pinned_version<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first().pinned("1.0.0");
+    bench.create_with("again", first.failed("broken")).await;
+    bench
+        .nudge("again", Commit::first_of(2).pinned("2.0.0"))
+        .await;
+    bench.send(items::signal("again", "look")).await;
+    for (major, expected) in [(1, false), (2, true)] {
+        let version = |minor| Version::new(major, minor, 0);
+        let filter = DispatcherCapabilityFilter {
+            supported_duroxide_versions: vec![SemverRange::new(version(0), version(9))],
+        };
+        let found = bench.claim_matching(&filter).await;
+        assert_eq!(found.is_some(), expected, "by a node of version {major}");
+    }
 }

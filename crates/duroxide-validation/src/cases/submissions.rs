@@ -405,7 +405,7 @@ pub async fn a_closed_store_takes_no_submission<F: ProviderFactory + ?Sized>(fac
     let bench = Bench::open(factory).await;
     end(&bench, "ended").await;
     bench.create("runs").await;
-    let closed = bench.admin().close_store(Some("it moved")).await;
+    let closed = bench.admin().close_store(None, Some("it moved")).await;
     closed.expect("it can be closed");
     for one in [
         start("new", StartRule::MustBeNew),
@@ -417,7 +417,7 @@ pub async fn a_closed_store_takes_no_submission<F: ProviderFactory + ?Sized>(fac
         assert!(error.message.contains("it moved"), "{error}");
     }
     assert_eq!(bench.read("ended").await.len(), 2, "it is there");
-    let opened = bench.admin().close_store(None).await;
+    let opened = bench.admin().close_store(Some("it moved"), None).await;
     opened.expect("it can be opened");
     bench.idle("nothing was stored").await;
 }

@@ -24,6 +24,7 @@ mod cancel;
 mod cancel_without_code;
 mod children;
 mod client;
+mod closed;
 mod config;
 mod continue_as_new;
 mod cooperative;

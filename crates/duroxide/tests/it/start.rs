@@ -273,3 +273,27 @@ async fn an_error_of_a_typed_handler_for_a_malformed_input_is_recorded_before_it
     assert!(!text.contains("panicked"), "{text}");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn what_no_start_could_carry_is_refused_by_the_client() {
+    let client = duroxide::Client::new(crate::support::in_memory().await);
+    let unfit: [fn(&mut duroxide::StartExtras); 4] = [
+        |extras| extras.memo = Some("no JSON".into()),
+        |extras| extras.memo = Some(format!("\"{}\"", "x".repeat(5 * 1024))),
+        |extras| extras.timeout_ms = Some(0),
+        |extras| extras.deadline_ms = Some(1),
+    ];
+    for spoil in unfit {
+        let mut extras = duroxide::StartExtras::default();
+        spoil(&mut extras);
+        let labels = duroxide::Labels::new();
+        let started = client.start_orchestration_with("i", "o", None, "", labels, extras);
+        let refused = started.await;
+        assert!(
+            matches!(refused, Err(duroxide::ClientError::InvalidInput { .. })),
+            "{refused:?}"
+        );
+    }
+    let depths = client.get_queue_depths().await.unwrap();
+    assert_eq!(depths.orchestrator_queue, 0);
+}

@@ -84,6 +84,16 @@ pub(crate) struct Copier {
     pub(crate) from: Arc<dyn Provider>,
     pub(crate) to: Arc<dyn Provider>,
     pub(crate) lives: Lives,
+    /// What the target is closed for.
+    pub(crate) closed: String,
+}
+
+/// How far a copy came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copied {
+    All,
+    /// The target is not closed any more for what it was closed for: somebody else has finished, or given up.
+    NotOurs,
 }
 
 /// Which lives the instances have in the other store.
@@ -102,7 +112,7 @@ impl Copier {
         ids: Vec<String>,
         counts: &mut Counts,
         done: impl Fn(),
-    ) -> Result<(), Failure> {
+    ) -> Result<Copied, Failure> {
         let mut running: JoinSet<Result<One, Failure>> = JoinSet::new();
         let mut ids = ids.into_iter();
         loop {
@@ -110,15 +120,22 @@ impl Copier {
                 && let Some(id) = ids.next()
             {
                 let (from, to) = (Arc::clone(&self.from), Arc::clone(&self.to));
-                let lives = self.lives;
-                running.spawn(async move { one(&from, &to, &id, lives).await });
+                let (lives, closed) = (self.lives, self.closed.clone());
+                running.spawn(async move { one(&from, &to, &id, lives, &closed).await });
             }
             let Some(finished) = running.join_next().await else {
-                return Ok(());
+                return Ok(Copied::All);
             };
             let finished = finished.map_err(|error| Failure::Store(error.to_string()))??;
-            counts.add(&finished.snapshot);
-            counts.were_there += u64::from(finished.was_there);
+            match finished.restored {
+                Restoring::Unexpected(_) => return Ok(Copied::NotOurs),
+                Restoring::Exists => counts.were_there += 1,
+                Restoring::Done => {}
+            }
+            // What is left of an instance that was deleted is listed, and nothing.
+            if !finished.snapshot.is_empty() {
+                counts.add(&finished.snapshot);
+            }
             done();
             kill::point("move_copied");
         }
@@ -127,7 +144,7 @@ impl Copier {
 
 struct One {
     snapshot: InstanceSnapshot,
-    was_there: bool,
+    restored: Restoring,
 }
 
 async fn one(
@@ -135,17 +152,18 @@ async fn one(
     to: &Arc<dyn Provider>,
     id: &str,
     lives: Lives,
+    closed: &str,
 ) -> Result<One, Failure> {
     let snapshot = take(from, id).await?;
     let snapshot = match lives {
         Lives::Kept => snapshot.settled(),
         Lives::OfTheirIds => snapshot.with_life_of_its_id(),
     };
-    let was_there = write(to, &snapshot).await? == Restoring::Exists;
-    Ok(One {
-        snapshot,
-        was_there,
-    })
+    let restored = match snapshot.is_empty() {
+        true => Restoring::Done,
+        false => write(to, &snapshot, closed).await?,
+    };
+    Ok(One { snapshot, restored })
 }
 
 pub(crate) async fn take(store: &Arc<dyn Provider>, id: &str) -> Result<InstanceSnapshot, Failure> {
@@ -153,13 +171,28 @@ pub(crate) async fn take(store: &Arc<dyn Provider>, id: &str) -> Result<Instance
     taken.ok_or_else(|| cannot("takes no snapshots"))
 }
 
-/// Restores a snapshot and reads it back: what is there then has the same digest, whoever wrote it.
+/// An instance with all its descendants, parents first, from one state.
+pub(crate) async fn family(
+    store: &Arc<dyn Provider>,
+    root: &str,
+) -> Result<Vec<InstanceSnapshot>, Failure> {
+    let taken = admin(store)?.snapshot_family(root).await?;
+    taken.ok_or_else(|| cannot("takes no snapshots of families"))
+}
+
+/// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest, whoever wrote it.
 pub(crate) async fn write(
     store: &Arc<dyn Provider>,
     snapshot: &InstanceSnapshot,
+    closed: &str,
 ) -> Result<Restoring, Failure> {
-    let restored = admin(store)?.restore_instance(snapshot).await?;
+    let restored = admin(store)?
+        .restore_instance(snapshot, Some(closed))
+        .await?;
     let restored = restored.ok_or_else(|| cannot("restores no snapshots"))?;
+    if matches!(restored, Restoring::Unexpected(_)) {
+        return Ok(restored);
+    }
     let id = &snapshot.instance_id;
     let (wanted, found) = (digest(snapshot)?, digest(&take(store, id).await?)?);
     if wanted != found {

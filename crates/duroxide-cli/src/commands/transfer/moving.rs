@@ -1,15 +1,18 @@
-//! `move`: everything goes from one store to another, and the first one stays closed. Killed at any moment, the next call goes on.
+//! `move`: everything goes from one store to another, and the first one stays closed. Killed at any moment, the next call goes on; of two
+//! calls at the same time each step is made by one.
 
 use std::sync::Arc;
 
 use duroxide_core::kill;
-use duroxide_core::provider::Provider;
+use duroxide_core::provider::{Closing, Provider};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::copy::Copied;
 use super::standing::{self, Standing};
-use super::{Copier, Counts, Lives, admin, cannot, held_pages};
+use super::{Copier, Counts, Lives, door, held_pages};
 use crate::args::{Consent, MoveArgs};
+use crate::audit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::store::{Access, Address};
@@ -29,18 +32,19 @@ pub(crate) async fn run(
     if !args.consent.yes {
         return look(output, &source, &from, &to, args.consent).await;
     }
-    let target = to.create().await?;
+    let target = target(&source, &to).await?;
     let mut moving = Moving {
-        from,
+        places: (from.place(), to.place()),
+        source,
+        target,
         to,
-        copier: Copier {
-            from: source,
-            to: target,
-            lives: Lives::Kept,
-        },
+        closed_target: None,
         counts: Counts::default(),
     };
-    let done = moving.run(output).await?;
+    let done = match moving.run(output).await {
+        Ok(done) => done,
+        Err(error) => return Err(moving.given_up(error).await),
+    };
     told(output, &moving, done)
 }
 
@@ -50,9 +54,7 @@ fn is_postgres(address: &str) -> bool {
 
 /// Nodes would find the store closed under them.
 async fn nobody_runs(source: &Arc<dyn Provider>, force: bool) -> Result<(), Failure> {
-    let nodes = admin(source)?.list_nodes().await?.unwrap_or_default();
-    let up = nodes.iter().filter(|node| !node.is_gone);
-    let names: Vec<&str> = up.map(|node| node.node.name.as_str()).collect();
+    let names = door::nodes_up(source).await?;
     if names.is_empty() || force {
         return Ok(());
     }
@@ -62,6 +64,19 @@ async fn nobody_runs(source: &Arc<dyn Provider>, force: bool) -> Result<(), Fail
         names.len(),
         names.join(", ")
     )))
+}
+
+/// The target, which is made if it does not exist: unless the source was moved already, to wherever it says.
+async fn target(source: &Arc<dyn Provider>, to: &Address) -> Result<Arc<dyn Provider>, Failure> {
+    match door::reason(source).await? {
+        Some(reason) if standing::is_moved(&reason) => {
+            if !standing::is_in(&reason, &to.place()) {
+                return Err(Failure::Store(format!("the source is closed: {reason}")));
+            }
+            to.provider(Access::Write).await
+        }
+        _ => to.create().await,
+    }
 }
 
 async fn look(
@@ -82,9 +97,13 @@ async fn look(
 }
 
 struct Moving {
-    from: Address,
+    /// Where the source and the target are, for whoever reads why they are closed.
+    places: (String, String),
+    source: Arc<dyn Provider>,
+    target: Arc<dyn Provider>,
     to: Address,
-    copier: Copier,
+    /// What this call has closed the target for.
+    closed_target: Option<String>,
     counts: Counts,
 }
 
@@ -98,63 +117,99 @@ enum Done {
 impl Moving {
     async fn run(&mut self, output: &Output) -> Result<Done, Failure> {
         loop {
-            let source = admin(&self.copier.from)?.closed_because().await?;
-            let target = admin(&self.copier.to)?.closed_because().await?;
-            match standing::of(source.as_deref(), target.as_deref()) {
+            let source = door::reason(&self.source).await?;
+            let target = door::reason(&self.target).await?;
+            let (from, to) = &self.places;
+            match standing::of(source.as_deref(), target.as_deref(), from, to) {
                 Standing::Fresh => {
-                    self.target_is_empty().await?;
-                    self.close_target(Uuid::new_v4()).await?;
+                    is_empty(&self.target, &self.to).await?;
+                    let reason = standing::coming_from(from, Uuid::new_v4());
+                    let closed = door::change(&self.target, None, Some(&reason)).await?;
+                    self.closed_target = (closed == Closing::Done).then_some(reason);
                     kill::point("move_target_closed");
                 }
                 Standing::TargetReady(id) => {
-                    // Of another source, or of this one before it was opened again.
-                    self.target_is_empty().await?;
-                    let reason = standing::going_to(&self.to.to_string(), id);
-                    close(&self.copier.from, Some(&reason)).await?;
+                    // Something may have come before it was closed, or of this source before that was opened again.
+                    is_empty(&self.target, &self.to).await?;
+                    let reason = standing::going_to(to, id);
+                    door::change(&self.source, None, Some(&reason)).await?;
                     kill::point("move_source_closed");
                 }
                 Standing::UnderWay(id) => {
-                    self.copy(output).await?;
-                    kill::point("move_all_copied");
-                    // Another call, to another target, may have closed it anew meanwhile.
-                    if admin(&self.copier.from)?.closed_because().await? != source {
+                    let reason = standing::moved_to(to, id);
+                    if self.copy(output, &source, &target).await? == Copied::NotOurs {
                         continue;
                     }
-                    let reason = standing::moved_to(&self.to.to_string(), id);
-                    close(&self.copier.from, Some(&reason)).await?;
+                    kill::point("move_all_copied");
+                    door::change(&self.source, source.as_deref(), Some(&reason)).await?;
                     kill::point("move_source_told");
                 }
                 Standing::Arrived(_) => {
                     // A target that is less durable than the source may have lost what came last.
-                    self.copy(output).await?;
-                    close(&self.copier.to, None).await?;
+                    if self.copy(output, &source, &target).await? == Copied::NotOurs {
+                        continue;
+                    }
+                    let opened = door::change(&self.target, target.as_deref(), None).await?;
                     kill::point("move_target_opened");
-                    return Ok(Done::Now);
+                    if opened == Closing::Done {
+                        audit::line("move", &format!("{} to {}", self.places.0, self.places.1));
+                        return Ok(Done::Now);
+                    }
                 }
-                Standing::Done if standing::is_in(source.as_deref(), &self.to.to_string()) => {
-                    return Ok(Done::Before);
-                }
-                Standing::Done => {
-                    let reason = source.unwrap_or_default();
-                    return Err(Failure::Store(format!("the source is closed: {reason}")));
-                }
+                Standing::Done => return Ok(Done::Before),
                 Standing::Refused(why) => return Err(Failure::Store(why)),
             }
         }
     }
 
-    async fn close_target(&self, id: Uuid) -> Result<(), Failure> {
-        let reason = standing::coming_from(&self.from.to_string(), id);
-        close(&self.copier.to, Some(&reason)).await
+    async fn copy(
+        &mut self,
+        output: &Output,
+        source: &Option<String>,
+        target: &Option<String>,
+    ) -> Result<Copied, Failure> {
+        let copier = Copier {
+            from: Arc::clone(&self.source),
+            to: Arc::clone(&self.target),
+            lives: Lives::Kept,
+            closed: target.clone().unwrap_or_default(),
+        };
+        match copy_all(output, &copier).await {
+            Ok(Some(counts)) => {
+                self.counts = counts;
+                Ok(Copied::All)
+            }
+            Ok(None) => Ok(Copied::NotOurs),
+            // Another call may have finished meanwhile, and its target gone on.
+            Err(_) if door::reason(&self.source).await? != *source => Ok(Copied::NotOurs),
+            Err(_) if door::reason(&self.target).await? != *target => Ok(Copied::NotOurs),
+            Err(error) => Err(error),
+        }
     }
 
-    async fn target_is_empty(&self) -> Result<(), Failure> {
-        is_empty(&self.copier.to, &self.to).await
-    }
-
-    async fn copy(&mut self, output: &Output) -> Result<(), Failure> {
-        self.counts = copy_all(output, &self.copier).await?;
-        Ok(())
+    /// Opens the target again if this call closed it and nothing is on its way; otherwise says what can be done.
+    async fn given_up(&self, error: Failure) -> Failure {
+        let source = door::reason(&self.source).await.ok().flatten();
+        let target = door::reason(&self.target).await.ok().flatten();
+        let (from, to) = &self.places;
+        let is_under_way = matches!(
+            standing::of(source.as_deref(), target.as_deref(), from, to),
+            Standing::UnderWay(_) | Standing::Arrived(_)
+        );
+        if is_under_way {
+            return Failure::Store(format!(
+                "{error}. Both stores stay closed: call `duroxide move` again to finish, or give the move up with `duroxide reopen` on the \
+                 source, and use an empty target the next time"
+            ));
+        }
+        if let Some(reason) = &self.closed_target
+            && let Err(failed) = door::change(&self.target, Some(reason), None).await
+        {
+            return Failure::Store(format!(
+                "{error}. The target stays closed, open it with `duroxide reopen`: {failed}"
+            ));
+        }
+        error
     }
 }
 
@@ -169,39 +224,38 @@ pub(super) async fn is_empty(store: &Arc<dyn Provider>, address: &Address) -> Re
     ids.await.map(drop)
 }
 
-/// Every instance goes over and is read back; then both sides hold the same ids.
-pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Counts, Failure> {
+/// Every instance goes over and is read back; then both sides hold the same ids. Nothing if the target is not closed for it any more.
+pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<Counts>, Failure> {
     let bar = output.progress(0, "copy");
     let mut counts = Counts::default();
-    let copied = held_pages(&copier.from, async |ids| {
-        bar.inc_length(ids.len() as u64);
-        copier.copy(ids, &mut counts, || bar.inc(1)).await
-    });
-    let there = copied.await?;
-    let here = held_pages(&copier.to, async |_| Ok(())).await?;
+    let mut copied = Copied::All;
+    held_pages(&copier.from, async |ids| {
+        if copied == Copied::All {
+            bar.inc_length(ids.len() as u64);
+            copied = copier.copy(ids, &mut counts, || bar.inc(1)).await?;
+        }
+        Ok(())
+    })
+    .await?;
     bar.finish_and_clear();
+    if copied == Copied::NotOurs {
+        return Ok(None);
+    }
+    let (there, here) = (counts.ids, held_pages(&copier.to, async |_| Ok(())).await?);
     match here == there {
-        true => Ok(counts),
+        true => Ok(Some(counts)),
         false => Err(Failure::Store(format!(
             "the source holds {there} ids and the target {here}: somebody else writes to the target"
         ))),
     }
 }
 
-pub(super) async fn close(store: &Arc<dyn Provider>, reason: Option<&str>) -> Result<(), Failure> {
-    match admin(store)?.close_store(reason).await? {
-        true => Ok(()),
-        false => Err(cannot("cannot be closed, and so not be moved")),
-    }
-}
-
 fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
-    let (from, to) = (&moving.from, &moving.to);
+    let (from, to) = &moving.places;
     if output.json {
-        let names = (from.to_string(), to.to_string());
         return output.document(&match done {
-            Done::Now => json!({ "from": names.0, "to": names.1, "moved": moving.counts }),
-            Done::Before => json!({ "from": names.0, "to": names.1, "was_moved_before": true }),
+            Done::Now => json!({ "from": from, "to": to, "moved": moving.counts }),
+            Done::Before => json!({ "from": from, "to": to, "was_moved_before": true }),
         });
     }
     match done {
@@ -218,22 +272,22 @@ fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
     }
 }
 
-/// `reopen`: a store that a move closed takes messages again.
+/// `reopen`: a store that a move or an import closed takes messages again.
 pub(crate) async fn reopen(
     output: &Output,
     address: &Address,
     consent: Consent,
 ) -> Result<(), Failure> {
     let store = address.provider(Access::Write).await?;
-    let admin = admin(&store)?;
-    let Some(reason) = admin.closed_because().await? else {
+    let Some(reason) = door::reason(&store).await? else {
         return match output.json {
             true => output.document(&json!({ "was_closed": false })),
             false => output.line(format!("{address} is open")),
         };
     };
     if consent.yes {
-        close(&store, None).await?;
+        door::must_change(&store, Some(&reason), None).await?;
+        audit::line("reopen", &format!("{}, {reason}", address.place()));
     }
     let text =
         format!("{address} is closed: {reason}. What went elsewhere would run in both stores");

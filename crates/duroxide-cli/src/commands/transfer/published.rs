@@ -10,8 +10,9 @@ use duroxide_sqlite::SqliteProvider;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::moving::{close, copy_all, is_empty};
-use super::{Copier, Lives, admin};
+use super::moving::{copy_all, is_empty};
+use super::{Copier, Lives, cannot, door};
+use crate::audit;
 use crate::commands::files;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -33,35 +34,52 @@ pub(crate) async fn run(
     files::blocking(move || duroxide_sqlite::import_published(&from, &to)).await?;
     let url = format!("sqlite:{}", draft.display());
     let source = SqliteProvider::new(&url, None).await;
-    let copier = Copier {
-        from: Arc::new(source.map_err(|error| Failure::Store(error.to_string()))?),
-        to: address.create().await?,
-        lives: Lives::OfTheirIds,
-    };
-    begin(&copier.to, &address, old).await?;
+    let source = source.map_err(|error| Failure::Store(error.to_string()))?;
+    let target = address.create().await?;
+    let closed = begin(&target, &address, old).await?;
     kill::point("import_published_begun");
-    let counts = copy_all(output, &copier).await?;
-    close(&copier.to, None).await?;
+    let copier = Copier {
+        from: Arc::new(source),
+        to: Arc::clone(&target),
+        lives: Lives::OfTheirIds,
+        closed: closed.clone(),
+    };
+    let Some(counts) = copy_all(output, &copier).await? else {
+        return Err(cannot("was opened by somebody else meanwhile"));
+    };
+    door::must_change(&target, Some(&closed), None).await?;
+    let detail = format!("{} into {}", old.display(), address.place());
+    audit::line("import-published", &detail);
     match output.json {
         true => output.document(&json!({ "to": address.to_string(), "imported": counts })),
         false => output.line(format!("{} were brought over", counts.told())),
     }
 }
 
-/// Closes the target for this file, or finds it closed for it.
-async fn begin(target: &Arc<dyn Provider>, address: &Address, old: &Path) -> Result<(), Failure> {
+/// Closes the target for this file, or finds it closed for it; returns what it is closed for.
+async fn begin(
+    target: &Arc<dyn Provider>,
+    address: &Address,
+    old: &Path,
+) -> Result<String, Failure> {
     let file = std::fs::canonicalize(old)?;
     let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, file.as_os_str().as_encoded_bytes());
     let reason = format!(
         "the import {id} of {} is not finished; call `duroxide import-published` again to finish it",
         old.display()
     );
-    match admin(target)?.closed_because().await? {
-        Some(found) if found.contains(&id.to_string()) => Ok(()),
+    match door::reason(target).await? {
+        Some(found) if found.contains(&id.to_string()) => Ok(found),
         Some(other) => Err(Failure::Store(format!("{address} is closed: {other}"))),
         None => {
             is_empty(target, address).await?;
-            close(target, Some(&reason)).await
+            door::must_change(target, None, Some(&reason)).await?;
+            // Something may have come before it was closed.
+            if let Err(error) = is_empty(target, address).await {
+                door::must_change(target, Some(&reason), None).await?;
+                return Err(error);
+            }
+            Ok(reason)
         }
     }
 }

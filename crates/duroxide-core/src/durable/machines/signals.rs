@@ -26,6 +26,11 @@ impl Signals {
         self.waiting.get_mut(name)?.pop_front()
     }
 
+    /// The wait that would get the next signal of this name.
+    pub(crate) fn next(&self, name: &str) -> Option<usize> {
+        self.waiting.get(name)?.front().copied()
+    }
+
     /// Whether a wait would get the next signal of this name.
     pub(crate) fn is_awaited(&self, name: &str) -> bool {
         self.waiting

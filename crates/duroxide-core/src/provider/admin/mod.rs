@@ -11,11 +11,11 @@ use async_trait::async_trait;
 
 use self::defaults::{admitted, existing, largest_first, summary_of};
 use super::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus, InstanceSummary,
-    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, ProviderError,
-    PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode, StoreReadings,
-    SystemMetrics,
+    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds,
+    InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus,
+    InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork,
+    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
+    StoreReadings, SystemMetrics,
 };
 use crate::event::Event;
 use crate::label::{LabelChange, Labels, labels_after};
@@ -365,10 +365,24 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
+    /// Snapshots of an instance and all its descendants, parents before children, read as one state: what a child sent is either in its own
+    /// queue or with its parent, and never in neither. Children that were asked for and have not begun belong to it, by
+    /// [`awaited_children`](InstanceSnapshot::awaited_children). Nothing for an unknown id.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn snapshot_family(
+        &self,
+        instance: &str,
+    ) -> Result<Option<Vec<InstanceSnapshot>>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
     /// Brings an instance into the store as a snapshot tells it, with its queues and lives: all of it or nothing, and only if the store
-    /// holds nothing of its id. It goes on from there: what was ready can be claimed at once, what was delayed when it is due, in the same
-    /// order, with the same attempts. A snapshot of it equals the one that was restored, if that was
-    /// [`settled`](InstanceSnapshot::settled). The parent may come later.
+    /// holds nothing of its id, and is closed with exactly this reason (`None`: is open) at that moment, judged in the same transaction. It
+    /// goes on from there: what was ready can be claimed at once, what was delayed when it is due, in the same order, with the same
+    /// attempts. A snapshot of it equals the one that was restored, if that was [`settled`](InstanceSnapshot::settled). The parent may come
+    /// later.
     ///
     /// Default: `None`, the store cannot do that.
     ///
@@ -378,20 +392,29 @@ pub trait ProviderAdmin: Any + Send + Sync {
     async fn restore_instance(
         &self,
         snapshot: &InstanceSnapshot,
+        closed: Option<&str>,
     ) -> Result<Option<Restoring>, ProviderError> {
-        let _ = snapshot;
+        let _ = (snapshot, closed);
         Ok(None)
     }
 
-    /// Closes the store for the engine and its clients, or changes why it is closed: from then on every attempt to enqueue, claim, commit,
-    /// acknowledge or take a duty fails for good, with this reason in the error, also for those that had it open before. What was in
-    /// flight when it returns is committed or refused. Reads, snapshots and [`restore_instance`](Self::restore_instance) go on.
-    /// `None` opens it again. Returns whether the store can do that.
+    /// Closes the store for the engine, its clients and its operators, changes why it is closed, or (a reason of `None`) opens it again;
+    /// all this only if it is closed with exactly the `expected` reason (`None`: is open) at that moment. Who lost a race is told so.
     ///
-    /// Default: `false`.
-    async fn close_store(&self, reason: Option<&str>) -> Result<bool, ProviderError> {
-        let _ = reason;
-        Ok(false)
+    /// From then on everything that would change an instance fails for good, with the reason in the error, also for those that had the
+    /// store open before: messages, claims, commits, results, turns and activities that are given back, heartbeats, dead letters,
+    /// deletions, prunings, labels, pauses, duties. What was in flight when it returns is committed or refused. Reads, snapshots,
+    /// renewals of leases, announcements of nodes and [`restore_instance`](Self::restore_instance) go on. A claim fails also if there is
+    /// nothing to claim. What waits for others to end waits for a moment only; a call that failed does not close the store later.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn close_store(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<Option<Closing>, ProviderError> {
+        let _ = (expected, reason);
+        Ok(None)
     }
 
     /// Why the store is closed; `None` if it is open.

@@ -3,6 +3,7 @@
 //! not there where it is restored.
 
 mod check;
+mod family;
 mod lives;
 mod queued;
 mod record;
@@ -102,12 +103,23 @@ impl InstanceSnapshot {
 }
 
 /// What became of a snapshot that was to be restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restoring {
     /// The store holds all of it.
     Done,
     /// Nothing was changed: the store holds something of this id already.
     Exists,
+    /// Nothing was changed: the store is closed with this reason, or (`None`) open, and not as the caller expects.
+    Unexpected(Option<String>),
+}
+
+/// What became of an attempt to close a store, or to open it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Closing {
+    /// It is as the caller wants it.
+    Done,
+    /// Nothing was changed: the store is closed with this reason, or (`None`) open, and not as the caller expects.
+    Unexpected(Option<String>),
 }
 
 /// Some of the ids that a store holds anything of, and where the next page begins.

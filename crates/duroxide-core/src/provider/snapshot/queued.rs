@@ -25,7 +25,7 @@ pub struct QueuedMessage {
 /// What a store knows of a message without reading it: the operation that waits for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaiting {
-    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it.
+    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it; see [`operation`](Self::operation).
     pub kind: String,
     /// The execution of the operation.
     pub execution_id: u64,
@@ -34,6 +34,24 @@ pub struct Awaiting {
     /// Of the start of a child: the instance that waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+}
+
+impl Awaiting {
+    /// The kind under which every store tells a message: nobody knows whether an unreadable result was a success.
+    ///
+    /// ```
+    /// use duroxide_core::provider::Awaiting;
+    /// assert_eq!(Awaiting::operation("ActivityFailed"), "ActivityCompleted");
+    /// assert_eq!(Awaiting::operation("TimerFired"), "TimerFired");
+    /// ```
+    #[must_use]
+    pub fn operation(kind: &str) -> &str {
+        match kind {
+            "ActivityFailed" => "ActivityCompleted",
+            "SubOrchFailed" => "SubOrchCompleted",
+            other => other,
+        }
+    }
 }
 
 /// An activity that has not been acknowledged. One that was cancelled is not in the queue.

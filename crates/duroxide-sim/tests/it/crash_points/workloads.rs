@@ -142,5 +142,6 @@ fn life(program: Program, end: LifeEnd) -> LifePlan {
         prunes: false,
         reads: false,
         pauses: None,
+        retries: false,
     }
 }

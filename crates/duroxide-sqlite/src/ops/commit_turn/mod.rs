@@ -17,14 +17,13 @@ use crate::tables::held_letters::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    closing, dead_letters, executions, held_letters, history, instance_locks, instances, kv,
-    labels, orchestrator_queue, pauses, worker_queue,
+    dead_letters, executions, held_letters, history, instance_locks, instances, kv, labels,
+    orchestrator_queue, pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
-    closing::check(tx)?;
     let (instance, next_life) = (commit.instance(), commit.next_life);
     // Writing to it would fail this transaction, and every one that shares it.
     if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {

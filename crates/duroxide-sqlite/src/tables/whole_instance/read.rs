@@ -6,6 +6,7 @@ use duroxide_core::provider::{
     KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
 };
 use rusqlite::Row;
+use rusqlite::types::ValueRef;
 
 use crate::error::Result;
 use crate::tables::{deletions, executions, labels, orchestrator_queue, pauses};
@@ -43,6 +44,14 @@ fn stored_life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredLi
     Ok(row.get::<_, Option<i64>>(column)?.map(StoredLife))
 }
 
+/// A text that may be missing; one that is none is told as well as it can be.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => payload_text(row, column).map(Some),
+    }
+}
+
 fn record(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceRecord>> {
     let found = tx.first(
         "SELECT orchestration_name, orchestration_version, current_execution_id, parent_instance_id, incarnation,
@@ -57,7 +66,7 @@ fn record(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceRecord>> {
                 parent: row.get(3)?,
                 life: stored_life(row, 4)?,
                 parent_life: stored_life(row, 5)?,
-                custom_status: row.get(6)?,
+                custom_status: text(row, 6)?,
                 custom_status_version: unsigned(row, 7)?,
                 created_at_ms: shown_ms(row.get(8)?),
                 updated_at_ms: shown_ms(row.get(9)?),
@@ -85,7 +94,7 @@ fn executions(tx: &Tx<'_>, instance: &str) -> Result<Vec<ExecutionRecord>> {
             Ok(ExecutionRecord {
                 execution_id: unsigned(row, 0)?,
                 status: Some(row.get(1)?),
-                output: row.get(2)?,
+                output: text(row, 2)?,
                 started_at_ms: shown_ms(row.get(3)?),
                 ended_at_ms: row.get::<_, Option<i64>>(4)?.map(shown_ms),
                 engine_version: executions::pinned(row, 5)?.map(|it| it.to_string()),
@@ -129,7 +138,7 @@ fn heartbeats(tx: &Tx<'_>, instance: &str) -> Result<Vec<HeartbeatRecord>> {
             Ok(HeartbeatRecord {
                 execution_id: unsigned(row, 0)?,
                 call_id: unsigned(row, 1)?,
-                details: row.get(2)?,
+                details: payload_text(row, 2)?,
             })
         },
     )
@@ -139,7 +148,7 @@ fn key_values(tx: &Tx<'_>, sql: &'static str, instance: &str) -> Result<Vec<KeyV
     tx.all(sql, [instance], |row| {
         Ok(KeyValueRecord {
             key: row.get(0)?,
-            value: row.get(1)?,
+            value: text(row, 1)?,
             at_ms: shown_ms(row.get(2)?),
         })
     })
@@ -187,7 +196,7 @@ fn awaiting(row: &Row<'_>) -> rusqlite::Result<Option<Awaiting>> {
         return Ok(None);
     };
     Ok(Some(Awaiting {
-        kind: payload_text(row, 4)?,
+        kind: Awaiting::operation(&payload_text(row, 4)?).to_owned(),
         execution_id: shown_ms(execution_id),
         operation_id: shown_ms(operation_id),
         parent: row.get(7)?,
@@ -204,7 +213,7 @@ fn activities(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedActivity>> {
                 json: payload_text(row, 0)?,
                 execution_id: unsigned(row, 1)?,
                 activity_id: unsigned(row, 2)?,
-                name: row.get(3)?,
+                name: text(row, 3)?,
                 session: row.get(4)?,
                 tag: row.get(5)?,
                 visible_at_ms: shown_ms(row.get(6)?),
@@ -221,7 +230,7 @@ fn letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<LetterRecord>> {
         Ok(LetterRecord {
             queue: row.get(0)?,
             payload: payload_text(row, 1)?,
-            reason: row.get(2)?,
+            reason: payload_text(row, 2)?,
             set_aside_at_ms: shown_ms(row.get(3)?),
             life: stored_life(row, 4)?,
             answered: row.get(5)?,

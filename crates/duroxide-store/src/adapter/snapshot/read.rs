@@ -26,13 +26,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         let known = store.query_one(partitions.clone()).await?;
         let known = known.into_partitions()?;
         let mut queries = vec![partitions];
-        queries.extend(questions(instance));
-        queries.extend(known.iter().map(|partition| Query::Events {
-            entity: instance.to_owned(),
-            partition: *partition,
-            from: 0,
-            limit: usize::MAX,
-        }));
+        queries.extend(questions(instance, &known));
         let mut answers = store.query(queries).await?.into_iter();
         // An execution that began or went meanwhile is asked for anew: one state has all of it.
         if next(&mut answers)?.into_partitions()? == known {
@@ -41,14 +35,15 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     }
 }
 
-fn questions(instance: &str) -> Vec<Query> {
+/// What to ask for a snapshot of an instance that has these partitions.
+pub(super) fn questions(instance: &str, partitions: &[u64]) -> Vec<Query> {
     let messages = |queue: Queue| Query::Messages {
         queue,
         group: Some(instance.to_owned()),
         after: 0,
         limit: usize::MAX,
     };
-    vec![
+    let mut all = vec![
         Query::Entry {
             scope: INSTANCES.to_owned(),
             key: instance.to_owned(),
@@ -60,17 +55,25 @@ fn questions(instance: &str) -> Vec<Query> {
         messages(TURNS),
         messages(WORK),
         messages(DEAD),
-    ]
+    ];
+    all.extend(partitions.iter().map(|partition| Query::Events {
+        entity: instance.to_owned(),
+        partition: *partition,
+        from: 0,
+        limit: usize::MAX,
+    }));
+    all
 }
 
-fn next(answers: &mut impl Iterator<Item = Answer>) -> Result<Answer> {
+pub(super) fn next(answers: &mut impl Iterator<Item = Answer>) -> Result<Answer> {
     answers
         .next()
         .ok_or_else(|| StoreError::Permanent("the store left a question unanswered".to_owned()))
         .map_err(Error::Store)
 }
 
-fn assemble(
+/// The snapshot that the answers to [`questions`] make.
+pub(super) fn assemble(
     instance: &str,
     partitions: &[u64],
     mut answers: impl Iterator<Item = Answer>,

@@ -13,7 +13,7 @@ use crate::adapter::names::{self, DEAD, INSTANCES, RUNNING_INSTANCES, TURNS, WOR
 use crate::adapter::rows::{
     self, ExecutionRow, InstanceRow, KvRow, Outcome, RUNNING, UNKNOWN_VERSION,
 };
-use crate::adapter::turn;
+use crate::adapter::{closing, turn};
 use crate::atomic::{Batch, Operation};
 use crate::record::Record;
 use crate::{EventStore, StoreError};
@@ -22,11 +22,15 @@ use crate::{EventStore, StoreError};
 pub(in crate::adapter) async fn run<S: EventStore>(
     store: &S,
     snapshot: &InstanceSnapshot,
+    closed: Option<&str>,
 ) -> Result<Restoring> {
     let instance = &snapshot.instance_id;
     if let Err(why) = snapshot.check() {
         let what = format!("the snapshot of {instance}");
         return Err(Error::Refused(Refusal::Unstorable { what, why }));
+    }
+    if let Some(other) = unexpected(store, closed).await? {
+        return Ok(other);
     }
     if !super::take(store, instance).await?.is_empty() {
         return Ok(Restoring::Exists);
@@ -35,13 +39,25 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         topics: vec![instance.clone()],
         ..Batch::of(operations(snapshot)?)
     };
-    let guarded = batch.guarded_by(names::unchanged(instance, None));
+    let guarded = batch
+        .guarded_by(closing::is(closed))
+        .guarded_by(names::unchanged(instance, None));
     match store.commit(guarded).await {
         Ok(_) => Ok(Restoring::Done),
-        // It began meanwhile.
-        Err(StoreError::Conflict(_)) => Ok(Restoring::Exists),
+        Err(StoreError::Conflict(_)) => {
+            let unexpected = unexpected(store, closed).await?;
+            // It began meanwhile.
+            Ok(unexpected.unwrap_or(Restoring::Exists))
+        }
         Err(error) => Err(error.into()),
     }
+}
+
+/// That the store is not closed as the caller expects.
+async fn unexpected<S: EventStore>(store: &S, closed: Option<&str>) -> Result<Option<Restoring>> {
+    let reason = closing::reason(store).await?;
+    let is_expected = reason.as_deref() == closed;
+    Ok((!is_expected).then_some(Restoring::Unexpected(reason)))
 }
 
 fn operations(snapshot: &InstanceSnapshot) -> Result<Vec<Operation>> {

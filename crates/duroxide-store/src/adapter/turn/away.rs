@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use crate::adapter::error::{Result, unless_lost};
+use crate::adapter::error::{Error, Result, unless_lost};
 use crate::adapter::names::{self, TURNS};
-use crate::adapter::{dead_letters, rows};
+use crate::adapter::{closing, dead_letters, rows};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::lease::{After, LeaseToken};
 use crate::message::{Claimed, LAST_MS, Role, later_ms};
@@ -42,8 +42,8 @@ pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()>
         all.guards.extend(one.guards);
         all.operations.extend(one.operations);
     }
-    match store.commit(all).await {
-        Err(StoreError::LeaseLost(_) | StoreError::Conflict(_)) => {}
+    match closing::commit(store, all).await {
+        Err(Error::Store(StoreError::LeaseLost(_) | StoreError::Conflict(_))) => {}
         result => {
             if result.is_err() {
                 give_back(store, away.into_iter().map(|one| one.lease).collect()).await;
@@ -52,8 +52,8 @@ pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()>
         }
     }
     for one in away {
-        match store.commit(one.batch()).await {
-            Err(StoreError::Conflict(_)) => give_back(store, vec![one.lease]).await,
+        match closing::commit(store, one.batch()).await {
+            Err(Error::Store(StoreError::Conflict(_))) => give_back(store, vec![one.lease]).await,
             result => unless_lost(result)?,
         }
     }
@@ -68,9 +68,10 @@ pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>)
         forgive: true,
     };
     let all = leases.iter().cloned().map(release);
-    if let Err(StoreError::LeaseLost(_)) = store.commit(Batch::of(all)).await {
+    let given = closing::commit(store, Batch::of(all)).await;
+    if let Err(Error::Store(StoreError::LeaseLost(_))) = given {
         for lease in leases {
-            let _ = store.commit(Batch::of([release(lease)])).await;
+            let _ = closing::commit(store, Batch::of([release(lease)])).await;
         }
     }
 }

@@ -26,13 +26,8 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let begun = Instant::now();
     loop {
         let wait = ask.poll_timeout.saturating_sub(begun.elapsed());
-        let claimed = provider.store.claim(claim_of(ask, wait)).await?;
+        let claimed = closing::claim(&*provider.store, claim_of(ask, wait)).await?;
         let leases: Vec<_> = claimed.iter().map(|one| one.token.clone()).collect();
-        // After the claim: one that began to wait before the store was closed is refused too.
-        if let Err(closed) = closing::check_claim(&*provider.store, &provider.open).await {
-            away::give_back(&*provider.store, leases).await;
-            return Err(closed);
-        }
         if claimed.is_empty() {
             return Ok(Vec::new());
         }
@@ -63,6 +58,7 @@ fn claim_of(ask: &TurnClaim, wait: Duration) -> Claim {
         followers_max: CLAIM_LETTERS_MAX,
         owner: None,
         attach: Some(INSTANCES.to_owned()),
+        guards: Vec::new(),
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use duroxide_core::provider::LetterOrigin;
 
 use crate::EventStore;
-use crate::adapter::dead_letters;
 use crate::adapter::error::{Error, Result};
 use crate::adapter::names::{INSTANCES, TURNS};
 use crate::adapter::rows::InstanceRow;
 use crate::adapter::token::TurnToken;
+use crate::adapter::{closing, dead_letters};
 use crate::atomic::{Batch, Guard, Operation, Query};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
@@ -52,8 +52,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
         queue: TURNS,
         ids: chosen.into_iter().collect(),
     });
-    store
-        .commit(Batch::of(operations).guarded_by(Guard::Lease(lease)))
-        .await?;
+    let batch = Batch::of(operations).guarded_by(Guard::Lease(lease));
+    closing::commit(store, batch).await?;
     Ok(())
 }

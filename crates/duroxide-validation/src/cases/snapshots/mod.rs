@@ -1,10 +1,12 @@
 //! One instance as data: taken from one store, restored in another, it is the same and goes on.
 
 mod equal;
+mod family;
 mod goes_on;
 mod refused;
 
 pub use equal::*;
+pub use family::*;
 pub use goes_on::*;
 pub use refused::*;
 
@@ -22,7 +24,7 @@ async fn restore<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
     snapshot: &InstanceSnapshot,
 ) -> Restoring {
-    let restored = bench.admin().restore_instance(snapshot).await;
+    let restored = bench.admin().restore_instance(snapshot, None).await;
     restored.expect("an answer").expect("the store can do that")
 }
 

@@ -59,7 +59,7 @@ pub async fn a_contradictory_snapshot_leaves_nothing<F: ProviderFactory + ?Sized
     mistaken.activities[0].tag = Some("other".to_owned());
     let other = Bench::open(factory).await;
     for wrong in [for_another, unnumbered, doubled, mistaken] {
-        let refused = other.admin().restore_instance(&wrong).await;
+        let refused = other.admin().restore_instance(&wrong, None).await;
         let refused = refused.expect_err("it contradicts itself");
         assert!(!refused.is_retryable(), "{refused}");
         assert!(snapshot(&other, "liar").await.is_empty(), "nothing is left");
@@ -86,7 +86,7 @@ pub async fn a_dropped_restore_is_whole_or_absent<F: ProviderFactory + ?Sized>(f
     for polls in [1, 2, 3, 6] {
         let other = Bench::open(factory).await;
         {
-            let mut call = pin!(other.admin().restore_instance(&taken));
+            let mut call = pin!(other.admin().restore_instance(&taken, None));
             for _ in 0..polls {
                 if poll!(call.as_mut()).is_ready() {
                     break;

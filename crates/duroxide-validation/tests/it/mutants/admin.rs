@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
+    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
     InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
     Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
     ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
@@ -133,7 +133,11 @@ impl ProviderAdmin for Mutant {
     ) -> Result<DeleteInstanceResult> {
         let force = force || self.has(Flaw::DeletesRunning);
         self.note_deleted(ids).await?;
-        self.reference().delete_instances_atomic(ids, force).await
+        let deleted = self.reference().delete_instances_atomic(ids, force);
+        match self.flaw {
+            Flaw::ClosedStoreDeletes => self.as_if_open(deleted).await,
+            _ => deleted.await,
+        }
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
@@ -197,12 +201,24 @@ impl ProviderAdmin for Mutant {
         self.taken(instance).await
     }
 
-    async fn restore_instance(&self, snapshot: &InstanceSnapshot) -> Result<Option<Restoring>> {
-        self.restored(snapshot).await
+    async fn snapshot_family(&self, instance: &str) -> Result<Option<Vec<InstanceSnapshot>>> {
+        self.taken_family(instance).await
     }
 
-    async fn close_store(&self, reason: Option<&str>) -> Result<bool> {
-        self.close(reason).await
+    async fn restore_instance(
+        &self,
+        snapshot: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Result<Option<Restoring>> {
+        self.restored(snapshot, closed).await
+    }
+
+    async fn close_store(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<Option<Closing>> {
+        self.close(expected, reason).await
     }
 
     async fn closed_because(&self) -> Result<Option<String>> {
@@ -269,7 +285,11 @@ impl ProviderAdmin for Mutant {
         instance: &str,
         changes: &[LabelChange],
     ) -> Result<Option<Labelling>> {
-        self.relabel(instance, changes).await
+        let relabelled = self.relabel(instance, changes);
+        match self.flaw {
+            Flaw::ClosedStoreIsLabelled => self.as_if_open(relabelled).await,
+            _ => relabelled.await,
+        }
     }
 
     async fn count_instances_by_label(

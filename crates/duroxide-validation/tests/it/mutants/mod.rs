@@ -193,6 +193,8 @@ flaws! {
     QueryForgetsPauses: "a query does not tell who is paused";
     FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
     RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
+    RewoundIsAnybodys: "a rewound execution is handed to nodes of any version";
+    HeartbeatsEndWithARewind: "what a failed execution said is gone once another one goes on";
     FailureIsFinal: "an instance that failed does not run again, whatever is committed";
     MemosAreForgotten: "the memo of a start is not kept";
     MemosAreCut: "a memo is kept up to 256 bytes";
@@ -296,4 +298,14 @@ flaws! {
     ClosedStoreGivesDuties: "a closed store still gives duties";
     ClosedForGood: "a store that was opened again stays closed";
     ClosingKeepsTheFirstReason: "why a store is closed cannot be changed";
+    ClosingDoesNotCompare: "who closes a store replaces whatever reason is there";
+    RestoreDoesNotCompare: "a restore goes into a store that is closed for something else";
+    ClosedStoreTakesBack: "a closed store takes turns back, with their attempts";
+    ClosedStoreListens: "a closed store keeps what activities say";
+    ClosedStoreIsLabelled: "labels of a closed store can be changed";
+    ClosedStoreDeletes: "a closed store deletes instances";
+    ClosedStoreIsSilent: "a claim that finds nothing in a closed store is not refused";
+    FamilyIsReadOneByOne: "each member of a family is read at its own moment";
+    FamilyForgetsTheUnborn: "a family has only those that have begun";
+    FamilyTellsChildrenFirst: "a family is told children first";
 }

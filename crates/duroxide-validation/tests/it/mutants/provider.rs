@@ -90,8 +90,12 @@ impl Layer for Mutant {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<()> {
-        self.abandon_turn(&self.real_token(lock_token), delay, ignore_attempt)
-            .await
+        let token = self.real_token(lock_token);
+        let abandoned = self.abandon_turn(&token, delay, ignore_attempt);
+        match self.flaw {
+            Flaw::ClosedStoreTakesBack => self.as_if_open(abandoned).await,
+            _ => abandoned.await,
+        }
     }
 
     async fn read(&self, _next: &dyn Provider, instance: &str) -> Result<Vec<Event>> {
@@ -274,6 +278,9 @@ impl Layer for Mutant {
         _next: &dyn Provider,
         claim: TurnClaim,
     ) -> Result<Vec<ClaimedTurn>> {
+        if self.has(Flaw::ClosedStoreIsSilent) && self.is_closed_and_idle().await? {
+            return Ok(Vec::new());
+        }
         self.claim_batch(claim).await
     }
 
@@ -300,7 +307,11 @@ impl Layer for Mutant {
         call: u64,
         details: &str,
     ) -> Result<bool> {
-        self.heartbeat(token, extend_for, call, details).await
+        let said = self.heartbeat(token, extend_for, call, details);
+        match self.flaw {
+            Flaw::ClosedStoreListens => self.as_if_open(said).await,
+            _ => said.await,
+        }
     }
 
     async fn last_heartbeat(

@@ -1,6 +1,8 @@
 //! Flaws of snapshots, and of closing a store.
 
-use duroxide_core::provider::{HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredLife};
+use duroxide_core::provider::{
+    Closing, HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredLife,
+};
 
 use super::{Flaw, Mutant};
 
@@ -57,8 +59,48 @@ impl Mutant {
         }))
     }
 
-    pub(super) async fn restored(&self, told: &InstanceSnapshot) -> Result<Option<Restoring>> {
+    pub(super) async fn taken_family(&self, root: &str) -> Result<Option<Vec<InstanceSnapshot>>> {
+        let family = self.reference().snapshot_family(root).await?;
+        let Some(mut family) = family else {
+            return Ok(None);
+        };
+        match self.flaw {
+            Flaw::FamilyIsReadOneByOne => {
+                for one in &mut family {
+                    let alone = self.reference().snapshot_instance(&one.instance_id).await?;
+                    *one = alone.unwrap_or_default();
+                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                }
+            }
+            Flaw::FamilyForgetsTheUnborn => family.retain(|it| it.record.is_some()),
+            Flaw::FamilyTellsChildrenFirst => family.reverse(),
+            _ => {}
+        }
+        Ok(Some(family))
+    }
+
+    /// What the reference answers when it is open for a moment.
+    pub(super) async fn as_if_open<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(reason) = self.reference().closed_because().await? else {
+            return answer.await;
+        };
+        self.reference().close_store(Some(&reason), None).await?;
+        let answer = answer.await;
+        self.reference().close_store(None, Some(&reason)).await?;
+        answer
+    }
+
+    pub(super) async fn restored(
+        &self,
+        told: &InstanceSnapshot,
+        closed: Option<&str>,
+    ) -> Result<Option<Restoring>> {
         let mut told = told.clone();
+        let found = match self.flaw {
+            Flaw::RestoreDoesNotCompare => self.reference().closed_because().await?,
+            _ => closed.map(str::to_owned),
+        };
+        let closed = found.as_deref();
         match self.flaw {
             Flaw::RestoreIgnoresTimes => {
                 let times = told.messages.iter_mut().map(|it| &mut it.visible_at_ms);
@@ -96,35 +138,54 @@ impl Mutant {
                 let mut first = told.clone();
                 first.activities.clear();
                 first.messages.clear();
-                let done = self.reference().restore_instance(&first).await?;
+                let done = self.reference().restore_instance(&first, closed).await?;
                 if done == Some(Restoring::Done) {
                     tokio::task::yield_now().await;
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     let ids = [told.instance_id.clone()];
                     self.reference().delete_instances_atomic(&ids, true).await?;
-                    return self.reference().restore_instance(&told).await;
+                    return self.reference().restore_instance(&told, closed).await;
                 }
                 return Ok(done);
             }
             _ => {}
         }
-        self.reference().restore_instance(&told).await
+        self.reference().restore_instance(&told, closed).await
     }
 
-    pub(super) async fn close(&self, reason: Option<&str>) -> Result<bool> {
+    pub(super) async fn close(
+        &self,
+        expected: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<Option<Closing>> {
+        let done = Ok(Some(Closing::Done));
         match (self.flaw, reason) {
             (Flaw::ClosingIsOnlyTold, _) => {
-                self.notes.lock().closed = reason.map(str::to_owned);
-                Ok(true)
+                let mut notes = self.notes.lock();
+                if notes.closed.as_deref() != expected {
+                    return Ok(Some(Closing::Unexpected(notes.closed.clone())));
+                }
+                notes.closed = reason.map(str::to_owned);
+                done
             }
-            (Flaw::ClosedForGood, None) => Ok(true),
+            (Flaw::ClosedForGood, None) => done,
             (Flaw::ClosingKeepsTheFirstReason, Some(_))
                 if self.reference().closed_because().await?.is_some() =>
             {
-                Ok(true)
+                done
             }
-            _ => self.reference().close_store(reason).await,
+            (Flaw::ClosingDoesNotCompare, _) => {
+                let found = self.reference().closed_because().await?;
+                self.reference().close_store(found.as_deref(), reason).await
+            }
+            _ => self.reference().close_store(expected, reason).await,
         }
+    }
+
+    pub(super) async fn is_closed_and_idle(&self) -> Result<bool> {
+        let ready = self.reference().list_ready_work(1).await?;
+        let is_idle = ready.is_none_or(|ready| ready.is_empty());
+        Ok(is_idle && self.reference().closed_because().await?.is_some())
     }
 
     pub(super) async fn closed(&self) -> Result<Option<String>> {

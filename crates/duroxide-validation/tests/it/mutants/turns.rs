@@ -338,16 +338,19 @@ impl Mutant {
         after.send(self).await
     }
 
-    /// Begins no execution after one that failed, but for a failed one.
-    async fn fail_again(&self, turn: &mut Turn) -> Result<()> {
+    /// Whether a commit goes on with an instance that has failed.
+    async fn follows_a_failure(&self, turn: &Turn) -> Result<bool> {
         let Some(first) = turn.events.first() else {
-            return Ok(());
+            return Ok(false);
         };
         let before = self.inner.read_outcome(&first.instance_id).await?;
-        if matches!(
-            before.map(|it| it.status),
-            Some(OutcomeStatus::Failed { .. })
-        ) {
+        let status = before.map(|it| it.status);
+        Ok(matches!(status, Some(OutcomeStatus::Failed { .. })))
+    }
+
+    /// Begins no execution after one that failed, but for a failed one.
+    async fn fail_again(&self, turn: &mut Turn) -> Result<()> {
+        if self.follows_a_failure(turn).await? {
             turn.metadata
                 .status
                 .get_or_insert_with(|| "Failed".to_owned());
@@ -369,6 +372,9 @@ impl Mutant {
         match self.flaw {
             Flaw::RewoundStaysAsItFailed => forget_rewind(&mut turn.events),
             Flaw::FailureIsFinal => self.fail_again(turn).await?,
+            Flaw::RewoundIsAnybodys if self.follows_a_failure(turn).await? => {
+                turn.metadata.pinned_duroxide_version = None;
+            }
             Flaw::CommitInTwoSteps => after.work = std::mem::take(&mut turn.work),
             Flaw::CancelBeforeInsert => {
                 let work = &turn.work;

@@ -233,6 +233,12 @@ impl Mutant {
         if kept.is_some() {
             return Ok(kept);
         }
+        if self.has(Flaw::HeartbeatsEndWithARewind) {
+            let current = self.inner.read_outcome(&call.instance).await?;
+            if current.is_some_and(|it| it.execution_id > call.execution_id) {
+                return Ok(None);
+            }
+        }
         let mut call = call.clone();
         if self.has(Flaw::HeartbeatForInstance) {
             call.activity_id = 0;

@@ -9,6 +9,7 @@ mod combining;
 mod endings;
 mod recorder;
 mod replaying;
+mod rewound;
 mod state;
 mod typed;
 mod waiting;
@@ -34,6 +35,9 @@ enum Step {
     Post(&'static str, &'static str),
     Cancel(&'static str),
     Terminate(&'static str),
+    /// An operator retries the first execution, from the point of failure or from this event.
+    Retry,
+    RetryFrom(u64),
 }
 
 /// One recorded history: which orchestration, with which input, and what happens to it.
@@ -83,6 +87,7 @@ fn cases() -> impl Iterator<Item = Case> {
         combining::CASES,
         endings::CASES,
         typed::CASES,
+        rewound::CASES,
     ]
     .into_iter()
     .flatten()
@@ -90,7 +95,7 @@ fn cases() -> impl Iterator<Item = Case> {
 }
 
 fn orchestrations() -> OrchestrationRegistry {
-    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 7] = [
+    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 8] = [
         activities::register,
         waiting::register,
         children::register,
@@ -98,6 +103,7 @@ fn orchestrations() -> OrchestrationRegistry {
         combining::register,
         endings::register,
         typed::register,
+        rewound::register,
     ];
     let builder = OrchestrationRegistry::builder();
     let builder = parts.into_iter().fold(builder, |builder, add| add(builder));
@@ -127,6 +133,13 @@ fn activities() -> ActivityRegistry {
             }
             Ok("third time lucky".to_owned())
         })
+        .register(
+            "second_time",
+            |ctx: ActivityContext, input: String| async move {
+                let works = ctx.execution_id() > 1;
+                works.then_some(input).ok_or("not at first".to_owned())
+            },
+        )
         .register(
             "whereabouts",
             |ctx: ActivityContext, input: String| async move {

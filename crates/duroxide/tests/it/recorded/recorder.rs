@@ -12,6 +12,7 @@ use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::{Client, Event, Runtime, RuntimeOptions};
 use duroxide_core::clock::ClockRef;
+use duroxide_core::rewind::RewindMessage;
 
 use super::{Case, SECOND, Step, activities, orchestrations};
 
@@ -95,6 +96,14 @@ async fn begin(client: &Client, case: &Case) {
     started.unwrap();
 }
 
+/// The request to retry the first execution.
+fn rewind(from_event_id: Option<u64>) -> RewindMessage {
+    RewindMessage::Rewind {
+        execution_id: 1,
+        from_event_id,
+    }
+}
+
 /// Sends what happens to the instance, each with its delay; returns when the last one is due.
 async fn send(store: &dyn Provider, case: &Case) -> Duration {
     let mut due = Duration::ZERO;
@@ -119,6 +128,8 @@ async fn send(store: &dyn Provider, case: &Case) -> Duration {
                 instance,
                 reason: reason.to_owned(),
             },
+            Step::Retry => rewind(None).to(instance),
+            Step::RetryFrom(event) => rewind(Some(event)).to(instance),
             Step::Terminate(reason) => WorkItem::CancelInstance {
                 instance,
                 reason: format!("{}{reason}", duroxide_core::TERMINATE_PREFIX),

@@ -12,6 +12,7 @@ use duroxide::{Event, EventKind, OrchestrationHandler};
 use duroxide_core::replay::{
     Execution, ExecutionStart, HostCall, HostRequest, ParentLink, Progress, Turn, TurnLimits,
 };
+use duroxide_core::{REWIND_QUEUE, Rewound};
 
 use super::recorder::{Recording, record, to_text};
 use super::{Case, cases, orchestrations};
@@ -105,7 +106,8 @@ fn every_turn_of_these_histories_is_taken_again_to_the_letter() {
                 .collect();
             ends.push(history.len());
             let begins = std::iter::once(0).chain(ends.iter().copied());
-            for (begin, end) in begins.zip(ends.iter().copied()) {
+            let own = |begin: &usize| *begin >= own_turns(history);
+            for (begin, end) in begins.zip(ends.iter().copied()).filter(|turn| own(&turn.0)) {
                 take_again(&at, history, begin, end, &kv);
             }
             fold_key_values(&mut kv, history);
@@ -129,6 +131,20 @@ fn every_prefix_of_these_histories_can_be_loaded() {
     }
 }
 
+/// Where the first turn of an execution begins. What a rewound one begins with was recorded by the turns of the failed one.
+fn own_turns(history: &[Event]) -> usize {
+    if Rewound::of(history).is_none() {
+        return 0;
+    }
+    let asked = |event: &Event| matches!(&event.kind, EventKind::QueueEventDelivered { name, .. } if name == REWIND_QUEUE);
+    let asked = history.iter().find(|event| asked(event));
+    let asked_ms = asked
+        .expect("its first turn asks for what is open")
+        .timestamp_ms;
+    let same_turn = |event: &Event| event.timestamp_ms == asked_ms;
+    history.iter().position(same_turn).expect("found above")
+}
+
 /// Takes one turn again: what came before is replayed, the arrivals are sent as messages, the host answers as it did.
 fn take_again(
     at: &str,
@@ -149,7 +165,7 @@ fn take_again(
     };
     let messages = turn[carried(&turn[0])..]
         .iter()
-        .filter(|event| !answers_host(history, event));
+        .filter(|event| !answers_host(history, event) && !was_carried(event));
     execution.start_turn(now_ms, messages.filter_map(message).collect());
     let again = finish(&mut execution, history);
     let version = |event: &Event| Event {
@@ -207,6 +223,11 @@ fn carried(event: &Event) -> usize {
         } => 1 + carry_forward_events.as_ref().map_or(0, Vec::len),
         _ => 0,
     }
+}
+
+/// Whether an event is a signal from before a rewind, which the turn itself hands over.
+fn was_carried(event: &Event) -> bool {
+    matches!(event.kind, EventKind::ExternalEvent { .. }) && event.source_event_id.is_some()
 }
 
 /// Whether an event is the host's answer within a turn, rather than a message.

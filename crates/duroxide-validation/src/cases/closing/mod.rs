@@ -1,15 +1,24 @@
-//! A store that is closed for the engine and its clients: nothing goes in or out by their doors, and everything can be read.
+//! A store that is closed for the engine, its clients and its operators: nothing goes in or out by their doors, nothing in it changes, and
+//! everything can be read.
 
-use duroxide_core::provider::{ProviderError, Restoring};
+mod compared;
+mod unchanged;
+
+pub use compared::*;
+pub use unchanged::*;
+
+use duroxide_core::provider::{Closing, ProviderError, Restoring};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items};
 
 const REASON: &str = "moved to the other side, \"for good\"";
 
+/// Closes the store, or opens it, whatever it was before.
 async fn close<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, reason: Option<&str>) {
-    let closed = bench.admin().close_store(reason).await;
-    assert!(closed.expect("an answer"), "the store can do that");
+    let before = bench.admin().closed_because().await.expect("an answer");
+    let closed = bench.admin().close_store(before.as_deref(), reason).await;
+    assert_eq!(closed, Ok(Some(Closing::Done)), "the store can do that");
 }
 
 fn refused<T>(answer: Result<T, ProviderError>, what: &str) {
@@ -18,6 +27,7 @@ fn refused<T>(answer: Result<T, ProviderError>, what: &str) {
     };
     assert!(!error.is_retryable(), "{what}: {error}");
     assert!(!error.is_lease_lost(), "{what}: {error}");
+    assert!(error.is_store_closed(), "{what}: {error}");
     assert!(error.message.contains(REASON), "{what}: {error}");
 }
 
@@ -108,7 +118,7 @@ pub async fn a_closed_store_can_be_moved<F: ProviderFactory + ?Sized>(factory: &
     let taken = taken.expect("an answer").expect("the store can do that");
     let other = Bench::open(factory).await;
     close(&other, Some(REASON)).await;
-    let restored = other.admin().restore_instance(&taken).await;
+    let restored = other.admin().restore_instance(&taken, Some(REASON)).await;
     assert_eq!(restored.expect("an answer"), Some(Restoring::Done));
     let held = other.admin().held_ids(None, 9).await;
     let held = held.expect("an answer").expect("the store can tell");
