@@ -1,7 +1,7 @@
 //! What must hold for a batch or a claim to happen.
 
 use crate::lease::LeaseToken;
-use crate::message::Queue;
+use crate::queue_name::Queue;
 
 /// What must hold for a batch to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]

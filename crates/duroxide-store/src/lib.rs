@@ -20,6 +20,7 @@ mod message;
 mod metadata;
 mod poll;
 mod queue;
+mod queue_name;
 mod record;
 #[cfg(feature = "redb")]
 pub mod redb;

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 
 use super::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError, ScheduledActivityIdentifier,
-    SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter, TurnClaim, TurnHistory,
-    WorkClaim, WorkItem, submission,
+    InstanceWatch, OrchestrationItem, OutcomeStatus, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, Standing, Step, Submission, Submitted,
+    SystemStats, TagFilter, TurnClaim, TurnHistory, WorkClaim, WorkItem,
 };
 use crate::event::Event;
 
@@ -157,7 +157,7 @@ pub trait Provider: Any + Send + Sync {
     /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass. What the rule
     /// refuses is an answer and no error.
     async fn submit(&self, submission: Submission) -> Result<Submitted, ProviderError> {
-        submission::look_then_write(self, submission).await
+        look_then_write(self, submission).await
     }
 
     /// Whether [`submit`](Self::submit) looks and writes in one transaction.
@@ -430,4 +430,55 @@ pub trait Provider: Any + Send + Sync {
         let _ = instance;
         None
     }
+}
+
+/// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods. Two
+/// callers at once may both find the id free, and a process that dies in between leaves a part.
+async fn look_then_write<P: Provider + ?Sized>(
+    store: &P,
+    submission: Submission,
+) -> Result<Submitted, ProviderError> {
+    if let Err(refusal) = submission.check() {
+        return Err(refusal.into_provider_error("submit"));
+    }
+    let found = look(store, submission.instance()).await?;
+    let step = submission.step(found);
+    if step == Step::Replace {
+        let Some(admin) = store.as_management_capability() else {
+            let why = "the store deletes nothing, so nothing can be replaced";
+            return Err(ProviderError::permanent("submit", why));
+        };
+        admin.delete_instance(submission.instance(), false).await?;
+    }
+    // The start last: what it waits for is there when it begins.
+    let mut items = submission.items(step);
+    if matches!(step, Step::StoreAll | Step::Replace) && !items.is_empty() {
+        items.rotate_left(1);
+    }
+    for (item, delay) in items {
+        store.enqueue_for_orchestrator(item.clone(), delay).await?;
+    }
+    Ok(Submission::answer(found, step))
+}
+
+/// What has an id, as far as the store tells. One that cannot tell what is queued may have a start for it, and is taken to have
+/// none.
+async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Standing, ProviderError> {
+    let known = |status: &OutcomeStatus| match status {
+        OutcomeStatus::Running => Standing::Running,
+        _ => Standing::Ended,
+    };
+    if let Some(outcome) = store.read_outcome(id).await? {
+        return Ok(known(&outcome.status));
+    }
+    let pending = match store.as_management_capability() {
+        Some(admin) => admin.pending_work(id).await?,
+        None => None,
+    };
+    if pending.is_some_and(|work| work.messages.iter().any(|one| one.begins.is_some())) {
+        return Ok(Standing::Starting);
+    }
+    // The start may have been taken up between the two looks.
+    let outcome = store.read_outcome(id).await?;
+    Ok(outcome.map_or(Standing::Unknown, |outcome| known(&outcome.status)))
 }
