@@ -9,6 +9,9 @@ const LEASE_LOST: &str = "Invalid lock token";
 /// How a store says that it is closed for the engine; see [`Refusal::Closed`](super::rules::Refusal::Closed).
 const CLOSED: &str = "the store is closed";
 
+/// The code of every refusal of a store that is closed.
+pub(super) const STORE_CLOSED: &str = "D0224";
+
 /// A store call that failed.
 ///
 /// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost lease
@@ -100,7 +103,7 @@ impl ProviderError {
         } else if self.is_lease_lost() {
             "D0203"
         } else if self.is_store_closed() {
-            "D0224"
+            STORE_CLOSED
         } else {
             "D0202"
         }

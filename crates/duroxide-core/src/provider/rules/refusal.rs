@@ -1,6 +1,7 @@
 //! Why a store refuses a call although its database works. In: causes. Out: [`ProviderError`]s with the contract's words.
 
 use super::super::ProviderError;
+use super::super::error::STORE_CLOSED;
 
 /// Why a store refuses a call by the rules of the contract. Each store adds the errors of its own database.
 ///
@@ -133,7 +134,7 @@ impl Refusal {
             Self::ExecutionNotFound { .. } => "D0221",
             Self::StillRunning { .. } => "D0222",
             Self::ChildLeftBehind { .. } => "D0223",
-            Self::Closed { .. } => "D0224",
+            Self::Closed { .. } => STORE_CLOSED,
         }
     }
 
