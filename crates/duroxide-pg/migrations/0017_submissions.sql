@@ -26,10 +26,11 @@ END $$;
 
 -- `p_steps`: what to do for each standing: 0 nothing, 1 store the messages, 2 the start and the messages, 3 that, in place of what has
 -- ended. The start is the first item, if there is one. Tells what was found and what was done; found 4: it has ended and cannot go
--- alone; done -1: the tree grew while its inboxes were locked, ask again.
+-- alone; done -1: the tree grew while its inboxes were locked, ask again. Who waits for a lock gives up soon: a call that its client
+-- has given up must not be carried out later.
 CREATE FUNCTION submit(p_expected bigint, p_instance text, p_steps bigint[], p_starts boolean, p_kind text[], p_item text[],
     p_delay bigint[], p_begins text[]) RETURNS TABLE (o_found integer, o_done integer)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_locked text[] := ARRAY[p_instance];

@@ -441,44 +441,60 @@ async fn look_then_write<P: Provider + ?Sized>(
     if let Err(refusal) = submission.check() {
         return Err(refusal.into_provider_error("submit"));
     }
-    let found = look(store, submission.instance()).await?;
+    let found = match look(store, submission.instance()).await? {
+        // A start may be queued that the store does not tell of: what comes right after it must not be refused.
+        Look::Untold if !submission.begins() => Standing::Starting,
+        Look::Untold => Standing::Unknown,
+        Look::Told(found) => found,
+    };
     let step = submission.step(found);
     if step == Step::Replace {
         let Some(admin) = store.as_management_capability() else {
             let why = "the store deletes nothing, so nothing can be replaced";
             return Err(ProviderError::permanent("submit", why));
         };
-        admin.delete_instance(submission.instance(), false).await?;
+        match admin.delete_instance(submission.instance(), false).await {
+            Err(error) if !error.is_retryable() && !error.is_store_closed() => {
+                return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
+            }
+            deleted => drop(deleted?),
+        }
     }
-    // The start last: what it waits for is there when it begins.
-    let mut items = submission.items(step);
-    if matches!(step, Step::StoreAll | Step::Replace) && !items.is_empty() {
-        items.rotate_left(1);
-    }
-    for (item, delay) in items {
+    // The start first: published stores delete messages of instances that they do not know.
+    for (item, delay) in submission.items(step) {
         store.enqueue_for_orchestrator(item.clone(), delay).await?;
     }
     Ok(Submission::answer(found, step))
 }
 
-/// What has an id, as far as the store tells. One that cannot tell what is queued may have a start for it, and is taken to have
-/// none.
-async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Standing, ProviderError> {
+/// What a look at an id showed.
+enum Look {
+    Told(Standing),
+    /// No instance has it; whether a start is queued, the store does not tell.
+    Untold,
+}
+
+/// What has an id, as far as the store tells.
+async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, ProviderError> {
     let known = |status: &OutcomeStatus| match status {
         OutcomeStatus::Running => Standing::Running,
         _ => Standing::Ended,
     };
     if let Some(outcome) = store.read_outcome(id).await? {
-        return Ok(known(&outcome.status));
+        return Ok(Look::Told(known(&outcome.status)));
     }
     let pending = match store.as_management_capability() {
         Some(admin) => admin.pending_work(id).await?,
         None => None,
     };
-    if pending.is_some_and(|work| work.messages.iter().any(|one| one.begins.is_some())) {
-        return Ok(Standing::Starting);
+    let is_starting = pending.map(|work| work.messages.iter().any(|one| one.begins.is_some()));
+    if is_starting == Some(true) {
+        return Ok(Look::Told(Standing::Starting));
     }
     // The start may have been taken up between the two looks.
-    let outcome = store.read_outcome(id).await?;
-    Ok(outcome.map_or(Standing::Unknown, |outcome| known(&outcome.status)))
+    Ok(match (store.read_outcome(id).await?, is_starting) {
+        (Some(outcome), _) => Look::Told(known(&outcome.status)),
+        (None, Some(_)) => Look::Told(Standing::Unknown),
+        (None, None) => Look::Untold,
+    })
 }

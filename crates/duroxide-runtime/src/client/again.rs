@@ -1,6 +1,6 @@
 //! Doing something once more: dead letters back into their queue, an instance under another id.
 
-use duroxide_core::provider::{DeadLetter, Requeue};
+use duroxide_core::provider::{DeadLetter, Requeue, StartRule, Submission, Submitted};
 use duroxide_core::{EventKind, LABELS_MAX, StartExtras, WorkItem, labels_after};
 
 use super::audit::Deed;
@@ -91,11 +91,6 @@ impl Client {
                 instance_id: instance.to_owned(),
             });
         };
-        if self.store.read_outcome(new_id).await?.is_some() {
-            return Err(ClientError::invalid(format!(
-                "instance {new_id} exists; choose another id"
-            )));
-        }
         // An instance that ended without its code may have begun without a version: the nodes choose one.
         let version = semver::Version::parse(&version).is_ok().then_some(version);
         let mut labels = labels_after(&history);
@@ -117,7 +112,13 @@ impl Client {
             labels,
             extras,
         };
-        self.begin_later(start, None).await?;
+        let start = self.start_item(start)?;
+        let submission = Submission::start(start, None, StartRule::MustBeNew, Vec::new());
+        if let Submitted::Refused(_) = self.store.submit(submission).await? {
+            return Err(ClientError::invalid(format!(
+                "instance {new_id} exists; choose another id"
+            )));
+        }
         self.audit(Deed::of("restart", instance).because(new_id));
         Ok(())
     }

@@ -217,15 +217,26 @@ async fn answer_all(
 ) -> Result<Vec<Answered>, NotDriven> {
     let answers = questions
         .into_iter()
-        .map(|(call, known)| answer_one(engine, asking, call, known));
-    let left = engine
-        .options
-        .turn_duration_max
-        .saturating_sub(began.elapsed());
-    match tokio::time::timeout(left, try_join_all(answers)).await {
+        .map(|(call, known)| answer_one(engine, asking, call, known, began));
+    // Each has a limit of its own that ends before this one, unless the machine stands still.
+    let limit = time_left(engine, began) + Duration::from_secs(1);
+    match tokio::time::timeout(limit, try_join_all(answers)).await {
         Ok(answers) => answers,
         Err(_) => Err(NotDriven::TooLong),
     }
+}
+
+/// What is left of the time that a turn may take.
+fn time_left(engine: &Engine, began: Instant) -> Duration {
+    let most = engine.options.turn_duration_max;
+    most.saturating_sub(began.elapsed())
+}
+
+/// How long an effect in place may take: a share of the turn, and never more than half of what is left of it.
+fn time_in_place(engine: &Engine, limit: Option<Duration>, began: Instant) -> Duration {
+    let share = engine.options.turn_duration_max / IN_PLACE_SHARE;
+    let most = share.min(time_left(engine, began) / 2);
+    limit.map_or(most, |limit| limit.min(most))
 }
 
 async fn answer_one(
@@ -233,14 +244,27 @@ async fn answer_one(
     asking: &Asking,
     call: HostCall,
     known: Known,
+    began: Instant,
 ) -> Result<Answered, NotDriven> {
     let answer = match known {
         Known::Answer(answer) => Ok(answer),
-        Known::Work(work, limit) => in_place(engine, &call, work, limit).await,
-        Known::Nothing => host::answer(engine, &asking.instance, asking.execution_id, &call)
-            .await
-            .map_err(NotDriven::Store)?
-            .map_err(ErrorDetails::activity_failed),
+        Known::Work(work, limit) => {
+            let limit = time_in_place(engine, limit, began);
+            in_place(engine, &call, work, limit).await
+        }
+        Known::Nothing => {
+            let answer = host::answer(engine, &asking.instance, asking.execution_id, &call);
+            match tokio::time::timeout(time_left(engine, began), answer).await {
+                Ok(answer) => answer
+                    .map_err(NotDriven::Store)?
+                    .map_err(ErrorDetails::activity_failed),
+                // A store that hangs is away like one that says so, and no fault of the instance.
+                Err(_) => {
+                    let why = "the store did not answer within the time of a turn";
+                    return Err(NotDriven::Store(ProviderError::retryable("ask", why)));
+                }
+            }
+        }
     };
     Ok((call, answer))
 }
@@ -250,14 +274,12 @@ async fn in_place(
     engine: &Engine,
     call: &HostCall,
     work: InPlaceFuture,
-    limit: Option<Duration>,
+    limit: Duration,
 ) -> Result<String, ErrorDetails> {
     let name = match &call.request {
         HostRequest::RunInPlace { name } => name.as_str(),
         _ => "in place",
     };
-    let most = engine.options.turn_duration_max / IN_PLACE_SHARE;
-    let limit = limit.map_or(most, |limit| limit.min(most));
     let Ok(answer) = tokio::time::timeout(limit, host::run_in_place(work)).await else {
         tracing::warn!(target: "duroxide::runtime", effect = name, ?limit, "an effect in place took too long and was given up");
         return Err(Timeout::StartToClose.to_details(name, limit));

@@ -27,7 +27,11 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
                 Ok(Some(batch)) => batch,
                 Ok(None) => return Ok(Submission::answer(Standing::Unfinished, Step::Nothing)),
                 // It was deleted since the look.
-                Err(Error::InstanceNotFound(_)) => continue,
+                Err(Error::InstanceNotFound(_)) => {
+                    last = format!("{id} was deleted meanwhile");
+                    delete::pause(tried).await;
+                    continue;
+                }
                 Err(error) => return Err(error),
             },
             _ => Batch::default(),

@@ -48,6 +48,7 @@ pub(crate) async fn run(
         begun,
         is_dry: args.dry_run,
         counts: Counts::default(),
+        has_tried: false,
         problems: 0,
         lives: HashMap::new(),
         beside_nodes: 0,
@@ -147,6 +148,8 @@ struct Import {
     begun: Begun,
     is_dry: bool,
     counts: Counts,
+    /// Whether a line was given to the store.
+    has_tried: bool,
     problems: usize,
     /// The lives of the instances that were met so far; nobody changes them meanwhile.
     lives: HashMap<String, Option<StoredLife>>,
@@ -201,6 +204,8 @@ impl Import {
             return Ok(Err(why));
         }
         if !self.is_dry {
+            // What is not answered may be in.
+            self.has_tried = true;
             match write(&self.store, &snapshot, &self.begun.reason).await? {
                 Restoring::Done => {}
                 Restoring::Exists => self.counts.were_there += 1,
@@ -267,7 +272,14 @@ impl Import {
         if self.is_dry {
             return Ok(());
         }
-        door::must_change(&self.store, Some(&self.begun.reason), None).await?;
+        let opened = door::must_change(&self.store, Some(&self.begun.reason), None).await;
+        if let Err(error) = opened {
+            // The answer may have been lost, and the store be open.
+            let is_open = matches!(door::reason(&self.store).await, Ok(None));
+            if !is_open {
+                return Err(self.given_up(error).await);
+            }
+        }
         let detail = format!("{} into {}", args.file.display(), address.place());
         audit::line("import", &detail);
         Ok(())
@@ -278,7 +290,7 @@ impl Import {
         if self.is_dry {
             return error;
         }
-        if self.begun.by_us && self.counts.ids == 0 {
+        if self.begun.by_us && !self.has_tried {
             let opened = door::must_change(&self.store, Some(&self.begun.reason), None);
             if opened.await.is_ok() {
                 return error;

@@ -132,7 +132,12 @@ impl Moving {
                     // Something may have come before it was closed, or of this source before that was opened again.
                     is_empty(&self.target, &self.to).await?;
                     let reason = standing::going_to(to, id);
-                    door::change(&self.source, None, Some(&reason)).await?;
+                    // If no answer comes, the source may be on its way.
+                    let closed_target = self.closed_target.take();
+                    let closed = door::change(&self.source, None, Some(&reason)).await?;
+                    if closed != Closing::Done {
+                        self.closed_target = closed_target;
+                    }
                     kill::point("move_source_closed");
                 }
                 Standing::UnderWay(id) => {
@@ -189,8 +194,13 @@ impl Moving {
 
     /// Opens the target again if this call closed it and nothing is on its way; otherwise says what can be done.
     async fn given_up(&self, error: Failure) -> Failure {
-        let source = door::reason(&self.source).await.ok().flatten();
-        let target = door::reason(&self.target).await.ok().flatten();
+        let source = door::reason(&self.source).await;
+        let target = door::reason(&self.target).await;
+        let (Ok(source), Ok(target)) = (source, target) else {
+            return Failure::Store(format!(
+                "{error}. Nothing was opened: call `duroxide move` again when both stores can be reached"
+            ));
+        };
         let (from, to) = &self.places;
         let is_under_way = matches!(
             standing::of(source.as_deref(), target.as_deref(), from, to),
