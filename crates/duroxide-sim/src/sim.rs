@@ -229,6 +229,16 @@ impl Sim {
         weather.disturbed.iter().any(overlaps)
     }
 
+    /// For how much of this time something disturbed the node that was disturbed most.
+    pub fn disturbed_ms(&self, from_ms: u64, to_ms: u64) -> u64 {
+        let mut by_node = BTreeMap::<usize, u64>::new();
+        for (node, begin, end) in &lock(&self.weather).disturbed {
+            let overlap = (*end).min(to_ms).saturating_sub((*begin).max(from_ms));
+            *by_node.entry(*node).or_default() += overlap;
+        }
+        by_node.into_values().max().unwrap_or(0)
+    }
+
     /// Something happens to a node from now on, for this long, that may cost it a lease.
     pub fn disturb(&self, node: usize, length: Duration) {
         let now = self.now_ms();

@@ -10,7 +10,8 @@ use crate::sim::EPOCH_MS;
 
 /// How long a node may take to hear that a lease is gone.
 const NEWS_MS: u64 = 3_000;
-/// A turn that was claimed before the request is committed within this time.
+/// A turn that was claimed before the request, or whose code returned as soon as it heard of it, is committed within this time of
+/// quiet.
 const TURN_MS: u64 = 30_000;
 
 pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
@@ -68,10 +69,19 @@ fn activity(world: &Scene, id: &str, cancel: &Event) {
 }
 
 fn heard(world: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
+    let quiet_ms = |event: &Event| {
+        let at = |timestamp_ms: u64| timestamp_ms.saturating_sub(EPOCH_MS);
+        let disturbed = world
+            .sim
+            .disturbed_ms(at(cancelled_ms), at(event.timestamp_ms));
+        (event.timestamp_ms)
+            .saturating_sub(cancelled_ms)
+            .saturating_sub(disturbed)
+    };
     let mut later = histories
         .values()
         .flatten()
-        .filter(|event| event.timestamp_ms > cancelled_ms + TURN_MS);
+        .filter(|event| quiet_ms(event) > TURN_MS);
     let was_told = histories
         .values()
         .flatten()

@@ -156,3 +156,17 @@ fn a_run_has_crashes_and_faults() {
     assert!(totals.crashes >= 4 * totals.seeds, "{totals:?}");
     assert!(totals.faults >= 20 * totals.seeds, "{totals:?}");
 }
+
+/// The refusal of a start, sent by a turn that continues as new, was taken for the end of the instance and given the life of its
+/// parent.
+#[test]
+fn a_start_that_is_refused_while_the_instance_continues_is_answered_to_who_asked() {
+    pass(6_394..6_395);
+}
+
+/// A request to cancel came with the result that ended the code, and the store was away for long after that.
+#[test]
+fn a_child_whose_code_has_returned_when_it_hears_of_its_cancellation_may_be_committed_after_an_outage()
+ {
+    pass(2_911..2_912);
+}

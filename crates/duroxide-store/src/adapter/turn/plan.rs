@@ -340,8 +340,8 @@ fn send(
             key: names::activity_key(activity.execution_id, activity.activity_id),
         });
     }
-    // Of an execution that ends, the first notice is its own; refused starts come after it.
-    let mut own_end_to_come = turn.ends();
+    // Of an instance that ends, the first notice is its own; refused starts come after it. One that continues sends none.
+    let mut own_end_to_come = turn.ends_instance();
     for item in &turn.to_orchestrators {
         let is_own_end = own_end_to_come && is_notice(item);
         own_end_to_come &= !is_own_end;
