@@ -457,7 +457,8 @@ async fn look_then_write<P: Provider + ?Sized>(
             Err(error) if !error.is_retryable() && !error.is_store_closed() => {
                 return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
             }
-            deleted => drop(deleted?),
+            Err(error) => return Err(error),
+            Ok(_deleted) => {}
         }
     }
     // The start first: published stores delete messages of instances that they do not know.

@@ -337,20 +337,24 @@ async fn of_many_starts_at_once_exactly_one_is_accepted() {
     let clock = TokioClock::starting_at(1_767_225_600_000);
     let store: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(clock));
     let client = Client::new(Arc::new(Layered::around(Arc::clone(&store), Slow)));
-    let (activities, orchestrations) = code().build().unwrap();
-    let runtime = Runtime::builder()
-        .with_provider(store)
-        .with_activities(activities)
-        .with_orchestrations(orchestrations)
-        .with_clock(Arc::new(clock))
-        .build()
-        .await
-        .unwrap();
+    let node = async || {
+        let (activities, orchestrations) = code().build().unwrap();
+        let builder = Runtime::builder()
+            .with_provider(Arc::clone(&store))
+            .with_activities(activities)
+            .with_orchestrations(orchestrations)
+            .with_clock(Arc::new(clock));
+        builder.build().await.unwrap()
+    };
     let handle = client.handle(echo, "order");
+    let runtime = node().await;
     let first = start_many(&client, IfExists::Fail, 0..20).await;
     assert_eq!(handle.result().await.unwrap(), [first, first]);
-    // What has ended is replaced once, with the message of the start that did.
+    runtime.shutdown(None).await;
+    // What has ended is replaced once, with the message of the start that did. No node runs: what it began would end, and be
+    // replaced in its turn.
     let second = start_many(&client, IfExists::ReplaceFinished, 100..120).await;
+    let runtime = node().await;
     assert_eq!(handle.result().await.unwrap(), [second, second]);
     runtime.shutdown(None).await;
 }
