@@ -57,6 +57,7 @@ pub async fn test_multi_threaded_lock_contention<F: ProviderFactory + ?Sized>(fa
     bench.start("wanted").await;
     let turns = claim_together(&bench, 10).await;
     assert_eq!(turns.len(), 1);
+    bench.idle("the winner holds it").await;
 }
 
 /// Forty claimers on twenty instances never get one twice.
