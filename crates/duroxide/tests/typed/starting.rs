@@ -397,3 +397,21 @@ fn a_delayed_start_is_there_for_others() {
         harness.stop().await;
     });
 }
+
+#[test]
+fn a_restart_under_an_id_that_is_about_to_start_is_refused() {
+    duroxide::testing::block_on(async {
+        let mut harness = harness().await;
+        let client = harness.client();
+        let ended = client.start(echo, 1).id("ended");
+        ended.message("numbers", &1_u64).await.unwrap();
+        harness.wait("ended").await;
+        let taken = client.start(echo, 2).id("taken").delay(HOUR);
+        taken.message("numbers", &2_u64).await.unwrap();
+        let error = client.restart_as("ended", "taken").await.unwrap_err();
+        assert!(error.to_string().contains("taken exists"), "{error}");
+        harness.wait("taken").await;
+        let handle = client.handle(echo, "taken");
+        assert_eq!(handle.result().await.unwrap(), [2, 2]);
+    });
+}
