@@ -47,6 +47,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("abandon_turn")
             .int(self.expected())
@@ -67,6 +68,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("rest_turn")
             .int(self.expected())
@@ -104,6 +106,7 @@ impl PostgresProvider {
         reason: &str,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let (id, reason) = (text::owned(held.instance), text::owned(reason));
         let places = places(positions);
         let call = Call::new("set_aside_messages")

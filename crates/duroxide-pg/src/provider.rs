@@ -135,6 +135,12 @@ impl PostgresProvider {
         self.store.db.expected.pass(by);
     }
 
+    /// For tests: how long turns are waited for that were handed out before their messages were stored.
+    #[doc(hidden)]
+    pub fn hold_early_turns(&self, hold: Duration) {
+        self.store.hold_early(hold);
+    }
+
     pub(crate) fn expected(&self) -> i64 {
         self.store.db.expected.now()
     }

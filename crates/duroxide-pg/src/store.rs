@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::args::Call;
 use crate::db::{Db, configured};
 use crate::error::{PgError, Result};
-use crate::group::{Group, Op, Request, Waiting, Write};
+use crate::group::{CAUTION, Group, Op, Request, Waiting, Write};
 use crate::look::Look;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
@@ -105,7 +106,8 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
+                let from = early_starts_from(&db).await;
+                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll, from);
                 if up.send(Ok(db)).is_ok() {
                     collecting.run().await;
                 }
@@ -162,6 +164,18 @@ impl Store {
         answer.await.map_err(|_| PgError::Closed)?
     }
 
+    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a commit.
+    pub(crate) async fn store_lease(&self, token: Uuid) -> Result<()> {
+        let (done, is_done) = oneshot::channel();
+        self.request(Request::Store(token, done))?;
+        is_done.await.map_err(|_| PgError::Closed)
+    }
+
+    pub(crate) fn hold_early(&self, hold: Duration) {
+        // A failed send: the store is closing.
+        let _ = self.requests.send(Request::Hold(hold));
+    }
+
     fn request(&self, request: Request) -> Result<()> {
         self.requests.send(request).map_err(|_| PgError::Closed)
     }
@@ -198,4 +212,14 @@ pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<(
     let mut client = db.exchanger().await?;
     let client: &mut tokio_postgres::Client = &mut client;
     migrate::run(client, &db.schema, policy).await
+}
+
+/// From when on starts may be handed out early. A node that is on the list may have ended uncleanly, and the start that ended it may
+/// come again: it is stored before it is tried. So it is if the list cannot be read.
+async fn early_starts_from(db: &Db) -> Instant {
+    let listed = db.rows("SELECT 1 FROM {s}.nodes LIMIT 1", &[]).await;
+    match listed.is_ok_and(|nodes| nodes.is_empty()) {
+        true => Instant::now(),
+        false => Instant::now() + CAUTION,
+    }
 }

@@ -128,6 +128,12 @@ impl Commit {
         self
     }
 
+    /// The life, name and version of an instance that begins with this turn.
+    pub(crate) fn begun(&self) -> Option<(i64, &str, &str)> {
+        let named = self.named.as_ref()?;
+        Some((self.life, &named.name, &named.version))
+    }
+
     /// Whether it says something about its execution beyond that it runs.
     fn is_loud(&self) -> bool {
         match self.status.as_deref() {
@@ -159,8 +165,14 @@ impl Commit {
     }
 }
 
-/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction.
-pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -> Call<'a> {
+/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction. `strict`: a lost lease
+/// takes the transaction back.
+pub(crate) fn call<'a>(
+    commits: &[&'a Commit],
+    fed: &[&'a str],
+    strict: bool,
+    expected: i64,
+) -> Call<'a> {
     let of = || commits.iter().copied();
     let events = || of().flat_map(|c| c.events.iter().map(move |event| (c, event)));
     let work = || of().flat_map(|c| c.to_workers.iter());
@@ -226,6 +238,7 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .ints(cancelled().map(|(_, execution, _)| *execution))
         .ints(cancelled().map(|(_, _, activity)| *activity))
         .texts(fed.iter().copied())
+        .flag(strict)
 }
 
 /// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this: see `text`.

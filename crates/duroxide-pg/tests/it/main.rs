@@ -4,6 +4,7 @@
 mod closing;
 mod conformance;
 mod crowds;
+mod early;
 mod histories;
 mod letters;
 mod meetings;
