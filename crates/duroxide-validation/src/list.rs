@@ -526,6 +526,8 @@ macro_rules! for_each_case {
                 a_childs_result_for_an_earlier_life_is_not_requeued [Incarnations, DeadLetters, Management, Requeue];
                 a_childs_result_reaches_its_parent;
                 each_parent_hears_of_the_refusal_of_its_start;
+                a_turn_that_continues_as_new_answers_who_asked;
+                a_refusal_reaches_the_next_execution_of_who_asked;
                 an_unstarted_child_of_a_deleted_parent_can_be_deleted [Incarnations, Management];
             }
             outcome {

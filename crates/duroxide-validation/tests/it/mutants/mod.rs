@@ -167,6 +167,8 @@ flaws! {
     WorkNamesNoLife: "an activity names a life that no instance has";
     ResultsReachAnyLife: "a child's result is delivered to any life of the parent's id";
     LaterRefusalIsLost: "of several parents that a commit answers only the first hears of it";
+    RefusalEndsWithItsSender: "who asked is not told by a turn that continues as new";
+    RefusalEndsWithItsAsker: "who has continued as new since it asked is not told";
     IgnoresHandlers: "an instance goes to a node without its code";
     PassedOverIsAnAttempt: "to be passed over for want of code counts as an attempt";
     OnlyTheFirstIsLookedAt: "what a node cannot run stands in its way";

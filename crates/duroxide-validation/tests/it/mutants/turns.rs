@@ -412,6 +412,12 @@ impl Mutant {
                     !answers || answered == 1
                 });
             }
+            Flaw::RefusalEndsWithItsSender => {
+                if turn.metadata.status.as_deref() == Some("ContinuedAsNew") {
+                    turn.messages.retain(|item| refused(item).is_none());
+                }
+            }
+            Flaw::RefusalEndsWithItsAsker => self.drop_late_refusals(turn).await?,
             Flaw::ResultsReachAnyLife => after.take(turn, |item| {
                 matches!(
                     item,
@@ -421,6 +427,24 @@ impl Mutant {
             _ => {}
         }
         Ok(after)
+    }
+
+    /// Drops the refusal of a start that an earlier execution asked for.
+    async fn drop_late_refusals(&self, turn: &mut Turn) -> Result<()> {
+        let mut kept = Vec::new();
+        for item in turn.messages.drain(..) {
+            let is_late = match refused(&item) {
+                Some((asker, execution)) => {
+                    self.reference().latest_execution_id(asker).await? > execution
+                }
+                None => false,
+            };
+            if !is_late {
+                kept.push(item);
+            }
+        }
+        turn.messages = kept;
+        Ok(())
     }
 
     async fn drop_known_events(&self, turn: &mut Turn) -> Result<()> {
@@ -598,6 +622,18 @@ impl After {
             mutant.inner.enqueue_for_orchestrator(item, None).await?;
         }
         Ok(())
+    }
+}
+
+/// Who asked for a child that it does not get, and which execution of it.
+fn refused(item: &WorkItem) -> Option<(&str, u64)> {
+    match item {
+        WorkItem::SubOrchFailed {
+            parent_instance,
+            parent_execution_id,
+            ..
+        } => Some((parent_instance, *parent_execution_id)),
+        _ => None,
     }
 }
 
