@@ -1,9 +1,11 @@
 //! Labels, end to end.
 
 use duroxide::providers::InstanceQuery;
-use duroxide::{ClientError, LabelChange, Labels, OrchestrationContext, OrchestrationRef};
+use duroxide::{
+    ClientError, LABELS_MAX, LabelChange, Labels, OrchestrationContext, OrchestrationRef,
+};
 
-use crate::support::{World, activities, failure, orchestrations, output};
+use crate::support::{World, activities, failure, orchestrations, output, quick};
 
 const PARENT: OrchestrationRef<String, String> = OrchestrationRef::new("parent");
 const CHILD: OrchestrationRef<String, String> = OrchestrationRef::new("child");
@@ -158,5 +160,49 @@ async fn an_input_never_passes_for_labels() {
         let found = world.client.labels(&format!("of {input}")).await.unwrap();
         assert!(found.is_empty());
     }
+    world.stop().await;
+}
+
+/// Gives itself half of the labels that it may have, and the others when it is told to.
+async fn marked(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    for n in 0..LABELS_MAX / 2 {
+        ctx.set_label(format!("own-{n:02}"), "code");
+    }
+    ctx.schedule_wait("go").await;
+    for n in LABELS_MAX / 2..LABELS_MAX {
+        ctx.set_label(format!("own-{n:02}"), "code");
+    }
+    Ok(String::new())
+}
+
+#[tokio::test]
+async fn a_restart_begins_with_the_labels_that_are_stored_as_far_as_they_fit() {
+    let code = orchestrations().register("marked", marked).build();
+    let world = World::start(activities().build(), code).await;
+    world.begin("i", "marked", "").await;
+    world.waits_for("i", "go").await;
+    let given = (0..LABELS_MAX / 2).map(|n| LabelChange::set(format!("theirs-{n:02}"), "op"));
+    let mut changes: Vec<LabelChange> = given.collect();
+    changes.push(LabelChange::set("own-00", "op"));
+    changes.push(LabelChange::remove("own-01"));
+    world.client.change_labels("i", &changes).await.unwrap();
+    world.raise("i", "go", "").await;
+    world.outcome("i").await;
+    let stored = world.client.labels("i").await.unwrap();
+    assert!(stored.len() > LABELS_MAX, "more than one may begin with");
+    let store = world.store.clone();
+    world.stop().await;
+    // Code that gives none.
+    let echo = |_: OrchestrationContext, input: String| async move { Ok(input) };
+    let code = orchestrations().register("marked", echo).build();
+    let world = World::on(store, activities().build(), code, quick()).await;
+    world.client.restart_as("i", "again").await.unwrap();
+    world.outcome("again").await;
+    let begun = world.client.labels("again").await.unwrap();
+    assert_eq!(begun.len(), LABELS_MAX, "{begun:?}");
+    assert_eq!(begun["own-00"], "op", "the operator has the last word");
+    assert!(!begun.contains_key("own-01"), "also on what is gone");
+    let own = begun.keys().filter(|key| key.starts_with("own-"));
+    assert_eq!(own.count(), LABELS_MAX - 1, "the code's go first");
     world.stop().await;
 }

@@ -1,13 +1,22 @@
 //! Retention: what is deleted once nobody needs it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{InstanceQuery, InstanceStatus};
+use duroxide::providers::memory::{MemoryProvider, TokioClock};
+use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::providers::{InstanceQuery, InstanceStatus, Provider};
 use duroxide::{OrchestrationContext, Retention, RetentionPolicy, RetentionRule, RuntimeOptions};
 
-use crate::support::{World, activities, orchestrations, quick, until};
+use crate::support::{World, activities, in_memory, orchestrations, quick, until};
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn world(options: RuntimeOptions) -> World {
+    world_on(in_memory().await, options).await
+}
+
+async fn world_on(store: Arc<dyn Provider>, options: RuntimeOptions) -> World {
     let echo = |_: OrchestrationContext, input: String| async move { Ok(input) };
     let fails = |_: OrchestrationContext, input: String| async move { Err(input) };
     let waits =
@@ -19,7 +28,8 @@ async fn world(options: RuntimeOptions) -> World {
             _ => ctx.continue_as_new((round - 1).to_string()).await,
         }
     };
-    World::with_options(
+    World::on(
+        store,
         activities().build(),
         orchestrations()
             .register("echo", echo)
@@ -85,7 +95,7 @@ async fn the_newest_are_kept_by_status_and_name_and_nothing_that_runs_goes() {
     })
     .await;
     let old = RetentionPolicy::new().rule(RetentionRule {
-        ended_for: Some(Duration::from_secs(3_600)),
+        ended_for: Some(HOUR),
         ..RetentionRule::default()
     });
     let done = client.apply_retention(&old).await.unwrap();
@@ -124,9 +134,8 @@ async fn a_node_with_a_policy_applies_it_unless_another_has_the_duty() {
     };
     let world = world(options).await;
     let admin = world.store.as_management_capability().unwrap();
-    let hour = Duration::from_secs(3_600);
     until("the duty is free and taken", async || {
-        admin.hold_duty("retention", "another", hour).await.unwrap() == Some(true)
+        admin.hold_duty("retention", "another", HOUR).await.unwrap() == Some(true)
     })
     .await;
     world.run("kept", "echo", "").await;
@@ -153,5 +162,79 @@ async fn a_policy_that_says_nothing_is_refused() {
         ..quick()
     };
     assert!(options.validate().is_err());
+    world.stop().await;
+}
+
+/// What ended an hour ago.
+fn an_hour_old() -> RetentionPolicy {
+    RetentionPolicy::new().rule(RetentionRule {
+        ended_for: Some(HOUR),
+        ..RetentionRule::default()
+    })
+}
+
+/// A store whose clock shows 1970, whatever those of its clients and nodes show.
+fn in_1970() -> Arc<dyn Provider> {
+    Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_the_store_tells_what_is_old_for_a_client() {
+    let world = world_on(in_1970(), quick()).await;
+    world.run("e", "echo", "").await;
+    let client = &world.client;
+    let done = client.apply_retention(&an_hour_old()).await.unwrap();
+    assert_eq!(done.instances, 0, "it ended a moment ago");
+    let would = client.preview_retention(&an_hour_old()).await.unwrap();
+    assert_eq!(would.instances, 0);
+    tokio::time::sleep(2 * HOUR).await;
+    let done = client.apply_retention(&an_hour_old()).await.unwrap();
+    assert_eq!(done.instances, 1);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_the_store_tells_what_is_old_for_a_node() {
+    let retention = Retention {
+        interval: HOUR / 60,
+        ..Retention::of(an_hour_old())
+    };
+    let options = RuntimeOptions {
+        retention: Some(retention),
+        ..quick()
+    };
+    let world = world_on(in_1970(), options).await;
+    world.run("e", "echo", "").await;
+    tokio::time::sleep(HOUR / 2).await;
+    assert_eq!(ids(&world).await, ["e"]);
+    tokio::time::sleep(HOUR).await;
+    assert!(ids(&world).await.is_empty());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_deleted_keeps_no_other_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("app.db");
+    let url = format!("sqlite:{}", file.display());
+    let store = Arc::new(SqliteProvider::new(&url, None).await.unwrap());
+    let world = world_on(store, quick()).await;
+    for id in ["one", "stuck", "two"] {
+        world.run(id, "echo", "").await;
+    }
+    let sql = "CREATE TRIGGER stuck BEFORE DELETE ON instances WHEN OLD.instance_id = 'stuck'
+               BEGIN SELECT RAISE(ABORT, 'it is stuck'); END";
+    let shell = rusqlite::Connection::open(&file).unwrap();
+    shell.execute_batch(sql).unwrap();
+    let everything = RetentionPolicy::new().rule(newest(0));
+    let client = &world.client;
+    until("three have ended before now", async || {
+        let would = client.preview_retention(&everything).await;
+        would.unwrap().instances == 3
+    })
+    .await;
+    let done = client.apply_retention(&everything).await.unwrap();
+    assert_eq!(done.instances, 2);
+    assert_eq!(ids(&world).await, ["stuck"]);
     world.stop().await;
 }

@@ -16,4 +16,5 @@ mod reply_floods;
 mod requests;
 mod scopes;
 mod starting;
+mod turn_times;
 mod values;

@@ -302,3 +302,31 @@ async fn an_id_that_is_empty_or_long_is_refused() {
         ));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_is_forgotten_by_its_age_once_there_are_many() {
+    let harness = harness().await;
+    let client = harness.client();
+    let ask = |id: String| {
+        let ask = client.ask::<_, u64>("b", "up", &()).id(id).timeout(SECOND);
+        ask.into_future()
+    };
+    let many = REPLIES_MAX as u64 + 8;
+    let kept = async || {
+        let mut kept = 0;
+        for n in 0..many {
+            kept += usize::from(ask(n.to_string()).await.is_ok());
+        }
+        kept
+    };
+    client.start(busy, many + 1).id("b").await.unwrap();
+    for n in 0..many {
+        ask(n.to_string()).await.unwrap();
+    }
+    assert_eq!(kept().await, many as usize, "all of them are young");
+    tokio::time::sleep(61 * SECOND).await;
+    assert_eq!(kept().await, many as usize, "none comes, none goes");
+    ask("last".to_owned()).await.unwrap();
+    assert_eq!(kept().await, REPLIES_MAX - 1, "and the last one");
+    harness.stop().await;
+}
