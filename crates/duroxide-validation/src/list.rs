@@ -667,6 +667,8 @@ macro_rules! for_each_case {
                 a_memo_outlives_the_process [Reopen, Management];
             }
             submissions {
+                a_repeated_request_is_answered_as_the_first_time [Submissions];
+                another_request_is_not_taken_for_the_first [Submissions, Management];
                 of_many_starts_that_must_be_new_one_is_accepted [Submissions];
                 of_starts_by_two_handles_one_is_accepted [Submissions, SecondHandle];
                 a_queued_start_counts_as_there [Submissions];

@@ -447,6 +447,13 @@ async fn look_then_write<P: Provider + ?Sized>(
         Look::Untold => Standing::Unknown,
         Look::Told(found) => found,
     };
+    if submission.request().is_some() && found != Standing::Unknown {
+        // A start that is queued cannot be looked at: a request that is repeated is known from its first turn on.
+        let history = store.read(submission.instance()).await?;
+        if history.first().is_some_and(|first| submission.began(first)) {
+            return Ok(Submitted::Started);
+        }
+    }
     let step = submission.step(found);
     if step == Step::Replace {
         let Some(admin) = store.as_management_capability() else {

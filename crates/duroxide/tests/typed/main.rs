@@ -1,6 +1,7 @@
 //! The typed interface, in virtual time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod asking_twice;
 mod calls;
 mod changing;
 mod children;

@@ -296,6 +296,8 @@ flaws! {
     SubmitStartsTwice: "a start that uses what is there is stored beside it";
     SubmitFeedsTheDead: "a message to an instance that has ended is stored";
     SubmitDropsStrays: "items of a submission that do not belong to it are silently skipped";
+    SubmitForgetsWhoAsked: "a start that is repeated is refused because of itself";
+    SubmitTakesAnyForItsOwn: "whoever has the id is taken for what the request asked for before";
     ClosingIsOnlyTold: "a closed store says so, and goes on";
     ClosedStoreGivesDuties: "a closed store still gives duties";
     ClosedForGood: "a store that was opened again stays closed";

@@ -101,6 +101,7 @@ fn rewind(from_event_id: Option<u64>) -> RewindMessage {
     RewindMessage::Rewind {
         execution_id: 1,
         from_event_id,
+        failure: None,
     }
 }
 

@@ -17,6 +17,8 @@ use duroxide::{
     OrchestrationRegistry, OrchestrationStatus, RetryPolicy, RuntimeOptions,
 };
 
+use duroxide_core::rewind::RewindMessage;
+
 use crate::support::{
     Notes, PATIENCE, World, activities, failure, in_memory, orchestrations, output, quick, until,
 };

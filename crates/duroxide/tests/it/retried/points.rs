@@ -87,3 +87,39 @@ async fn the_operator_chooses_the_point() {
     taken(&world, &rewind).await;
     assert_eq!(output(&world.outcome("b").await), "dear more");
 }
+
+#[tokio::test]
+async fn a_request_for_an_earlier_life_retries_nothing_of_the_later_one() {
+    let outside = Outside::default();
+    let world = outside
+        .with(orchestrations().register("order", order).build())
+        .await;
+    world.run("o", "order", "").await;
+    let planned = world.client.plan_retry("o", RewindPoint::Failure);
+    let planned = planned.await.unwrap();
+    world.client.delete_instance("o", false).await.unwrap();
+    let ended = planned.failure;
+    until("another one has ended, not in the same moment", async || {
+        world.run("o", "order", "").await;
+        let again = world.client.plan_retry("o", RewindPoint::Failure).await;
+        let is_other = again.unwrap().failure != ended;
+        if !is_other {
+            world.client.delete_instance("o", false).await.unwrap();
+        }
+        is_other
+    })
+    .await;
+    outside.repair();
+    // The operator's request was under way while the id got its other life.
+    let late = RewindMessage::Rewind {
+        execution_id: planned.failed_execution_id,
+        from_event_id: Some(planned.from_event_id),
+        failure: planned.failure,
+    };
+    let sent = world.store.enqueue_for_orchestrator(late.to("o"), None);
+    sent.await.unwrap();
+    nothing_is_queued(&world).await;
+    assert_eq!(world.client.list_executions("o").await.unwrap(), [1]);
+    output(&retried(&world, "o").await);
+    assert_eq!(world.client.list_executions("o").await.unwrap(), [1, 2]);
+}
