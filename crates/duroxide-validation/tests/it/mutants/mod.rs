@@ -5,11 +5,14 @@
 
 mod admin;
 mod causes;
+mod commits;
 mod contract;
 mod excused;
 mod factory;
+mod fetches;
 mod holds;
 mod labels;
+mod leases;
 mod matrix;
 mod nodes;
 mod notes;
@@ -19,7 +22,6 @@ mod reads;
 mod slips;
 mod snapshots;
 mod submissions;
-mod turns;
 mod work;
 
 use std::sync::Arc;
