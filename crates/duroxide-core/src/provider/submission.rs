@@ -282,7 +282,9 @@ impl Submission {
 /// The id of the request that asked for a start.
 fn request_of(item: &WorkItem) -> Option<String> {
     match item {
-        WorkItem::StartOrchestration { input, .. } => StartExtras::of_input(input.clone()).0.request,
+        WorkItem::StartOrchestration { input, .. } => {
+            StartExtras::of_input(input.clone()).0.request
+        }
         _ => None,
     }
 }

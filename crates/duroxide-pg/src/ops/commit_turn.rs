@@ -98,8 +98,7 @@ impl Commit {
             pinned: metadata
                 .pinned_duroxide_version
                 .map(|version| version.to_string()),
-            custom_status: rules::last_custom_status(history)
-                .map(|status| status.map(text::owned)),
+            custom_status: rules::last_custom_status(history).map(|status| status.map(text::owned)),
             kv: kv_changes(history),
             cancelled: writes
                 .cancelled

@@ -312,7 +312,9 @@ pub async fn a_turn_that_continues_as_new_answers_who_asked<F: ProviderFactory +
     let bench = Bench::open(factory).await;
     let asks = |parent| two_events().message(items::child_start("child", "ChildOrch", parent));
     bench.create_with("own", asks("own")).await;
-    bench.advance("child", Commit::first().child_of("own")).await;
+    bench
+        .advance("child", Commit::first().child_of("own"))
+        .await;
     bench.create_with("other", asks("other")).await;
     let continued = Commit::to(1)
         .event(2, kinds::continued("next"))
@@ -323,7 +325,9 @@ pub async fn a_turn_that_continues_as_new_answers_who_asked<F: ProviderFactory +
     let (child, other) = both_of(&bench, "child", "other").await;
     assert_eq!(child.item.messages, [items::next_execution("child")]);
     assert_eq!(other.item.messages, [items::child_failed("other", 2)]);
-    bench.idle("the parent of the child has nothing to hear").await;
+    bench
+        .idle("the parent of the child has nothing to hear")
+        .await;
 }
 
 /// A turn that continues as new asks for a child whose id is taken: the refusal reaches the next execution of the same life.

@@ -206,11 +206,9 @@ impl Mutant {
         let (token, writes) = turn.writes();
         let committed = writes.commit_to(&*self.inner, &token).await;
         committed.map_err(|error| match self.flaw {
-                Flaw::LostLeaseUnnamed => {
-                    ProviderError::permanent(error.operation, "cannot commit")
-                }
-                _ => error,
-            })
+            Flaw::LostLeaseUnnamed => ProviderError::permanent(error.operation, "cannot commit"),
+            _ => error,
+        })
     }
 
     async fn append_anyway(&self, token: &str, execution: u64, events: Vec<Event>) -> Result<()> {

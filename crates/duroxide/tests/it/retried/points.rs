@@ -99,15 +99,18 @@ async fn a_request_for_an_earlier_life_retries_nothing_of_the_later_one() {
     let planned = planned.await.unwrap();
     world.client.delete_instance("o", false).await.unwrap();
     let ended = planned.failure;
-    until("another one has ended, not in the same moment", async || {
-        world.run("o", "order", "").await;
-        let again = world.client.plan_retry("o", RewindPoint::Failure).await;
-        let is_other = again.unwrap().failure != ended;
-        if !is_other {
-            world.client.delete_instance("o", false).await.unwrap();
-        }
-        is_other
-    })
+    until(
+        "another one has ended, not in the same moment",
+        async || {
+            world.run("o", "order", "").await;
+            let again = world.client.plan_retry("o", RewindPoint::Failure).await;
+            let is_other = again.unwrap().failure != ended;
+            if !is_other {
+                world.client.delete_instance("o", false).await.unwrap();
+            }
+            is_other
+        },
+    )
     .await;
     outside.repair();
     // The operator's request was under way while the id got its other life.
