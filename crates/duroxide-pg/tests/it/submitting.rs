@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use duroxide_core::WorkItem;
 use duroxide_core::provider::{Provider, StartRule, Submission, Submitted};
 use duroxide_pg::PostgresOptions;
 
+use crate::meetings;
 use crate::support::{Schema, connect};
 
 fn start() -> Submission {
-    let start = WorkItem::StartOrchestration {
-        instance: "order".to_owned(),
-        orchestration: "Order".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    };
+    let start = meetings::start("order");
     Submission::start(start, None, StartRule::MustBeNew, Vec::new())
 }
 

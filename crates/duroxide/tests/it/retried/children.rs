@@ -1,15 +1,27 @@
 //! Children of a retried instance.
 
+use duroxide::OrchestrationRegistryBuilder;
+
 use super::*;
 
-/// Waits until the child of `h` runs and waits for its signal.
-async fn the_child_runs(world: &World) {
+/// Waits until the child of `h` runs and waits for its signal, and sends that: both end.
+async fn the_child_goes_on(world: &World) {
     until("the child runs", async || {
         let status = world.client.get_orchestration_status("h::sub::2").await;
         matches!(status, Ok(OrchestrationStatus::Running { .. }))
     })
     .await;
     world.waits_for("h::sub::2", "go").await;
+    world.raise("h::sub::2", "go", "gone").await;
+    assert_eq!(output(&world.outcome("h").await), "gone it");
+}
+
+/// Runs `root` until it fails because the world is broken; its descendant `leaf` gets the signal that it waits for before that.
+async fn fails_though_its_leaf_went(world: &World, outside: &Outside, root: &str, leaf: &str) {
+    world.waits_for(leaf, "go").await;
+    outside.done.wait_for("try it").await;
+    world.raise(leaf, "go", "went").await;
+    assert_eq!(failure(&world.outcome(root).await), "broken");
 }
 
 async fn child(ctx: OrchestrationContext, input: String) -> Result<String, String> {
@@ -24,13 +36,15 @@ async fn parent(ctx: OrchestrationContext, _: String) -> Result<String, String> 
     Ok(format!("{one} {done}"))
 }
 
+fn family() -> OrchestrationRegistry {
+    let code = orchestrations().register("child", child);
+    code.register("parent", parent).build()
+}
+
 #[tokio::test]
 async fn a_failed_child_is_retried_with_its_parent() {
     let outside = Outside::default();
-    let registry = orchestrations()
-        .register("child", child)
-        .register("parent", parent);
-    let world = outside.with(registry.build()).await;
+    let world = outside.with(family()).await;
     assert_eq!(failure(&world.run("p", "parent", "").await), "broken");
     outside.repair();
     assert_eq!(output(&retried(&world, "p").await), "one last");
@@ -55,21 +69,26 @@ async fn hasty_parent(ctx: OrchestrationContext, _: String) -> Result<String, St
     Ok(format!("{} {it}", slow.await?))
 }
 
+fn careful_family() -> OrchestrationRegistryBuilder {
+    let code = orchestrations().register("waits", waits);
+    code.register("careful", careful_parent)
+}
+
+fn hasty_family() -> OrchestrationRegistry {
+    let code = orchestrations().register("waits", waits);
+    code.register("hasty", hasty_parent).build()
+}
+
 #[tokio::test]
 async fn a_child_that_the_failure_cancelled_goes_on() {
     let outside = Outside::default();
-    let registry = orchestrations()
-        .register("waits", waits)
-        .register("hasty", hasty_parent);
-    let world = outside.with(registry.build()).await;
+    let world = outside.with(hasty_family()).await;
     assert_eq!(failure(&world.run("h", "hasty", "").await), "broken");
     outside.repair();
     let rewind = world.client.retry_instance("h").await.unwrap();
     assert!(rewind.children.iter().all(|child| child.cancelled));
     taken(&world, &rewind).await;
-    the_child_runs(&world).await;
-    world.raise("h::sub::2", "go", "gone").await;
-    assert_eq!(output(&world.outcome("h").await), "gone it");
+    the_child_goes_on(&world).await;
     assert!(
         outside.done.count("do prepare") <= 2,
         "at most once in each execution"
@@ -79,15 +98,9 @@ async fn a_child_that_the_failure_cancelled_goes_on() {
 #[tokio::test]
 async fn a_result_of_a_child_that_came_too_late_counts() {
     let outside = Outside::default();
-    let registry = orchestrations()
-        .register("waits", waits)
-        .register("careful", careful_parent);
-    let world = outside.with(registry.build()).await;
+    let world = outside.with(careful_family().build()).await;
     world.begin("c", "careful", "").await;
-    world.waits_for("c::sub::2", "go").await;
-    outside.done.wait_for("try it").await;
-    world.raise("c::sub::2", "go", "went").await;
-    assert_eq!(failure(&world.outcome("c").await), "broken");
+    fails_though_its_leaf_went(&world, &outside, "c", "c::sub::2").await;
     outside.repair();
     assert_eq!(output(&retried(&world, "c").await), "went it");
     assert_eq!(
@@ -131,19 +144,9 @@ async fn a_stranger_under_the_id_of_a_child_is_not_taken_for_it() {
 #[tokio::test]
 async fn a_failure_of_a_cancelled_child_that_still_waits_does_not_count() {
     let outside = Outside::default();
-    let registry = || {
-        orchestrations()
-            .register("waits", waits)
-            .register("hasty", hasty_parent)
-    };
     let store = in_memory().await;
-    let world = World::on(
-        Arc::clone(&store),
-        outside.activities(),
-        registry().build(),
-        quick(),
-    )
-    .await;
+    let (work, code) = (outside.activities(), hasty_family());
+    let world = World::on(Arc::clone(&store), work, code, quick()).await;
     assert_eq!(failure(&world.run("h", "hasty", "").await), "broken");
     until("the child is cancelled", async || {
         let status = world.client.get_orchestration_status("h::sub::2").await;
@@ -168,20 +171,15 @@ async fn a_failure_of_a_cancelled_child_that_still_waits_does_not_count() {
     let rewind = client.retry_instance("h").await.unwrap();
     store.enqueue_for_orchestrator(told, None).await.unwrap();
     outside.repair();
-    let world = World::on(store, outside.activities(), registry().build(), quick()).await;
+    let world = World::on(store, outside.activities(), hasty_family(), quick()).await;
     taken(&world, &rewind).await;
-    the_child_runs(&world).await;
-    world.raise("h::sub::2", "go", "gone").await;
-    assert_eq!(output(&world.outcome("h").await), "gone it");
+    the_child_goes_on(&world).await;
 }
 
 #[tokio::test]
 async fn a_child_that_fails_again_tells_its_rewound_parent() {
     let outside = Outside::default();
-    let registry = orchestrations()
-        .register("child", child)
-        .register("parent", parent);
-    let world = outside.with(registry.build()).await;
+    let world = outside.with(family()).await;
     assert_eq!(failure(&world.run("p", "parent", "").await), "broken");
     assert_eq!(
         failure(&retried(&world, "p").await),
@@ -202,17 +200,10 @@ async fn grandparent(ctx: OrchestrationContext, _: String) -> Result<String, Str
 #[tokio::test]
 async fn a_child_that_is_retried_with_its_parent_keeps_what_its_own_children_gave() {
     let outside = Outside::default();
-    let registry = orchestrations()
-        .register("waits", waits)
-        .register("careful", careful_parent);
-    let world = outside
-        .with(registry.register("grandparent", grandparent).build())
-        .await;
+    let registry = careful_family().register("grandparent", grandparent);
+    let world = outside.with(registry.build()).await;
     world.begin("g", "grandparent", "").await;
-    world.waits_for("g::sub::2::sub::2", "go").await;
-    outside.done.wait_for("try it").await;
-    world.raise("g::sub::2::sub::2", "go", "went").await;
-    assert_eq!(failure(&world.outcome("g").await), "broken");
+    fails_though_its_leaf_went(&world, &outside, "g", "g::sub::2::sub::2").await;
     outside.repair();
     assert_eq!(output(&retried(&world, "g").await), "went it");
     assert_eq!(world.client.count_dead_letters().await.unwrap(), 0);
@@ -228,12 +219,7 @@ async fn a_child_that_had_not_begun_when_its_parent_failed_goes_on_with_it() {
     let rewind = world.client.retry_instance("h").await.unwrap();
     outside.repair();
     world.stop().await;
-    let with = orchestrations()
-        .register("hasty", hasty_parent)
-        .register("waits", waits);
-    let world = World::on(store, outside.activities(), with.build(), quick()).await;
+    let world = World::on(store, outside.activities(), hasty_family(), quick()).await;
     taken(&world, &rewind).await;
-    the_child_runs(&world).await;
-    world.raise("h::sub::2", "go", "gone").await;
-    assert_eq!(output(&world.outcome("h").await), "gone it");
+    the_child_goes_on(&world).await;
 }
