@@ -1,7 +1,7 @@
 //! Every example, run as a user runs it, with its output checked.
 //!
 //! `cargo nextest run` and `cargo xtask test` build the examples first, next to the tests' own programs. With a target
-//! named (`--test examples`) cargo builds only that: run `cargo build -p duroxide --examples` before it.
+//! named (`--test examples`) cargo builds only that: run `cargo build -p duroxide -p duroxide-tests --examples --all-features` before it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn program(name: &str) -> PathBuf {
     let program = target.join("examples").join(file);
     assert!(
         program.is_file(),
-        "{} is not built; run `cargo build -p duroxide --examples` first",
+        "{} is not built; run `cargo build -p duroxide -p duroxide-tests --examples --all-features` first",
         program.display()
     );
     program
@@ -69,7 +69,6 @@ fn hello_world_tells_what_was_recorded() {
 }
 
 /// Runs the program of the README in a folder.
-#[cfg(feature = "macros")]
 fn breakfast(folder: &std::path::Path) -> String {
     let done = Command::new(program("breakfast"))
         .current_dir(folder)
@@ -80,7 +79,6 @@ fn breakfast(folder: &std::path::Path) -> String {
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn the_program_of_the_readme_does_nothing_twice() {
     const RESULT: &str = "Ada had a cup of coffee and a cup of tea\n";
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +90,7 @@ fn the_program_of_the_readme_does_nothing_twice() {
 #[test]
 fn the_readme_shows_the_example_breakfast() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let example = std::fs::read_to_string(root.join("examples/breakfast.rs")).unwrap();
+    let example = std::fs::read_to_string(root.join("../duroxide/examples/breakfast.rs")).unwrap();
     let (_, program) = example.split_once("\n\n").unwrap();
     let page = std::fs::read_to_string(root.join("../../README.md")).unwrap();
     assert!(page.contains(program), "the README shows another program");
@@ -137,7 +135,6 @@ for nothing
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn account_answers_refuses_and_publishes() {
     prints(
         "account",
@@ -155,7 +152,6 @@ closed after 3 withdrawals
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn actors_send_to_each_other_and_wait_for_each_other() {
     prints(
         "actors",
@@ -168,7 +164,6 @@ Bob's gift is number 1
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn long_import_goes_on_where_the_hung_attempt_was() {
     prints(
         "long_import",
@@ -181,7 +176,6 @@ orders-2026.csv: 100 rows, 30 of them by the last attempt
 }
 
 #[test]
-#[cfg(all(feature = "macros", feature = "testing"))]
 fn safe_deploy_knows_the_careless_from_the_careful() {
     let mut told: Vec<String> = output("safe_deploy", &[])
         .lines()
@@ -202,7 +196,6 @@ fn safe_deploy_knows_the_careless_from_the_careful() {
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn travel_undoes_in_reverse_and_leaves_the_abandoned_child_alone() {
     let mut told: Vec<String> = output("travel", &[]).lines().map(str::to_owned).collect();
     // Hotel and train are booked at once.
@@ -410,8 +403,6 @@ box 5 [move/10]
 ",
     );
 }
-
-#[cfg(feature = "postgres")]
 #[test]
 fn an_order_and_its_orchestration_are_committed_or_rolled_back_together() {
     let url = std::env::var("DUROXIDE_TEST_POSTGRES_URL")
@@ -423,7 +414,6 @@ fn an_order_and_its_orchestration_are_committed_or_rolled_back_together() {
 }
 
 #[test]
-#[cfg(feature = "opentelemetry")]
 fn traced_order() {
     let text = output("traced_order", &[]);
     let count = |line: &str| text.lines().filter(|one| *one == line).count();

@@ -2,7 +2,7 @@
 //!
 //! The exporter here keeps the spans in memory and prints them as a tree; a service puts one for OTLP in its place, behind a
 //! `BatchSpanProcessor`. Run it with
-//! `cargo run -p duroxide --example traced_order --features opentelemetry`.
+//! `cargo run -p duroxide-tests --example traced_order`.
 
 use std::error::Error;
 

@@ -1,7 +1,7 @@
 //! The histories that this engine recorded, one per feature: each turn of each is taken again and must record the same
 //! events, to the letter.
 //!
-//! `HISTORIES=write cargo test -p duroxide --test it recorded` records them again.
+//! `HISTORIES=write cargo test -p duroxide-tests --test it recorded` records them again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;

@@ -277,7 +277,6 @@ async fn no_text_passes_for_a_key() {
 }
 
 /// Waits for what its child sends.
-#[cfg(feature = "sqlite")]
 #[duroxide::orchestration]
 async fn listening(ctx: OrchestrationContext) -> Result<String, String> {
     let child = ctx.child(telling, ctx.instance_id());
@@ -288,15 +287,12 @@ async fn listening(ctx: OrchestrationContext) -> Result<String, String> {
     child.await.map_err(|e| e.to_string())?;
     Ok(said)
 }
-
-#[cfg(feature = "sqlite")]
 #[duroxide::orchestration]
 async fn telling(ctx: OrchestrationContext, to: String) -> Result<(), Undelivered> {
     ctx.send(&to, "in", "first").await
 }
 
 /// Start, first turn, the child's start and its first turn share one transaction of the store.
-#[cfg(feature = "sqlite")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_reaches_its_parent_in_its_first_turn() {
     let folder = tempfile::tempdir().unwrap();

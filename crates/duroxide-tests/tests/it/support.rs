@@ -145,14 +145,11 @@ impl World {
 
 /// A store of its own: in memory, or a schema of the server that the environment names if it asks for PostgreSQL.
 pub(crate) async fn in_memory() -> Arc<dyn Provider> {
-    #[cfg(feature = "postgres")]
     if std::env::var("DUROXIDE_TEST_STORE").as_deref() == Ok("postgres") {
         return on_postgres().await;
     }
     Arc::new(SqliteProvider::new_in_memory().await.unwrap())
 }
-
-#[cfg(feature = "postgres")]
 async fn on_postgres() -> Arc<dyn Provider> {
     use duroxide::providers::postgres::PostgresProvider;
     use std::sync::atomic::{AtomicU32, Ordering};

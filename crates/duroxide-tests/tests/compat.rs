@@ -4,7 +4,6 @@
 mod author;
 #[path = "compat/client.rs"]
 mod client;
-#[cfg(all(feature = "provider-test", feature = "test-hooks"))]
 #[path = "compat/kit.rs"]
 mod kit;
 #[path = "compat/paths.rs"]
