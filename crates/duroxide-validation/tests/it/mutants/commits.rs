@@ -154,10 +154,10 @@ impl Mutant {
                     !answers || answered == 1
                 });
             }
-            Flaw::RefusalEndsWithItsSender => {
-                if turn.metadata.status.as_deref() == Some("ContinuedAsNew") {
-                    turn.messages.retain(|item| refused(item).is_none());
-                }
+            Flaw::RefusalEndsWithItsSender
+                if turn.metadata.status.as_deref() == Some("ContinuedAsNew") =>
+            {
+                turn.messages.retain(|item| refused(item).is_none());
             }
             Flaw::RefusalEndsWithItsAsker => self.drop_late_refusals(turn).await?,
             Flaw::ResultsReachAnyLife => after.take(turn, |item| {
