@@ -45,6 +45,8 @@ enum Step {
 struct Case {
     name: &'static str,
     version: Option<&'static str>,
+    /// The id of the request that asks for it.
+    request: Option<&'static str>,
     input: &'static str,
     steps: &'static [Step],
     /// The history is recorded while the instance still waits.
@@ -55,6 +57,7 @@ const fn case(name: &'static str, input: &'static str) -> Case {
     Case {
         name,
         version: None,
+        request: None,
         input,
         steps: &[],
         stays_open: false,
@@ -69,6 +72,11 @@ impl Case {
 
     const fn version(mut self, version: &'static str) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    const fn asked_by(mut self, request: &'static str) -> Self {
+        self.request = Some(request);
         self
     }
 

@@ -10,7 +10,7 @@ use duroxide::providers::memory::{MemoryProvider, TokioClock};
 use duroxide::providers::{Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
-use duroxide::{Client, Event, Runtime, RuntimeOptions};
+use duroxide::{Client, Event, Labels, Runtime, RuntimeOptions, StartExtras};
 use duroxide_core::clock::ClockRef;
 use duroxide_core::rewind::RewindMessage;
 
@@ -81,19 +81,14 @@ pub(super) async fn record(case: &Case) -> Recording {
 }
 
 async fn begin(client: &Client, case: &Case) {
-    let started = match case.version {
-        None => {
-            client
-                .start_orchestration(case.name, case.name, case.input)
-                .await
-        }
-        Some(version) => {
-            client
-                .start_orchestration_versioned(case.name, case.name, version, case.input)
-                .await
-        }
-    };
-    started.unwrap();
+    let version = case.version.map(str::to_owned);
+    let mut extras = StartExtras::default();
+    if let Some(request) = case.request {
+        extras = extras.with_request(request).unwrap();
+    }
+    let (name, labels) = (case.name, Labels::new());
+    let started = client.start_orchestration_with(name, name, version, case.input, labels, extras);
+    started.await.unwrap();
 }
 
 /// The request to retry the first execution.

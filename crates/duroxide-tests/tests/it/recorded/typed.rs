@@ -42,6 +42,7 @@ pub(super) const CASES: &[Case] = &[
     ]),
     case("typed_send_and_await", "x"),
     case("typed_time_limit", "x"),
+    case("typed_request_id", "1").asked_by("click-1"),
     case("typed_requests", "10").steps(&[
         Pass(SECOND),
         Post(
@@ -84,6 +85,7 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register("typed_receiver", receiver)
         .register("typed_time_limit", time_limit)
         .register("typed_limited", limited)
+        .register("typed_request_id", request_id)
         .register_typed("typed_requests", requests)
 }
 
@@ -239,4 +241,12 @@ async fn requests(ctx: OrchestrationContext, left: u64) -> Result<u64, String> {
         }
     }
     ctx.continue_with(REQUESTS, left).await
+}
+
+/// Its next execution carries who asked for it, too.
+async fn request_id(ctx: OrchestrationContext, round: String) -> Outcome {
+    match round.as_str() {
+        "1" => ctx.continue_as_new("2").await,
+        _ => Ok(round),
+    }
 }
