@@ -13,6 +13,7 @@ mod pooler;
 mod roles;
 mod schema;
 mod stress;
+mod submitting;
 mod support;
 mod tls;
 mod within;
