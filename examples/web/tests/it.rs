@@ -50,8 +50,12 @@ async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
         "sent twice, done once"
     );
     let (_, events) = ask(&service, get("/orders/o-7/events")).await;
-    assert!(events.ends_with("data: tea is shipped\n\n"), "{events}");
-    assert!(events.contains("data: packed\n\n"), "{events}");
+    assert!(
+        events.ends_with("event: end\ndata: tea is shipped\n\n"),
+        "{events}"
+    );
+    let last = r#"data: {"step":"shipped","done":2}"#;
+    assert!(events.contains(last), "{events}");
     app.shutdown().await;
 
     // Another process finds what the first one did.
@@ -62,6 +66,7 @@ async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
         .unwrap();
     let service = router(app.client());
     let shown = ask(&service, get("/orders/o-7")).await;
-    assert_eq!(shown, (StatusCode::OK, "tea is shipped".to_owned()));
+    let last = r#"{"step":"shipped","done":2}"#.to_owned();
+    assert_eq!(shown, (StatusCode::OK, last));
     app.shutdown().await;
 }
