@@ -10,7 +10,7 @@ use duroxide::providers::memory::{MemoryProvider, TokioClock};
 use duroxide::providers::{Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
-use duroxide::{Client, Event, Runtime, RuntimeOptions};
+use duroxide::{Client, Event, OrchestrationRef, Runtime, RuntimeOptions};
 use duroxide_core::clock::ClockRef;
 use duroxide_core::rewind::RewindMessage;
 
@@ -81,19 +81,13 @@ pub(super) async fn record(case: &Case) -> Recording {
 }
 
 async fn begin(client: &Client, case: &Case) {
-    let started = match case.version {
-        None => {
-            client
-                .start_orchestration(case.name, case.name, case.input)
-                .await
-        }
-        Some(version) => {
-            client
-                .start_orchestration_versioned(case.name, case.name, version, case.input)
-                .await
-        }
+    let handler = OrchestrationRef::<String, String>::new(case.name);
+    let start = client.start(handler, case.input).id(case.name);
+    let start = match case.version {
+        None => start,
+        Some(version) => start.version(version),
     };
-    started.unwrap();
+    (case.begun)(start).await.unwrap();
 }
 
 /// The request to retry the first execution.
