@@ -3,6 +3,7 @@
 
 mod calls;
 mod changing;
+mod child_retries;
 mod children;
 mod definitions;
 mod heartbeats;
@@ -17,3 +18,4 @@ mod requests;
 mod scopes;
 mod starting;
 mod values;
+mod views;
