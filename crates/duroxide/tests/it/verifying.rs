@@ -1,8 +1,11 @@
 //! A store against new code, on stores that keep what they are given.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::prelude::*;
+use duroxide::providers::Provider;
+use duroxide::providers::memory::MemoryProvider;
 use duroxide::runtime::registry::OrchestrationRegistry;
 use duroxide::testing::verify_store;
 
@@ -99,7 +102,13 @@ async fn running_instances_are_replayed_against_new_code() {
 
 #[tokio::test]
 async fn starts_that_have_not_begun_are_seen_with_their_delay() {
-    let store = in_memory().await;
+    let stores: [Arc<dyn Provider>; 2] = [in_memory().await, Arc::new(MemoryProvider::new())];
+    for store in stores {
+        delayed_starts_are_seen(store).await;
+    }
+}
+
+async fn delayed_starts_are_seen(store: Arc<dyn Provider>) {
     let client = duroxide::Client::new(store.clone());
     let orders = |id: &str| client.start(old::order, 1).id(id);
     orders("queued").await.unwrap();
