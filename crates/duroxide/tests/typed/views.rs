@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use duroxide::Changes;
 use duroxide::prelude::*;
-use duroxide::providers::ProviderError;
 use duroxide::providers::memory::{MemoryProvider, TokioClock};
+use duroxide::providers::{InstanceWatch, Provider, ProviderError};
 use duroxide::runtime::observability::{Layer, Layered};
 use duroxide::testing::Harness;
+use duroxide::{App, Changes};
 use futures::StreamExt;
+use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -173,9 +174,32 @@ async fn an_instance_that_is_deleted_is_over() {
     harness.stop().await;
 }
 
-/// Counts looks at key-values.
+/// Counts looks at views, and lets some of them fail.
 #[derive(Clone, Default)]
-struct Looks(Arc<AtomicUsize>);
+struct Looks {
+    count: Arc<AtomicUsize>,
+    cannot_wake: bool,
+    /// From when on looks fail, and how.
+    failing: Option<(Instant, Failing)>,
+}
+
+#[derive(Clone, Copy)]
+enum Failing {
+    ForAMinute,
+    ForGood,
+}
+
+impl Looks {
+    fn failure(&self, operation: &'static str) -> Option<ProviderError> {
+        let (from, how) = self.failing?;
+        let since = Instant::now().checked_duration_since(from)?;
+        match how {
+            Failing::ForAMinute if since >= MINUTE => None,
+            Failing::ForAMinute => Some(ProviderError::retryable(operation, "away")),
+            Failing::ForGood => Some(ProviderError::permanent(operation, "broken")),
+        }
+    }
+}
 
 impl Layer for Looks {
     async fn around<T: Send>(
@@ -184,26 +208,86 @@ impl Layer for Looks {
         call: impl Future<Output = Result<T, ProviderError>> + Send,
     ) -> Result<T, ProviderError> {
         if operation == "get_kv_value" {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
-        call.await
+        match self.failure(operation) {
+            Some(failure) => Err(failure),
+            None => call.await,
+        }
     }
+
+    fn watch_instance(
+        &self,
+        next: &dyn Provider,
+        instance: &str,
+    ) -> Option<Box<dyn InstanceWatch>> {
+        match self.cannot_wake {
+            true => None,
+            false => next.watch_instance(instance),
+        }
+    }
+}
+
+/// A running program, and a client on its store that looks through this layer.
+async fn through(looks: &Looks) -> (App, Client) {
+    let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
+    let app = Duroxide::on(store.clone()).handlers(code()).start().await;
+    let client = Client::new(Arc::new(Layered::around(store, looks.clone())));
+    (app.unwrap(), client)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_instance_is_seldom_looked_at() {
-    let store = Arc::new(MemoryProvider::with_clock(TokioClock::starting_at(1)));
-    let looks = Looks::default();
-    let app = Duroxide::on(store.clone())
-        .handlers(code())
-        .start()
-        .await
-        .unwrap();
-    let client = Client::new(Arc::new(Layered::around(store, looks.clone())));
-    app.client().start(quiet, ()).id("quiet").await.unwrap();
-    assert!(all(client.changes::<u64>("quiet")).await.is_empty());
-    let looks = looks.0.load(Ordering::Relaxed);
-    // An hour: once in five seconds, in case the store forgot to wake.
-    assert!(looks < 750, "{looks}");
+    // Once in five seconds, in case the store forgot to wake; once a second if it cannot wake.
+    for (cannot_wake, looks_max) in [(false, 750), (true, 3_650)] {
+        let looks = Looks {
+            cannot_wake,
+            ..Looks::default()
+        };
+        let (app, client) = through(&looks).await;
+        app.client().start(quiet, ()).id("quiet").await.unwrap();
+        assert!(all(client.changes::<u64>("quiet")).await.is_empty());
+        let looks = looks.count.load(Ordering::Relaxed);
+        assert!(looks < looks_max, "{looks}");
+        app.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn views_are_told_by_a_store_that_cannot_wake() {
+    let looks = Looks {
+        cannot_wake: true,
+        ..Looks::default()
+    };
+    let (app, client) = through(&looks).await;
+    app.client().start(tour, (0, 5)).id("tour").await.unwrap();
+    let seen = all(client.changes::<u64>("tour")).await;
+    assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+    app.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_outwaited_and_a_store_that_fails_for_good_ends_it() {
+    let away = Looks {
+        failing: Some((Instant::now() + MINUTE * 3 / 2, Failing::ForAMinute)),
+        ..Looks::default()
+    };
+    let (app, client) = through(&away).await;
+    app.client().start(tour, (0, 4)).id("tour").await.unwrap();
+    // What was published meanwhile is told when the store is back.
+    assert_eq!(all(client.changes::<u64>("tour")).await, [0, 1, 2, 3, 4]);
+    app.shutdown().await;
+
+    let broken = Looks {
+        failing: Some((Instant::now() + MINUTE * 3 / 2, Failing::ForGood)),
+        ..Looks::default()
+    };
+    let (app, client) = through(&broken).await;
+    app.client().start(tour, (0, 4)).id("tour").await.unwrap();
+    let mut changes = client.changes::<u64>("tour");
+    assert_eq!(changes.next().await.unwrap().unwrap(), 0);
+    assert_eq!(changes.next().await.unwrap().unwrap(), 1);
+    assert!(changes.next().await.unwrap().is_err());
+    assert!(changes.next().await.is_none(), "nobody asks for ever");
     app.shutdown().await;
 }
