@@ -70,19 +70,9 @@ impl<E: Retryable> Retryable for OrchestrationError<E> {
     }
 }
 
+always!(String, (), bool, char, serde_json::Value);
 always!(
-    String,
-    (),
-    bool,
-    u8,
-    u16,
-    u32,
-    u64,
-    i8,
-    i16,
-    i32,
-    i64,
-    serde_json::Value
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64
 );
 
 /// How often, how soon and after what a call is tried again. A [`RetryPolicy`] is one too.
