@@ -28,6 +28,14 @@ fn order() -> Request<Body> {
         .unwrap()
 }
 
+/// A change of what is stored, or of the code that replays, is declared in the file and seen by whoever reviews it.
+/// `MANIFEST=write cargo test -p duroxide-example-web` writes it anew.
+#[test]
+fn what_the_service_declares_is_what_the_file_says() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/duroxide.manifest");
+    duroxide::testing::assert_manifest(file, &handlers());
+}
+
 #[tokio::test]
 async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
