@@ -33,9 +33,9 @@ pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
-    ActivityBody, App, AppBuilder, AppError, Ask, AskError, Declared, Handle, Handlers, IfExists,
-    Needed, Register, ResultError, Retention, RetentionPolicy, RetentionReport, RetentionRule,
-    SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
+    ActivityBody, App, AppBuilder, AppError, Ask, AskError, Changes, Declared, Handle, Handlers,
+    IfExists, Needed, Register, ResultError, Retention, RetentionPolicy, RetentionReport,
+    RetentionRule, SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
 };
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,

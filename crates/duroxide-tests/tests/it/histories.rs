@@ -84,7 +84,8 @@ fn every_recorded_event_keeps_its_text() {
     }
 }
 
-fn is_decision(event: &Event) -> bool {
+/// Whether an event is a decision of the code.
+pub(crate) fn is_decision(event: &Event) -> bool {
     match &event.kind {
         EventKind::ActivityScheduled { .. }
         | EventKind::TimerCreated { .. }

@@ -220,6 +220,81 @@ fn a_manifest_notices_every_change() {
     );
 }
 
+mod stored {
+    use serde::{Deserialize, Serialize};
+
+    pub(super) mod first {
+        use super::*;
+
+        #[derive(Serialize, Deserialize)]
+        pub(in super::super) struct Order {
+            item: String,
+            cents: u64,
+        }
+
+        #[derive(Serialize, Deserialize)]
+        pub(in super::super) enum Refusal {
+            Busy,
+            Declined { code: u32 },
+        }
+
+        #[duroxide::activity]
+        pub(in super::super) async fn charge(order: Order) -> Result<u64, Refusal> {
+            Ok(order.cents)
+        }
+    }
+
+    /// The names of the types are the same.
+    pub(super) mod later {
+        use super::*;
+
+        #[derive(Serialize, Deserialize)]
+        pub(in super::super) struct Order {
+            cents: u64,
+            item: String,
+            gift: bool,
+        }
+
+        #[derive(Serialize, Deserialize)]
+        pub(in super::super) enum Refusal {
+            Busy,
+            Declined { code: String },
+        }
+
+        #[duroxide::activity]
+        pub(in super::super) async fn charge(order: Order) -> Result<u64, Refusal> {
+            Ok(order.cents)
+        }
+    }
+}
+
+#[test]
+fn a_manifest_notices_a_field_that_is_added_and_one_that_holds_something_else() {
+    let folder = std::env::temp_dir().join(format!("duroxide-shapes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("duroxide.manifest");
+    let first = Handlers::new().register(stored::first::charge);
+    std::fs::write(
+        &file,
+        "activity charge: Order -> u64, Refusal\n\
+         type Order: { cents u64, item text }\n\
+         type Refusal: one of Busy, Declined Refusal::Declined\n\
+         type Refusal::Declined: { code u32 }\n",
+    )
+    .unwrap();
+    assert_manifest(&file, &first);
+    let manifest = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let later = Handlers::new().register(stored::later::charge).declared();
+    let changes = manifest_changes(&manifest, &later);
+    assert_eq!(changes.len(), 2, "{changes:?}");
+    assert!(
+        changes[0].contains("{ cents u64, item text } to { cents u64, gift bool, item text }"),
+        "{changes:?}"
+    );
+    assert!(changes[1].contains("{ code u32 } to { code text }"));
+}
+
 #[test]
 fn layout_and_comments_are_no_change() {
     let one = Handlers::new().register(before::order).declared();

@@ -113,6 +113,33 @@ async fn limited(ctx: OrchestrationContext) -> Result<u32, ActivityError<String>
     .await
 }
 
+static LOOKED: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+enum LookError {
+    Busy,
+    NoSuchHost,
+}
+
+impl Retryable for LookError {
+    fn is_retryable(&self) -> bool {
+        *self == Self::Busy
+    }
+}
+
+/// Busy once, then gone for good.
+#[duroxide::orchestration]
+async fn looking(ctx: OrchestrationContext) -> Result<u32, ActivityError<LookError>> {
+    ctx.run("look", || async {
+        match LOOKED.fetch_add(1, Ordering::SeqCst) {
+            0 => Err::<u32, _>(LookError::Busy),
+            _ => Err(LookError::NoSuchHost),
+        }
+    })
+    .retry(Retry::fixed(9, Duration::from_secs(1)))
+    .await
+}
+
 /// Gives an effect a second.
 #[duroxide::orchestration]
 async fn brief(ctx: OrchestrationContext) -> Result<(), ActivityError<String>> {
@@ -123,6 +150,7 @@ async fn brief(ctx: OrchestrationContext) -> Result<(), ActivityError<String>> {
 async fn harness() -> Harness {
     let code = Handlers::new()
         .register(hanging)
+        .register(looking)
         .register(limited)
         .register(brief)
         .register(once)
@@ -163,6 +191,16 @@ async fn an_effect_in_place_is_tried_again_like_an_activity() {
         .iter()
         .filter(|e| matches!(e.kind, EventKind::ActivityFailed { .. }));
     assert_eq!(failures.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_is_final_is_not_tried_again_in_place() {
+    let mut harness = harness().await;
+    let error = harness.execute(looking, ()).await.unwrap_err();
+    let gone = ActivityError::Failed(LookError::NoSuchHost);
+    assert_eq!(error, OrchestrationError::Failed(gone));
+    assert_eq!(LOOKED.load(Ordering::SeqCst), 2);
+    harness.assert_deterministic("run-1").await;
 }
 
 #[tokio::test(start_paused = true)]

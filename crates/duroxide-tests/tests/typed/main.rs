@@ -4,6 +4,7 @@
 mod asking_twice;
 mod calls;
 mod changing;
+mod child_retries;
 mod children;
 mod definitions;
 mod heartbeats;
@@ -19,3 +20,4 @@ mod scopes;
 mod starting;
 mod turn_times;
 mod values;
+mod views;

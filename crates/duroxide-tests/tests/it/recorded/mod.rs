@@ -4,9 +4,12 @@
 //! when it is cancelled.
 
 mod activities;
+mod carried;
+mod changed;
 mod children;
 mod combining;
 mod endings;
+mod lasting;
 mod recorder;
 mod replaying;
 mod rewound;
@@ -17,7 +20,8 @@ mod waiting;
 use std::time::Duration;
 
 use duroxide::{
-    ActivityContext, ActivityRegistry, OrchestrationRegistry, OrchestrationRegistryBuilder,
+    ActivityContext, ActivityRegistry, OrchestrationRef, OrchestrationRegistry,
+    OrchestrationRegistryBuilder, Start,
 };
 
 type Outcome = Result<String, String>;
@@ -40,6 +44,9 @@ enum Step {
     RetryFrom(u64),
 }
 
+/// The start of a case.
+type Beginning = Start<OrchestrationRef<String, String>>;
+
 /// One recorded history: which orchestration, with which input, and what happens to it.
 #[derive(Debug, Clone, Copy)]
 struct Case {
@@ -48,6 +55,8 @@ struct Case {
     /// The id of the request that asks for it.
     request: Option<&'static str>,
     input: &'static str,
+    /// What its start carries beside its input.
+    begun: fn(Beginning) -> Beginning,
     steps: &'static [Step],
     /// The history is recorded while the instance still waits.
     stays_open: bool,
@@ -59,6 +68,7 @@ const fn case(name: &'static str, input: &'static str) -> Case {
         version: None,
         request: None,
         input,
+        begun: std::convert::identity,
         steps: &[],
         stays_open: false,
     }
@@ -67,6 +77,11 @@ const fn case(name: &'static str, input: &'static str) -> Case {
 impl Case {
     const fn steps(mut self, steps: &'static [Step]) -> Self {
         self.steps = steps;
+        self
+    }
+
+    const fn begun(mut self, with: fn(Beginning) -> Beginning) -> Self {
+        self.begun = with;
         self
     }
 
@@ -96,6 +111,8 @@ fn cases() -> impl Iterator<Item = Case> {
         endings::CASES,
         typed::CASES,
         rewound::CASES,
+        carried::CASES,
+        lasting::CASES,
     ]
     .into_iter()
     .flatten()
@@ -103,7 +120,7 @@ fn cases() -> impl Iterator<Item = Case> {
 }
 
 fn orchestrations() -> OrchestrationRegistry {
-    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 8] = [
+    let parts: [fn(OrchestrationRegistryBuilder) -> OrchestrationRegistryBuilder; 10] = [
         activities::register,
         waiting::register,
         children::register,
@@ -112,6 +129,8 @@ fn orchestrations() -> OrchestrationRegistry {
         endings::register,
         typed::register,
         rewound::register,
+        carried::register,
+        lasting::register,
     ];
     let builder = OrchestrationRegistry::builder();
     let builder = parts.into_iter().fold(builder, |builder, add| add(builder));
@@ -154,6 +173,13 @@ fn activities() -> ActivityRegistry {
                 let session = ctx.session_id().unwrap_or("none");
                 let tag = ctx.tag().unwrap_or("none");
                 Ok(format!("{input} session={session} tag={tag}"))
+            },
+        )
+        .register(
+            "traceparent",
+            |ctx: ActivityContext, input: String| async move {
+                let trace = ctx.trace_context().ok_or("it belongs to a trace")?;
+                Ok(format!("{input} {}", trace.traceparent()))
             },
         )
         .register_typed("add", |_: ActivityContext, (a, b): (i64, i64)| async move {

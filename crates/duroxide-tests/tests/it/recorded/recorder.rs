@@ -10,7 +10,7 @@ use duroxide::providers::memory::{MemoryProvider, TokioClock};
 use duroxide::providers::{Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
-use duroxide::{Client, Event, Labels, Runtime, RuntimeOptions, StartExtras};
+use duroxide::{Client, Event, Labels, OrchestrationRef, Runtime, RuntimeOptions, StartExtras};
 use duroxide_core::clock::ClockRef;
 use duroxide_core::rewind::RewindMessage;
 
@@ -81,14 +81,21 @@ pub(super) async fn record(case: &Case) -> Recording {
 }
 
 async fn begin(client: &Client, case: &Case) {
-    let version = case.version.map(str::to_owned);
-    let mut extras = StartExtras::default();
     if let Some(request) = case.request {
-        extras = extras.with_request(request).unwrap();
+        let version = case.version.map(str::to_owned);
+        let extras = StartExtras::default().with_request(request).unwrap();
+        let (name, labels) = (case.name, Labels::new());
+        let started =
+            client.start_orchestration_with(name, name, version, case.input, labels, extras);
+        return started.await.unwrap();
     }
-    let (name, labels) = (case.name, Labels::new());
-    let started = client.start_orchestration_with(name, name, version, case.input, labels, extras);
-    started.await.unwrap();
+    let handler = OrchestrationRef::<String, String>::new(case.name);
+    let start = client.start(handler, case.input).id(case.name);
+    let start = match case.version {
+        None => start,
+        Some(version) => start.version(version),
+    };
+    (case.begun)(start).await.unwrap();
 }
 
 /// The request to retry the first execution.

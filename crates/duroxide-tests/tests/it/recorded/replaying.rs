@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use duroxide::providers::{KvEntry, WorkItem, fold_key_values};
-use duroxide::{Event, EventKind, OrchestrationHandler};
+use duroxide::{ErrorDetails, Event, EventKind, OrchestrationHandler};
 use duroxide_core::replay::{
     Execution, ExecutionStart, HostCall, HostRequest, ParentLink, Progress, Turn, TurnLimits,
 };
@@ -67,7 +67,7 @@ async fn the_engine_records_today_what_it_recorded_before() {
 }
 
 /// Every recorded instance, as its list of executions.
-fn recorded() -> Recording {
+pub(super) fn recorded() -> Recording {
     let mut all = Recording::new();
     for case in histories::cases(&folder()) {
         for (instance, executions) in case.instances() {
@@ -297,16 +297,16 @@ fn finish(execution: &mut Execution, history: &[Event]) -> Turn {
             Progress::NeedsHost(calls) => calls,
         };
         for call in calls {
-            execution.answer_host(&call, recorded_answer(&call, history));
+            execution.settle_host(&call, recorded_answer(&call, history));
         }
     }
 }
 
-fn recorded_answer(call: &HostCall, history: &[Event]) -> Result<String, String> {
+fn recorded_answer(call: &HostCall, history: &[Event]) -> Result<String, ErrorDetails> {
     let answers = |e: &&Event| e.source_event_id == Some(call.activity_id);
     match history.iter().find(answers).map(|e| e.kind.clone()) {
         Some(EventKind::ActivityCompleted { result }) => Ok(result),
-        Some(EventKind::ActivityFailed { details }) => Err(details.display_message()),
+        Some(EventKind::ActivityFailed { details }) => Err(details),
         other => panic!("the host was asked {call:?} and the record says {other:?}"),
     }
 }

@@ -1,9 +1,15 @@
 //! What a program declares: its definitions as data. In: definitions. Out: lines that a file can keep and a test can compare.
 
+mod shape;
+
 use std::any::type_name;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use duroxide_core::{Activity, Orchestration};
+use duroxide_core::{Activity, Orchestration, Payload};
+
+use shape::Shapes;
 
 /// A definition that was registered: kind, name, version, types, and a number that follows from its code.
 ///
@@ -32,6 +38,41 @@ pub struct Declared {
     pub types: String,
     /// Of an orchestration; see [`Orchestration::fingerprint`].
     pub fingerprint: Option<u64>,
+    stored: Stored,
+}
+
+/// Asks the types of a definition for their stored forms. No part of what tells two definitions apart: names of types are.
+#[derive(Debug, Clone, Copy)]
+struct Stored(fn(&mut Shapes));
+
+impl PartialEq for Stored {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Stored {}
+
+impl PartialOrd for Stored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Stored {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+impl Stored {
+    fn of<In: Payload, Out: Payload, Error: Payload>() -> Self {
+        Self(|shapes| {
+            shape::add::<In>(shapes);
+            shape::add::<Out>(shapes);
+            shape::add::<Error>(shapes);
+        })
+    }
 }
 
 impl Declared {
@@ -42,6 +83,7 @@ impl Declared {
             version: None,
             types: types::<A::Input, A::Output, A::Error>(),
             fingerprint: None,
+            stored: Stored::of::<A::Input, A::Output, A::Error>(),
         }
     }
 
@@ -52,6 +94,7 @@ impl Declared {
             version: orchestration.version().map(str::to_owned),
             types: types::<O::Input, O::Output, O::Error>(),
             fingerprint: orchestration.fingerprint(),
+            stored: Stored::of::<O::Input, O::Output, O::Error>(),
         }
     }
 
@@ -63,6 +106,46 @@ impl Declared {
             None => format!("{} {}", self.kind, self.name),
         }
     }
+}
+
+/// The stored forms of all structs and enums that definitions take, give or fail with, by their names as serde knows them: fields with
+/// what they hold, variants with what they hold, in the order of the alphabet.
+///
+/// The types themselves are asked, by their `Deserialize`. What one of them keeps to itself is not seen: an untagged or internally
+/// tagged enum and a flattened field say that they take anything, and a type that is written as a text says no more than that.
+///
+/// ```
+/// use duroxide::prelude::*;
+/// use duroxide::runtime::stored_types;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Order {
+///     item: String,
+///     cents: u64,
+/// }
+///
+/// #[duroxide::activity]
+/// async fn price(order: Order) -> Result<u64, String> {
+///     Ok(order.cents)
+/// }
+///
+/// let types = stored_types(&Handlers::new().register(price).declared());
+/// assert_eq!(types["Order"], "{ cents u64, item text }");
+/// ```
+#[must_use]
+pub fn stored_types(declared: &[Declared]) -> BTreeMap<String, String> {
+    let mut shapes = Shapes::new();
+    for one in declared {
+        (one.stored.0)(&mut shapes);
+    }
+    let one_line = |forms: BTreeSet<String>| {
+        // Types of one name cannot be told apart here: all their forms are named.
+        let forms: Vec<String> = forms.into_iter().collect();
+        forms.join(" or ")
+    };
+    let named = |(name, forms)| (name, one_line(forms));
+    shapes.into_iter().map(named).collect()
 }
 
 impl fmt::Display for Declared {
