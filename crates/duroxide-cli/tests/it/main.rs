@@ -12,5 +12,6 @@ mod importing;
 mod looking;
 mod moving;
 mod refusing;
+mod schema;
 mod steering;
 mod support;

@@ -112,7 +112,7 @@ async fn everything_moves_and_goes_on() {
 }
 
 /// The tests' server may be given as words: `host=… user=…`.
-fn as_url(server: &str) -> String {
+pub(crate) fn as_url(server: &str) -> String {
     if server.starts_with("postgres") {
         return server.to_owned();
     }
