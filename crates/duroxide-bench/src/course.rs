@@ -32,10 +32,7 @@ pub(crate) async fn run<S: System, F: Future<Output = S>>(
     match workload {
         Workload::Startup => startup(subject),
         Workload::History { .. } => {
-            let system = open().await;
-            system.begin(SEED.into(), "hello", "0".into()).await;
-            system.result(SEED).await;
-            system.stop().await;
+            seed(open().await).await;
             fill(&folder.join(FILE), finished);
             drive(open().await, workload, time).await
         }
@@ -43,8 +40,15 @@ pub(crate) async fn run<S: System, F: Future<Output = S>>(
     }
 }
 
+/// Runs the instance that is copied.
+pub(crate) async fn seed<S: System>(system: S) {
+    system.begin(SEED.into(), "hello", "0".into()).await;
+    system.result(SEED).await;
+    system.stop().await;
+}
+
 /// Copies the seed in a process of its own, so that its memory and processor time are not ours.
-fn fill(file: &Path, count: u32) {
+pub(crate) fn fill(file: &Path, count: u32) {
     assert!(file.exists(), "only SQLite stores can be filled by copying");
     let filler = std::env::var_os(FILLER).expect("`run` names the filler");
     let status = Command::new(filler)

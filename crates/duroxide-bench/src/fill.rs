@@ -1,5 +1,6 @@
 //! Many instances at once: the rows of one real instance, copied by SQLite itself under other ids. In: a file with the
-//! seed. Out: the same file with so many more. Knows no table by name, so it fills the published crate's file too.
+//! seed. Out: the same file with so many more, the newest as old as the seed and each 10 ms older than the next one. Knows no table by
+//! name, so it fills the published crate's file too.
 
 use std::path::Path;
 
@@ -9,6 +10,8 @@ use crate::course::SEED;
 
 /// Copies per transaction.
 const CHUNK: u32 = 50_000;
+/// How much older each copy is than the next one.
+pub(crate) const APART_MS: u32 = 10;
 
 /// Copies the seed so often.
 pub(crate) fn run(file: &Path, count: u32) {
@@ -33,7 +36,7 @@ fn fill(file: &Path, count: u32) -> rusqlite::Result<()> {
         for copy in &copies {
             write
                 .prepare_cached(copy)?
-                .execute(params![done, until, SEED])?;
+                .execute(params![done, until, SEED, count])?;
         }
         write.commit()?;
         done = until;
@@ -65,8 +68,13 @@ fn copy_statement(db: &Connection, table: &str) -> rusqlite::Result<String> {
     let values: Vec<String> = columns
         .iter()
         .map(|c| {
+            let integer = match c.ends_with("_at") {
+                true => format!("s.{c} - (?4 - n.i) * {APART_MS}"),
+                false => format!("s.{c}"),
+            };
             format!(
-                "CASE typeof(s.{c}) WHEN 'text' THEN replace(s.{c}, ?3, printf('fill-%07d', n.i)) ELSE s.{c} END"
+                "CASE typeof(s.{c}) WHEN 'text' THEN replace(s.{c}, ?3, printf('fill-%07d', n.i)) WHEN 'integer' THEN {integer}
+                 ELSE s.{c} END"
             )
         })
         .collect();

@@ -2,14 +2,17 @@
 //! Each measurement has a process of its own; the published crate lives in a package of its own, `peer`, because it
 //! links another SQLite, and is built the first time it is asked for.
 
+mod beside;
 mod course;
 mod direct;
 mod engine;
 mod fill;
+mod fill_postgres;
 mod floor;
 mod measure;
 mod nodes;
 mod open;
+mod operate;
 mod peer;
 mod postgres_floor;
 mod report;
@@ -53,7 +56,7 @@ enum What {
         /// Seconds for each workload that runs for a time.
         #[arg(long, default_value_t = 5)]
         seconds: u64,
-        /// Finished instances that `history` runs among.
+        /// Finished instances that `history`, `operate`, `backup` and `retention` run among.
         #[arg(long, default_value_t = 1_000_000)]
         prefill: u32,
         /// Writes all rows as JSON.
@@ -73,6 +76,8 @@ enum What {
     },
     /// Copies the seed instance in a SQLite file. Used by `history`.
     Fill { file: PathBuf, count: u32 },
+    /// Copies a SQLite file again and again, until its input ends. Used by `backup`.
+    Copy { file: PathBuf },
     /// Another node on the same store, until its input ends. Used by `nodes`.
     Serve { subject: Subject, folder: PathBuf },
     /// An empty folder to the first result. Used by `startup`.
@@ -108,11 +113,13 @@ fn main() {
             seconds,
             prefill,
         } => {
-            let row = one(subject, &workload, Duration::from_secs(seconds), prefill);
-            let text = serde_json::to_string(&row).expect("a row is plain data");
-            println!("{text}");
+            for row in one(subject, &workload, Duration::from_secs(seconds), prefill) {
+                let text = serde_json::to_string(&row).expect("a row is plain data");
+                println!("{text}");
+            }
         }
         What::Fill { file, count } => fill::run(&file, count),
+        What::Copy { file } => beside::copy(&file),
         What::Serve { subject, folder } => nodes::serve(subject, &folder),
         What::First { subject } => first(subject),
     }
@@ -123,7 +130,10 @@ fn names() -> impl Iterator<Item = &'static str> {
     let engines = WORKLOADS.iter().map(|(name, _)| *name);
     let providers = turns::NAMES.iter().map(|(name, _)| *name);
     let nodes = nodes::NAMES.iter().map(|(name, _)| *name);
-    engines.chain(nodes).chain(providers).chain([floor::NAME])
+    let beside = beside::NAMES.iter().map(|(name, _)| *name);
+    let operators = beside.chain([operate::NAME]);
+    let all = engines.chain(nodes).chain(operators).chain(providers);
+    all.chain([floor::NAME])
 }
 
 fn known_workload(name: &str) -> Result<String, String> {
@@ -140,8 +150,8 @@ fn run_all(wanted: &[String], subjects: &[Subject], seconds: u64, prefill: u32) 
         for subject in subjects.iter().filter(|subject| subject.knows(name)) {
             eprintln!("measuring {name} on {subject} …");
             match measure(*subject, name, seconds, prefill) {
-                Some(row) => rows.push(row),
-                None => eprintln!("  {name} on {subject} failed"),
+                found if found.is_empty() => eprintln!("  {name} on {subject} failed"),
+                found => rows.extend(found),
             }
         }
     }
@@ -159,10 +169,10 @@ fn write_reports(rows: &[Row], json: Option<PathBuf>, svg: Option<PathBuf>) {
 }
 
 /// How long a measurement may take, its preparation included, beside many times the time that was asked for.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs one measurement in a process of its own, so that memory and processor time are its own too.
-fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Option<Row> {
+fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Vec<Row> {
     let this = std::env::current_exe().expect("a running program has a path");
     let program = match subject {
         Subject::Published | Subject::PublishedDefault => peer::program(),
@@ -183,7 +193,11 @@ fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Opti
     }
     let output = child.wait_with_output().expect("a measurement that ended");
     let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(text.lines().last()?).ok()
+    // The published crate logs to the same place.
+    let rows = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    rows.collect()
 }
 
 fn ended_within(child: &mut Child, limit: Duration) -> bool {
@@ -210,24 +224,30 @@ fn folder() -> TempDir {
 }
 
 #[tokio::main]
-async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Row {
+async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Vec<Row> {
     let folder = folder();
     let path = folder.path();
     if name == floor::NAME && subject == Subject::Postgres {
-        return postgres_floor::run(path, time).await;
+        return vec![postgres_floor::run(path, time).await];
     }
     if name == floor::NAME {
-        return floor::run(subject, path, time);
+        return vec![floor::run(subject, path, time)];
+    }
+    if name == operate::NAME {
+        return operate::run(subject, path, prefill).await;
+    }
+    if let Some((_, what)) = beside::NAMES.iter().find(|(known, _)| *known == name) {
+        return beside::run(subject, name, *what, path, time, prefill).await;
     }
     if let Some((_, workload)) = nodes::NAMES.iter().find(|(known, _)| *known == name) {
         let others = nodes::Others::start(subject, path);
         let open = || open::open(subject, path);
         let sample = course::run(open, subject, *workload, path, time, prefill).await;
         drop(others);
-        return Row::of(subject, name, &sample, path);
+        return vec![Row::of(subject, name, &sample, path)];
     }
     if let Some((_, callers)) = turns::NAMES.iter().find(|(known, _)| *known == name) {
-        return turns::run(subject, name, *callers, path, time).await;
+        return vec![turns::run(subject, name, *callers, path, time).await];
     }
     let workload = WORKLOADS
         .iter()
@@ -236,7 +256,7 @@ async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Row 
         .1;
     let open = || open::open(subject, path);
     let sample = course::run(open, subject, workload, path, time, prefill).await;
-    Row::of(subject, name, &sample, path)
+    vec![Row::of(subject, name, &sample, path)]
 }
 
 #[tokio::main]

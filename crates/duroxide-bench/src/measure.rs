@@ -25,6 +25,13 @@ impl Latencies {
         self.sorted.iter().sum()
     }
 
+    /// These and others.
+    #[allow(dead_code, reason = "only our half measures in turns")]
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.sorted.extend(others.sorted);
+        Self::of(self.sorted)
+    }
+
     /// A percentile in milliseconds; 0 without any latency.
     pub(crate) fn ms(&self, percent: f64) -> f64 {
         let Some(last) = self.sorted.len().checked_sub(1) else {
@@ -66,6 +73,16 @@ impl Sample {
     /// Processor time in percent of one core.
     pub(crate) fn cpu_percent(&self) -> f64 {
         self.cpu_seconds / self.seconds * 100.0
+    }
+
+    /// This run and another one, as if the second had followed the first at once.
+    #[allow(dead_code, reason = "only our half measures in turns")]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.seconds += other.seconds;
+        self.cpu_seconds += other.cpu_seconds;
+        self.latencies = self.latencies.and(other.latencies);
+        self.peak_mb = self.peak_mb.max(other.peak_mb);
+        self
     }
 
     pub(crate) fn finish(mut self, latencies: Latencies) -> Self {

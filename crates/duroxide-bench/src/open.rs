@@ -23,6 +23,23 @@ pub(crate) async fn open(subject: Subject, folder: &Path) -> Engine {
     Engine::start(store(subject, folder).await, RuntimeOptions::default()).await
 }
 
+/// What the command line is told to find the store of a folder.
+pub(crate) fn address(subject: Subject, folder: &Path) -> Vec<String> {
+    if subject != Subject::Postgres {
+        let file = folder.join(FILE).display().to_string();
+        return vec!["--store".to_owned(), format!("sqlite:{file}")];
+    }
+    let server = server();
+    let url = match server.starts_with("postgres") {
+        true => server,
+        false => format!("postgres:///?{}", server.replace(' ', "&")),
+    };
+    let schema = schema(folder);
+    ["--store", &url, "--schema", &schema]
+        .map(str::to_owned)
+        .to_vec()
+}
+
 /// A store without an engine; if it has a stopwatch, that too.
 pub(crate) async fn store_with_stopwatch(
     subject: Subject,
@@ -36,7 +53,7 @@ pub(crate) async fn store_with_stopwatch(
     (Arc::new(StoreProvider::over("memory", timed)), Some(inside))
 }
 
-async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
+pub(crate) async fn store(subject: Subject, folder: &Path) -> Arc<dyn Provider> {
     match subject {
         Subject::SqliteFull => sqlite(folder, Durability::Full, false).await,
         Subject::SqliteRelaxed => sqlite(folder, Durability::Relaxed, false).await,
@@ -74,12 +91,15 @@ pub(crate) fn server() -> String {
 }
 
 /// A schema of its own for each folder.
-async fn postgres(folder: &Path) -> Arc<dyn Provider> {
-    let url = server();
+pub(crate) fn schema(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let schema = format!("bench_{name}");
-    let store = PostgresProvider::new_with_schema(&url, Some(&schema)).await;
+    format!("bench_{name}")
+}
+
+async fn postgres(folder: &Path) -> Arc<dyn Provider> {
+    let url = server();
+    let store = PostgresProvider::new_with_schema(&url, Some(&schema(folder))).await;
     Arc::new(store.expect("open postgres"))
 }
 

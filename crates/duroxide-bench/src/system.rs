@@ -91,6 +91,9 @@ impl Subject {
             "turn@64" => !published,
             "floor" => sqlite || self == Self::Postgres,
             "nodes@64" | "nodes-idle" => self == Self::Postgres,
+            "operate" | "retention@64" => sqlite || self == Self::Postgres,
+            "backup@64" => sqlite,
+            "observed@64" => !published,
             "history@1" | "history@64" => sqlite || (published && self != Self::PublishedPostgres),
             _ => true,
         }

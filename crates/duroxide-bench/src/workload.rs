@@ -146,7 +146,7 @@ async fn one<S: System>(system: &Arc<S>, name: &'static str, input: u32, prefix:
 }
 
 /// So many clients, each starting one and waiting for it, again and again.
-async fn closed_loop<S: System>(
+pub(crate) async fn closed_loop<S: System>(
     system: &Arc<S>,
     name: &'static str,
     input: u32,
@@ -219,7 +219,7 @@ async fn timers<S: System>(system: &Arc<S>, count: u32) -> Sample {
 }
 
 /// Starts instances, many at a time, and says how far it is.
-async fn start_many<S: System>(
+pub(crate) async fn start_many<S: System>(
     system: &Arc<S>,
     prefix: &'static str,
     name: &'static str,
@@ -251,7 +251,7 @@ async fn start_many<S: System>(
 }
 
 /// Waits until nothing more can be done now.
-async fn settle<S: System>(system: &Arc<S>) {
+pub(crate) async fn settle<S: System>(system: &Arc<S>) {
     while system.depth().await > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

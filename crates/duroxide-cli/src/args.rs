@@ -120,13 +120,8 @@ pub(crate) enum Command {
     Vacuum(VacuumArgs),
     /// Bring the schema of a store up to this build
     Migrate(MigrateArgs),
-    /// Bring an SQLite file of the published 0.1.32 crate over into a new store of any kind
-    ImportPublished {
-        /// The file of the published crate; it is only read
-        old: std::path::PathBuf,
-        /// The new store, as in sqlite:new.db; a file that does not exist, or an empty schema of --schema
-        new: String,
-    },
+    /// Bring an SQLite file of the published 0.1.32 crate, or a schema of its duroxide-pg 0.1.38, over into a new store of any kind
+    ImportPublished(ImportPublishedArgs),
     /// Print a script that completes commands in a shell
     Completions {
         /// The shell
@@ -470,6 +465,20 @@ pub(crate) struct MoveArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportPublishedArgs {
+    /// The file of the published crate, or postgres://… with its schema as --schema (`public` if not given); it is only read
+    pub(crate) old: std::path::PathBuf,
+    /// The new store, as in sqlite:new.db; a file that does not exist, or an empty schema
+    pub(crate) new: String,
+    /// The schema of the new store, if it is in PostgreSQL; if the old one is a file, --schema says the same
+    #[arg(long)]
+    pub(crate) to_schema: Option<String>,
+    /// Also while a program holds leases in the old schema: they are dropped, and what it still does is lost
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]

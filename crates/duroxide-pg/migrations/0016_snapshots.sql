@@ -1,6 +1,7 @@
 -- One instance as data, and back; and whether the store is closed.
 
--- Everything of one instance, from one state. Attempts are told as if every lease had ended.
+-- Everything of one instance, from one state. Attempts are told as if every lease had ended; what applications left in transactions of
+-- their own comes after what is in the queue, as it will.
 CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT json_build_object(
         'record', (
@@ -30,13 +31,20 @@ CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STA
                 ORDER BY b.execution_id, b.call_id)
             FROM heartbeats AS b WHERE b.instance_id = p_instance),
         'messages', (
-            SELECT json_agg(json_build_object('item', q.work_item, 'visible_at', CASE WHEN q.visible_at = 9223372036854775807 AND q.kind = 'QueueMessage'
-                    THEN q.created_at ELSE q.visible_at END, -- held back
-                'attempts', q.attempt_count + CASE WHEN b.lock_token IS NOT NULL AND q.id = ANY (b.message_ids) THEN 1 ELSE 0 END,
-                'sent_by', q.sender_incarnation, 'kind', q.kind, 'execution', q.execution_id, 'operation', q.operation_id)
-                ORDER BY q.id)
-            FROM orchestrator_queue AS q LEFT JOIN inboxes AS b ON b.instance_id = q.instance_id
-            WHERE q.instance_id = p_instance),
+            SELECT json_agg(json_build_object('item', m.work_item, 'visible_at', m.visible_at, 'attempts', m.attempts,
+                'sent_by', m.sent_by, 'kind', m.kind, 'execution', m.execution_id, 'operation', m.operation_id)
+                ORDER BY m.place, m.id)
+            FROM (
+                SELECT 0 AS place, q.id, q.work_item, q.kind, q.execution_id, q.operation_id, q.sender_incarnation AS sent_by,
+                    CASE WHEN q.visible_at = 9223372036854775807 AND q.kind = 'QueueMessage'
+                        THEN q.created_at ELSE q.visible_at END AS visible_at, -- held back
+                    q.attempt_count + CASE WHEN b.lock_token IS NOT NULL AND q.id = ANY (b.message_ids) THEN 1 ELSE 0 END
+                        AS attempts
+                FROM orchestrator_queue AS q LEFT JOIN inboxes AS b ON b.instance_id = q.instance_id
+                WHERE q.instance_id = p_instance
+                UNION ALL SELECT 1, r.id, r.work_item, r.kind, NULL, NULL, NULL,
+                    server_ms(transaction_timestamp()) + (SELECT c.ahead_ms FROM clock AS c WHERE c.singleton), 0
+                FROM arrivals AS r WHERE r.instance_id = p_instance) AS m),
         'activities', (
             SELECT json_agg(json_build_object('item', w.work_item, 'execution', w.execution_id, 'id', w.activity_id,
                 'name', w.name, 'session', w.session_id, 'tag', w.tag, 'visible_at', w.visible_at,
@@ -152,21 +160,29 @@ BEGIN
     RETURN 0;
 END $$;
 
--- Ids that anything is held of. First instances in the order of their creation (`p_queued` NULL), then ids that only lie in queues.
-CREATE FUNCTION held_ids(p_number bigint, p_queued text, p_limit integer) RETURNS TABLE (number bigint, instance_id text)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+-- Ids that anything is held of, by phase: instances in the order of their creation (0), ids that only lie in queues (1), those of which only
+-- executions are there (2). All pages together walk each index once, however many there are: each begins after this id (and time), and
+-- every part of it stops when it has found enough.
+CREATE FUNCTION held_ids(p_phase integer, p_created bigint, p_after text, p_limit integer)
+RETURNS TABLE (created_at bigint, instance_id text) LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
-    IF p_queued IS NULL THEN
-        RETURN QUERY SELECT i.number, i.instance_id FROM instances AS i WHERE i.number > p_number ORDER BY i.number LIMIT p_limit;
+    IF p_phase = 0 THEN
+        RETURN QUERY SELECT i.created_at, i.instance_id FROM instances AS i
+        WHERE (i.created_at, i.instance_id) > (p_created, p_after) ORDER BY i.created_at, i.instance_id LIMIT p_limit;
+    ELSIF p_phase = 1 THEN
+        RETURN QUERY SELECT 0::bigint, h.id FROM (
+            (SELECT DISTINCT q.instance_id AS id FROM orchestrator_queue AS q WHERE q.instance_id > p_after
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = q.instance_id) ORDER BY 1 LIMIT p_limit)
+            UNION (SELECT DISTINCT w.instance_id FROM worker_queue AS w WHERE w.instance_id > p_after
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = w.instance_id) ORDER BY 1 LIMIT p_limit)
+            UNION (SELECT DISTINCT a.instance_id FROM arrivals AS a WHERE a.instance_id > p_after
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = a.instance_id) ORDER BY 1 LIMIT p_limit)
+            UNION (SELECT DISTINCT d.instance_id FROM dead_letters AS d WHERE d.instance_id > p_after
+                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = d.instance_id) ORDER BY 1 LIMIT p_limit)
+            ) AS h ORDER BY h.id COLLATE "C" LIMIT p_limit;
     ELSE
-        RETURN QUERY SELECT NULL::bigint, h.id FROM (
-            SELECT q.instance_id AS id FROM orchestrator_queue AS q WHERE q.instance_id > p_queued
-            UNION SELECT w.instance_id FROM worker_queue AS w WHERE w.instance_id > p_queued
-            UNION SELECT e.instance_id FROM executions AS e WHERE e.instance_id > p_queued
-                AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = e.instance_id)
-            UNION SELECT d.instance_id FROM dead_letters AS d WHERE d.instance_id > p_queued) AS h
-        WHERE NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = h.id)
-        ORDER BY h.id COLLATE "C" LIMIT p_limit;
+        RETURN QUERY SELECT DISTINCT 0::bigint, e.instance_id FROM executions AS e WHERE e.instance_id > p_after
+            AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = e.instance_id) ORDER BY 2 LIMIT p_limit;
     END IF;
 END $$;
 

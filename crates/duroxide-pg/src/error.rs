@@ -89,6 +89,14 @@ pub enum PgError {
     /// The provider was dropped while the call waited.
     #[error("the store is closed")]
     Closed,
+    /// The schema is not one of the published `duroxide-pg` 0.1.38.
+    #[error("schema {schema} is none of the published duroxide-pg 0.1.38: {why}")]
+    NotPublished {
+        /// The schema.
+        schema: String,
+        /// What it is instead, or what it lacks.
+        why: String,
+    },
     /// The contract forbids what was asked for.
     #[error(transparent)]
     Contract(#[from] Refusal),
@@ -117,6 +125,7 @@ impl PgError {
             Self::GaveUp { .. } => "D0809",
             Self::Database { .. } => "D0810",
             Self::Closed => "D0811",
+            Self::NotPublished { .. } => "D0812",
             Self::Contract(refusal) => refusal.code(),
         }
     }
@@ -152,6 +161,7 @@ impl PgError {
             | Self::NewerSchema { .. }
             | Self::ChangedMigration { .. }
             | Self::Database { .. }
+            | Self::NotPublished { .. }
             | Self::Closed => ProviderError::permanent(operation, message),
         }
     }

@@ -17,7 +17,7 @@ use crate::wake::News;
 mod document;
 mod parse;
 
-/// How many arrivals are moved to the queue at once before ids are listed.
+/// How many arrivals are moved to the queue at once before the store is closed.
 const ARRIVALS: i32 = 1_000;
 /// How long closing or opening a store waits for transactions that are open: meanwhile everybody else waits behind it.
 const CLOSING_MAX: Duration = Duration::from_secs(3);
@@ -25,40 +25,43 @@ const CLOSING_MAX: Duration = Duration::from_secs(3);
 impl PostgresProvider {
     pub(crate) async fn held(&self, after: Option<&str>, limit: u32) -> Result<HeldIds> {
         let limit = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
-        let (number, queued) = match after {
-            None => {
-                self.receive_arrivals().await?;
-                (0, None)
-            }
-            Some(position) => place(position)?,
+        let place = after.map_or(Ok(Place::BEGIN), Place::parse)?;
+        let (phase, created, id) = match &place {
+            Place::Instance(created, id) => (0, *created, id),
+            Place::Queued(id) => (1, 0, id),
+            Place::Executed(id) => (2, 0, id),
         };
-        let queued = queued.map(|id| text::owned(&id));
+        let id = text::owned(id);
         let call = Call::new("held_ids")
-            .int(number)
-            .opt_text(queued.as_deref())
+            .small(phase)
+            .int(created)
+            .text(&id)
             .small(limit);
         let rows = self.store.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
         let mut ids = Vec::with_capacity(rows.len());
         let mut last = 0;
         for row in &rows {
-            last = row.try_get::<_, Option<i64>>(0)?.unwrap_or(0);
+            last = row.try_get(0)?;
             ids.push(text::shown(row.try_get(1)?));
         }
         let is_full = ids.len() == usize::try_from(limit).unwrap_or(usize::MAX);
-        let next = match (&queued, is_full) {
-            (None, true) => Some(format!("i{last}")),
-            (None, false) => Some("q".to_owned()),
-            (Some(_), true) => ids.last().map(|id| format!("q{id}")),
-            (Some(_), false) => None,
+        let end = ids.last().filter(|_| is_full).cloned();
+        let next = match (&place, end) {
+            (Place::Instance(..), Some(id)) => Some(Place::Instance(last, id)),
+            (Place::Instance(..), None) => Some(Place::Queued(String::new())),
+            (Place::Queued(_), Some(id)) => Some(Place::Queued(id)),
+            (Place::Queued(_), None) => Some(Place::Executed(String::new())),
+            (Place::Executed(_), id) => id.map(Place::Executed),
         };
         // The empty id stands for letters that name no instance.
-        if queued.as_deref() == Some("") {
+        if place == Place::Queued(String::new()) {
             let sql = "SELECT 1 FROM {s}.dead_letters WHERE instance_id IS NULL OR instance_id = '' LIMIT 1";
             if !self.ask(sql, &[]).await?.is_empty() {
                 ids.insert(0, String::new());
             }
         }
+        let next = next.map(|place| place.told());
         Ok(HeldIds { ids, next })
     }
 
@@ -173,13 +176,61 @@ impl PostgresProvider {
     }
 }
 
-/// Where a page of ids begins.
-fn place(text: &str) -> Result<(i64, Option<String>)> {
-    let refused = || Refusal::unstorable(format!("the position `{text}`"), "no page told it");
-    let (place, rest) = text.split_at_checked(1).ok_or_else(refused)?;
-    Ok(match place {
-        "i" => (rest.parse().map_err(|_| refused())?, None),
-        "q" => (0, Some(rest.to_owned())),
-        _ => return Err(refused().into()),
-    })
+/// Where a page of ids begins: after this one.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// An instance that was created then.
+    Instance(i64, String),
+    /// An id that only lies in queues.
+    Queued(String),
+    /// An id of which only executions are there.
+    Executed(String),
+}
+
+impl Place {
+    const BEGIN: Self = Self::Instance(i64::MIN, String::new());
+
+    fn parse(text: &str) -> Result<Self> {
+        let refused = || Refusal::unstorable(format!("the position `{text}`"), "no page told it");
+        let (phase, rest) = text.split_at_checked(1).ok_or_else(refused)?;
+        let id = rest.to_owned();
+        Ok(match phase {
+            "i" => {
+                let (created, id) = rest.split_once(':').ok_or_else(refused)?;
+                Self::Instance(created.parse().map_err(|_| refused())?, id.to_owned())
+            }
+            "q" => Self::Queued(id),
+            "e" => Self::Executed(id),
+            _ => return Err(refused().into()),
+        })
+    }
+
+    fn told(&self) -> String {
+        match self {
+            Self::Instance(created, id) => format!("i{created}:{id}"),
+            Self::Queued(id) => format!("q{id}"),
+            Self::Executed(id) => format!("e{id}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_told() {
+        let id = || "a:b c".to_owned();
+        for place in [
+            Place::BEGIN,
+            Place::Instance(7, id()),
+            Place::Queued(id()),
+            Place::Executed(String::new()),
+        ] {
+            assert_eq!(Place::parse(&place.told()).unwrap(), place);
+        }
+        for wrong in ["", "i7", "ix:a", "xa"] {
+            assert!(Place::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

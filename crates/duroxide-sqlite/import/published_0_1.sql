@@ -19,6 +19,10 @@ SELECT instance_id, execution_id, status, output,
     duroxide_version_major, duroxide_version_minor, duroxide_version_patch
 FROM old.executions;
 
+-- The old crate keeps the one in seconds and the other in milliseconds; what has ended was updated then, or later.
+UPDATE instances SET updated_at = MAX(updated_at, COALESCE((SELECT MAX(e.completed_at) FROM executions AS e
+    WHERE e.instance_id = instances.instance_id), 0));
+
 INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
 SELECT instance_id, execution_id, event_id, event_type, event_data,
     CASE typeof(created_at) WHEN 'integer' THEN created_at ELSE COALESCE(unixepoch(created_at), 0) * 1000 END

@@ -139,7 +139,7 @@ impl ProviderAdmin for SqliteProvider {
         let ids = ids.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
         let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
-        delete::add(&mut total, &self.sweep_or_log(OPERATION).await);
+        delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
         Ok(total)
     }
 
@@ -160,7 +160,7 @@ impl ProviderAdmin for SqliteProvider {
             // Something was looked at, unless every root is done with.
             roots = &roots[done.looked_at.max(1)..];
             delete::add(&mut total, &done.counts);
-            delete::add(&mut total, &self.sweep_or_log(OPERATION).await);
+            delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
         }
         Ok(total)
     }
@@ -330,10 +330,7 @@ impl ProviderAdmin for SqliteProvider {
         snapshot: &InstanceSnapshot,
         closed: Option<&str>,
     ) -> Answer<Option<Restoring>> {
-        let (snapshot, closed) = (snapshot.clone(), closed.map(str::to_owned));
-        let step = move |tx: &mut WriterTx<'_>| snapshot::restore(tx, &snapshot, closed.as_deref());
-        let restored = self.writing_always("restore_instance", LeaseView::Needed, step);
-        restored.await.map(Some)
+        self.restore(snapshot, closed).await.map(Some)
     }
 
     async fn close_store(
@@ -439,13 +436,26 @@ impl SqliteProvider {
 
     /// Deletes what is left of deleted instances; returns what went. The deletion itself is committed: what
     /// fails here is logged, and goes on with the next deletion, opening or claim of the id.
-    pub(crate) async fn sweep_or_log(&self, operation: &str) -> DeleteInstanceResult {
+    pub(crate) async fn sweep_deleted(&self, operation: &str) -> DeleteInstanceResult {
+        self.sweep_or_log(operation, deletions::next_deleted).await
+    }
+
+    /// The same, and what restores have left that were cut short: nobody is at it when a store is opened, as far as this process knows.
+    pub(crate) async fn sweep_all(&self, operation: &str) {
+        self.sweep_or_log(operation, deletions::next).await;
+    }
+
+    async fn sweep_or_log(
+        &self,
+        operation: &str,
+        find: fn(&Tx<'_>, Option<&str>) -> Result<Option<String>, SqliteError>,
+    ) -> DeleteInstanceResult {
         let mut gone = DeleteInstanceResult::default();
         let mut after: Option<String> = None;
         loop {
             let from = after.clone();
             // Asked of a reader first: there is rarely anything.
-            let next = move |tx: &mut Tx<'_>| deletions::next(tx, from.as_deref());
+            let next = move |tx: &mut Tx<'_>| find(tx, from.as_deref());
             let next = match self.reading(operation, next).await {
                 Ok(Some(next)) => next,
                 Ok(None) => return gone,

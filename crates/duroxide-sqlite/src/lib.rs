@@ -50,6 +50,7 @@ mod other_processes;
 mod provider;
 mod readers;
 mod requests;
+mod restoring;
 mod store;
 mod store_clock;
 mod tables;

@@ -62,7 +62,7 @@ impl SqliteProvider {
             store: Arc::new(store),
         };
         // A process that died may have left part of a deletion to do.
-        provider.sweep_or_log("open").await;
+        provider.sweep_all("open").await;
         Ok(provider)
     }
 
@@ -317,7 +317,7 @@ impl Provider for SqliteProvider {
         let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
         let submitted = self.writing(OPERATION, leases, step).await?;
         if submitted == Submitted::Replaced {
-            self.sweep_or_log(OPERATION).await;
+            self.sweep_deleted(OPERATION).await;
         }
         Ok(submitted)
     }

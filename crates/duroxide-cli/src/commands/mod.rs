@@ -38,9 +38,9 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         clap_complete::generate(shell, &mut Arguments::command(), "duroxide", &mut script);
         return output.raw(&String::from_utf8_lossy(&script));
     }
-    if let Command::ImportPublished { old, new } = &command {
+    if let Command::ImportPublished(args) = &command {
         let schema = arguments.schema.as_deref();
-        return transfer::import_published(output, old, new, schema).await;
+        return transfer::import_published(output, args, schema).await;
     }
     if let Command::Move(args) = command {
         return transfer::move_store(output, arguments.schema.as_deref(), args).await;
@@ -90,7 +90,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
         | Command::Move(_)
         | Command::Reopen(_)
         | Command::Migrate(_)
-        | Command::ImportPublished { .. } => Ok(()),
+        | Command::ImportPublished(_) => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A file that the published 0.1.32 wrote, with instances in every state, goes on here. `compat/published-file` made it.
 
 #[path = "../published/handlers.rs"]
-mod handlers;
+pub(crate) mod handlers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

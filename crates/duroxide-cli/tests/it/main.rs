@@ -13,5 +13,6 @@ mod looking;
 mod losing;
 mod moving;
 mod refusing;
+mod schema;
 mod steering;
 mod support;

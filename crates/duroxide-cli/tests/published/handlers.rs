@@ -39,6 +39,7 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
         .register("reads", reads)
         .register("counts", counts)
         .register("raises", raises)
+        .register("serves", serves)
         .build()
 }
 
@@ -83,6 +84,15 @@ async fn counts(ctx: OrchestrationContext, input: String) -> Outcome {
     let mut keys = ctx.get_kv_all_keys();
     keys.sort();
     Ok(format!("{} {answer}", keys.join(" ")))
+}
+
+/// Two activities of one session, of which the second one is held.
+async fn serves(ctx: OrchestrationContext, input: String) -> Outcome {
+    let first = ctx
+        .schedule_activity_on_session("echo", input, "desk")
+        .await?;
+    ctx.schedule_activity_on_session("hold", first, "desk")
+        .await
 }
 
 async fn raises(ctx: OrchestrationContext, input: String) -> Outcome {

@@ -113,3 +113,44 @@ async fn a_role_that_reads_changes_nothing() {
         1
     );
 }
+
+/// Also where an application has left something in a transaction of its own, which only a role that writes can move to its queue.
+#[tokio::test]
+async fn a_role_that_reads_tells_everything_that_is_held() {
+    let schema = Schema::new();
+    let owner = schema.open().await;
+    owner
+        .enqueue_for_orchestrator(start("queued"), None)
+        .await
+        .unwrap();
+    // No claim moves it meanwhile.
+    schema.shell(
+        "INSERT INTO {s}.arrivals (instance_id, kind, work_item, begins)
+         SELECT 'arrived', kind, replace(work_item, 'queued', 'arrived'), begins FROM {s}.orchestrator_queue",
+    );
+    let role = Role::new("reader");
+    let grants = format!(
+        "GRANT USAGE ON SCHEMA {{s}} TO {0}; GRANT SELECT ON ALL TABLES IN SCHEMA {{s}} TO {0}",
+        role.0
+    );
+    schema.shell(&grants);
+    let store = role.open(&schema).await;
+    let mut ids = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = store.held_ids(after.as_deref(), 1).await.unwrap().unwrap();
+        ids.extend(page.ids);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(ids, ["arrived", "queued"]);
+    for id in ids {
+        let told = store.snapshot_instance(&id).await.unwrap().unwrap();
+        assert_eq!(told.messages.len(), 1, "{told:?}");
+        assert!(told.messages[0].json.contains(&id), "{told:?}");
+        let family = store.snapshot_family(&id).await.unwrap().unwrap();
+        assert_eq!(family.len(), 1, "{family:?}");
+    }
+}

@@ -158,6 +158,14 @@ pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<
     })
 }
 
+/// Deletes some of what is left of an instance, if anything is; returns whether nothing is then.
+pub(crate) fn sweep_left(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<bool> {
+    if deletions::contains(tx, instance)? {
+        sweep(tx, instance, rows_max)?;
+    }
+    Ok(!deletions::contains(tx, instance)?)
+}
+
 /// Deletes executions and events of an instance, as many as are left to the transaction.
 fn records(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<DeleteInstanceResult> {
     let executions = executions::delete_instance(tx, instance, left)?;

@@ -25,6 +25,7 @@ pub(crate) mod ready;
 pub(crate) mod renew_turn;
 pub(crate) mod renew_work;
 pub(crate) mod requeue;
+pub(crate) mod restore;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod space;

@@ -13,6 +13,8 @@ use crate::tx::{Tx, stored_ms};
 
 /// So many rows are sorted rather than walking an index from its end in search of them.
 const FEW: u32 = 4_000;
+/// The bounds of a range that has none.
+const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 
 /// One page. The caller has checked that the position belongs to the query.
 pub(crate) fn page(
@@ -57,7 +59,7 @@ pub(crate) fn counts(
         (CountBy::Status, true) => instance_pages::by_status(tx)?,
         (CountBy::Name, true) => instance_pages::by_name(tx)?,
         _ => {
-            let source = source(tx, &criteria, SortKey::Created)?;
+            let source = counting_source(tx, &criteria)?;
             instance_pages::counts(tx, source, &criteria, group)?
         }
     };
@@ -116,6 +118,13 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
     if is_open && instance_pages::few_open(tx, criteria.status_bits, FEW)? {
         return Ok(Source::Open);
     }
+    // A range of times that few lie in is sorted, whatever the order.
+    if criteria.updated != ALWAYS && instance_pages::few_updated(tx, criteria, FEW)? {
+        return Ok(Source::Updated);
+    }
+    if criteria.created != ALWAYS && instance_pages::few_created(tx, criteria, FEW)? {
+        return Ok(Source::Created);
+    }
     // In the order of creation the index of labels is walked, however many there are.
     if criteria.labels.is_some()
         && (by == SortKey::Created || instance_pages::few_of_label(tx, criteria, FEW)?)
@@ -131,6 +140,16 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
             Source::Name
         }
         SortKey::Updated => Source::Updated,
+    })
+}
+
+/// The same where the order does not matter: a range of times bounds the walk along its index.
+fn counting_source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
+    let found = source(tx, criteria, SortKey::Created)?;
+    let is_bounded = criteria.updated != ALWAYS && criteria.created == ALWAYS;
+    Ok(match found {
+        Source::Created if is_bounded => Source::Updated,
+        found => found,
     })
 }
 
@@ -150,6 +169,7 @@ fn criteria(query: &InstanceQuery) -> Criteria {
     };
     let bits = wanted.iter().fold(0, |bits, one| bits | status_bit(*one));
     let prefix = query.id_prefix.clone().unwrap_or_default();
+    let (updated, ended) = (bounds(query.updated), bounds(query.ended));
     Criteria {
         status_bits: bits,
         name: query.name.clone(),
@@ -159,8 +179,9 @@ fn criteria(query: &InstanceQuery) -> Criteria {
         parent: query.parent.clone(),
         roots_only: query.roots_only,
         created: bounds(query.created),
-        updated: bounds(query.updated),
-        ended: query.ended.is_bounded().then(|| bounds(query.ended)),
+        // What has ended was updated in that moment, or later.
+        updated: (updated.0.max(ended.0), updated.1),
+        ended: query.ended.is_bounded().then_some(ended),
         root: query.root.clone(),
         has_dead_letters: query.has_dead_letters,
         paused: query.paused,
@@ -181,8 +202,8 @@ fn first_of(labels: &Labels) -> (String, String) {
 }
 
 fn bounds(range: TimeRange) -> (i64, i64) {
-    let from = range.from_ms.map_or(i64::MIN, stored_ms);
-    let until = range.until_ms.map_or(i64::MAX, stored_ms);
+    let from = range.from_ms.map_or(ALWAYS.0, stored_ms);
+    let until = range.until_ms.map_or(ALWAYS.1, stored_ms);
     (from, until)
 }
 

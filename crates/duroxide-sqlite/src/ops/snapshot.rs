@@ -1,41 +1,14 @@
-//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is there.
+//! Families as data, and where a page of ids begins. `restore.rs` is the way back.
 
 use std::collections::HashSet;
 
+use duroxide_core::provider::InstanceSnapshot;
 use duroxide_core::provider::rules::Refusal;
-use duroxide_core::provider::{InstanceSnapshot, Restoring};
 
 use crate::error::Result;
-use crate::kill;
+use crate::tables::instances;
 use crate::tables::whole_instance::{self, Position};
-use crate::tables::{closing, instances};
-use crate::tx::{InstanceChange, Tx};
-use crate::writer_tx::WriterTx;
-
-pub(crate) fn restore(
-    tx: &mut WriterTx<'_>,
-    snapshot: &InstanceSnapshot,
-    closed: Option<&str>,
-) -> Result<Restoring> {
-    let instance = &snapshot.instance_id;
-    if let Err(why) = snapshot.check() {
-        let what = format!("the snapshot of {instance}");
-        return Err(Refusal::Unstorable { what, why }.into());
-    }
-    let reason = closing::reason(tx)?;
-    if reason.as_deref() != closed {
-        return Ok(Restoring::Unexpected(reason));
-    }
-    if whole_instance::is_held(tx, instance)? {
-        return Ok(Restoring::Exists);
-    }
-    tx.writer().recent.forget(instance);
-    whole_instance::write(tx, snapshot)?;
-    kill::point("before_restore");
-    tx.effects
-        .instance_changed(instance, InstanceChange::Unknown);
-    Ok(Restoring::Done)
-}
+use crate::tx::Tx;
 
 /// Snapshots of an instance and its descendants, parents first, also of those that have not begun. One transaction sees one state.
 pub(crate) fn family(tx: &Tx<'_>, root: &str) -> Result<Vec<InstanceSnapshot>> {

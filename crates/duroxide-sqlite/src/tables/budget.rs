@@ -1,4 +1,4 @@
-//! How much one transaction may still delete. In: the payload of a row that goes. Out: what is left. Tables spend it, operations
+//! How much one transaction may still delete or write. In: the payload of a row that goes. Out: what is left. Tables spend it, operations
 //! hand it on from table to table.
 
 /// About how many bytes of a payload lie on one page of the file, each of which is freed by itself.
@@ -7,8 +7,12 @@ const PAGE: i64 = 4_096;
 /// Takes what it costs to delete a row with such a payload: one, and one more for each page that the payload fills. One row
 /// always fits while anything is left, whatever its size.
 pub(crate) fn spend(left: &mut usize, payload_bytes: i64) {
-    let pages = usize::try_from(payload_bytes / PAGE).unwrap_or(0);
-    *left = left.saturating_sub(1 + pages);
+    *left = left.saturating_sub(cost(payload_bytes));
+}
+
+/// What a row with such a payload costs, to delete or to write.
+pub(crate) fn cost(payload_bytes: i64) -> usize {
+    1 + usize::try_from(payload_bytes / PAGE).unwrap_or(0)
 }
 
 /// At most so many rows are worth looking at.

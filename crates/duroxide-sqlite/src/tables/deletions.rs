@@ -1,7 +1,22 @@
-//! Instances that were deleted and of which messages, executions or events are not removed yet.
+//! Instances that were deleted and of which messages, executions or events are not removed yet; and instances that a restore brings in steps,
+//! of which the same holds until its last one. `queued_to` is the last message that is to go, or, below zero, the token of a restore: it has
+//! no messages to remove, and the first sweep takes the token away.
+
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::tx::{Deletions, Tx};
+
+/// Tells a restore in steps from any other one. Below zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RestoreToken(i64);
+
+impl RestoreToken {
+    pub(crate) fn new() -> Self {
+        let (bits, _) = Uuid::new_v4().as_u64_pair();
+        Self(-1 - (bits >> 1).cast_signed())
+    }
+}
 
 /// Adds one; `queued_to` is the last of its messages, if any are left.
 pub(crate) fn add(tx: &Tx<'_>, instance: &str, queued_to: Option<i64>) -> Result<()> {
@@ -12,6 +27,21 @@ pub(crate) fn add(tx: &Tx<'_>, instance: &str, queued_to: Option<i64>) -> Result
         (instance, queued_to),
     )?;
     Ok(())
+}
+
+/// A restore begins: what comes of the instance is to go, unless the restore ends.
+pub(crate) fn note_restore(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> Result<()> {
+    changes(tx);
+    tx.execute(
+        "INSERT INTO deletions (instance_id, queued_to) VALUES (?1, ?2)",
+        (instance, token.0),
+    )?;
+    Ok(())
+}
+
+/// Whether nobody has swept what this restore brought.
+pub(crate) fn is_restored_by(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> Result<bool> {
+    Ok(queued_to(tx, instance)? == Some(token.0))
 }
 
 /// The last message that is to go; those after it are for a new instance of the id.
@@ -43,6 +73,16 @@ pub(crate) fn contains(tx: &Tx<'_>, instance: &str) -> Result<bool> {
         |_| Ok(()),
     )?;
     Ok(found.is_some())
+}
+
+/// The first of them after a given one, those left out that a restore is bringing.
+pub(crate) fn next_deleted(tx: &Tx<'_>, after: Option<&str>) -> Result<Option<String>> {
+    tx.first(
+        "SELECT instance_id FROM deletions WHERE (instance_id > ?1 OR ?1 IS NULL) AND COALESCE(queued_to, 0) >= 0
+         ORDER BY instance_id LIMIT 1",
+        [after],
+        |row| row.get(0),
+    )
 }
 
 /// The first of them after a given one.

@@ -337,6 +337,30 @@ pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> 
     Ok(found <= few as usize)
 }
 
+/// Whether at most `few` instances were created in the range that is asked for.
+pub(crate) fn few_created(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
+    let (from, until) = criteria.created;
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_created
+             WHERE created_at >= ?1 AND created_at < ?2 LIMIT ?3 + 1)",
+        (from, until, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
+/// Whether at most `few` instances were last updated in the range that is asked for.
+pub(crate) fn few_updated(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
+    let (from, until) = criteria.updated;
+    let found = tx.one(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_updated
+             WHERE updated_at >= ?1 AND updated_at < ?2 LIMIT ?3 + 1)",
+        (from, until, few),
+        |row| count(row, 0),
+    )?;
+    Ok(found <= few as usize)
+}
+
 /// Whether at most `few` instances have the handler that is asked for.
 pub(crate) fn few_of_name(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
     let found = tx.one(

@@ -1,6 +1,6 @@
 //! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
 
-mod budget;
+pub(crate) mod budget;
 pub(crate) mod closing;
 pub(crate) mod dead_letters;
 pub(crate) mod deletions;

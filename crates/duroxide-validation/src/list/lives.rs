@@ -127,6 +127,7 @@ macro_rules! __cases_lives {
                 restoring_over_an_instance_changes_nothing [Snapshots, Management];
                 a_contradictory_snapshot_leaves_nothing [Snapshots, Management];
                 a_dropped_restore_is_whole_or_absent [Snapshots, Management];
+                a_long_history_is_restored_whole [Snapshots, Management];
                 a_family_is_told_parents_first [Snapshots, Management, Incarnations];
                 a_family_is_read_from_one_state [Snapshots, Management, Incarnations];
             }

@@ -5,11 +5,13 @@ mod draw;
 mod sample;
 
 use std::io::IsTerminal as _;
+use std::pin::pin;
 use std::time::Duration;
 
 use duroxide_runtime::client::Client;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::sample::Sample;
 use crate::args::TopArgs;
@@ -44,25 +46,53 @@ async fn show(
     mut sample: Sample,
     every: Duration,
 ) -> Result<(), Failure> {
+    let mut over = pin!(told_to_end()?);
+    let mut keys = keys();
     loop {
         terminal.draw(|frame| draw::screen(frame, &sample))?;
-        let next = tokio::time::Instant::now() + every;
-        while tokio::time::Instant::now() < next {
-            match pressed().await? {
-                Pressed::Quit => return Ok(()),
-                Pressed::Look => break,
-                Pressed::Resized => {
-                    terminal.draw(|frame| draw::screen(frame, &sample))?;
-                }
-                Pressed::Nothing => {}
+        // Keys are heard while the next sample waits for its time, and while the store takes long to answer.
+        let mut rest = pin!(tokio::time::sleep(every));
+        let mut taking = pin!(Sample::take(client));
+        let mut is_time = false;
+        let taken = loop {
+            tokio::select! {
+                () = over.as_mut() => return Ok(()),
+                taken = taking.as_mut(), if is_time => break taken,
+                () = rest.as_mut(), if !is_time => is_time = true,
+                key = keys.recv() => match key.transpose()?.unwrap_or(Pressed::Quit) {
+                    Pressed::Quit => return Ok(()),
+                    Pressed::Look => is_time = true,
+                    Pressed::Resized => {
+                        terminal.draw(|frame| draw::screen(frame, &sample))?;
+                    }
+                    Pressed::Nothing => {}
+                },
             }
-        }
-        match Sample::take(client).await {
+        };
+        match taken {
             Ok(taken) => sample = taken,
             // The store may be away for a moment; the last sample stays, with the reason.
             Err(failure) => sample.trouble = Some(failure.to_string()),
         }
     }
+}
+
+/// Ends when the process is asked to: the terminal is given back first.
+fn told_to_end() -> Result<impl Future<Output = ()>, Failure> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        Ok(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(std::future::pending())
 }
 
 /// What a person did.
@@ -75,14 +105,24 @@ enum Pressed {
     Nothing,
 }
 
-async fn pressed() -> Result<Pressed, Failure> {
-    let read = || match event::poll(KEYS)? {
-        true => event::read().map(Some),
-        false => Ok(None),
-    };
-    let read = tokio::task::spawn_blocking(read).await;
-    let event = read.map_err(|error| Failure::Store(error.to_string()))??;
-    Ok(event.map_or(Pressed::Nothing, |event| meaning(&event)))
+/// What is pressed from now on. A thread of its own reads it, so that no key is lost between two looks; it ends with the receiver, or when
+/// the terminal is gone.
+fn keys() -> UnboundedReceiver<std::io::Result<Pressed>> {
+    let (tell, told) = unbounded_channel();
+    std::thread::spawn(move || {
+        while !tell.is_closed() {
+            let pressed = match event::poll(KEYS) {
+                Ok(false) => continue,
+                Ok(true) => event::read().map(|event| meaning(&event)),
+                Err(error) => Err(error),
+            };
+            let is_over = pressed.is_err();
+            if tell.send(pressed).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    told
 }
 
 fn meaning(event: &Event) -> Pressed {

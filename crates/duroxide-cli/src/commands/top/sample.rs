@@ -65,6 +65,8 @@ impl Sample {
         let ended = |statuses: &[InstanceStatus]| {
             let mut query = of(statuses);
             query.ended = lately;
+            // What ended lately was updated lately; stores have that in an index.
+            query.updated = lately;
             query
         };
         let mut started = InstanceQuery::new();

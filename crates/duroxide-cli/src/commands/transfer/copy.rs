@@ -7,7 +7,7 @@ use duroxide_core::kill;
 use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring};
 use tokio::task::JoinSet;
 
-use super::{admin, cannot};
+use super::{Source, admin, cannot};
 use crate::commands::line::digest;
 use crate::failure::Failure;
 
@@ -27,6 +27,8 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
     pub(crate) messages: u64,
     pub(crate) activities: u64,
+    /// Those of running executions included.
+    pub(crate) key_values: u64,
     pub(crate) dead_letters: u64,
     /// Of the ids, those that were there already, and the same.
     pub(crate) were_there: u64,
@@ -41,18 +43,21 @@ impl Counts {
         self.events += events.sum::<u64>();
         self.messages += snapshot.messages.len() as u64;
         self.activities += snapshot.activities.len() as u64;
+        self.key_values += snapshot.key_values.len() as u64;
+        self.key_values += snapshot.key_value_changes.len() as u64;
         self.dead_letters += snapshot.letters.len() as u64;
     }
 
     /// In words.
     pub(crate) fn told(&self) -> String {
         format!(
-            "{} instances with {} executions and {} events, {} messages, {} activities, {} dead letters",
+            "{} instances with {} executions and {} events, {} messages, {} activities, {} key-values, {} dead letters",
             self.instances,
             self.executions,
             self.events,
             self.messages,
             self.activities,
+            self.key_values,
             self.dead_letters
         )
     }
@@ -79,9 +84,9 @@ where
     }
 }
 
-/// Copies instances between two stores.
+/// Copies instances into a store.
 pub(crate) struct Copier {
-    pub(crate) from: Arc<dyn Provider>,
+    pub(crate) from: Source,
     pub(crate) to: Arc<dyn Provider>,
     pub(crate) lives: Lives,
     /// What the target is closed for.
@@ -119,7 +124,7 @@ impl Copier {
             while running.len() < AT_ONCE
                 && let Some(id) = ids.next()
             {
-                let (from, to) = (Arc::clone(&self.from), Arc::clone(&self.to));
+                let (from, to) = (self.from.clone(), Arc::clone(&self.to));
                 let (lives, closed) = (self.lives, self.closed.clone());
                 running.spawn(async move { one(&from, &to, &id, lives, &closed).await });
             }
@@ -148,13 +153,13 @@ struct One {
 }
 
 async fn one(
-    from: &Arc<dyn Provider>,
+    from: &Source,
     to: &Arc<dyn Provider>,
     id: &str,
     lives: Lives,
     closed: &str,
 ) -> Result<One, Failure> {
-    let snapshot = take(from, id).await?;
+    let snapshot = from.take(id).await?;
     let snapshot = match lives {
         Lives::Kept => snapshot.settled(),
         Lives::OfTheirIds => snapshot.with_life_of_its_id(),

@@ -5,6 +5,7 @@ mod door;
 mod import;
 mod moving;
 mod published;
+mod source;
 mod standing;
 
 use copy::{Copier, Counts, Lives};
@@ -13,5 +14,6 @@ pub(crate) use door::nodes_up;
 pub(crate) use import::run as import;
 pub(crate) use moving::{reopen, run as move_store};
 pub(crate) use published::run as import_published;
+use source::Source;
 
 use crate::store::{admin, cannot};

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::copy::Copied;
 use super::standing::{self, Standing};
-use super::{Copier, Counts, Lives, door, held_pages};
+use super::{Copier, Counts, Lives, Source, door, held_pages};
 use crate::args::{Consent, MoveArgs};
 use crate::audit;
 use crate::failure::Failure;
@@ -48,7 +48,7 @@ pub(crate) async fn run(
     told(output, &moving, done)
 }
 
-fn is_postgres(address: &str) -> bool {
+pub(super) fn is_postgres(address: &str) -> bool {
     address.starts_with("postgres")
 }
 
@@ -174,7 +174,7 @@ impl Moving {
         target: &Option<String>,
     ) -> Result<Copied, Failure> {
         let copier = Copier {
-            from: Arc::clone(&self.source),
+            from: Source::Store(Arc::clone(&self.source)),
             to: Arc::clone(&self.target),
             lives: Lives::Kept,
             closed: target.clone().unwrap_or_default(),
@@ -243,14 +243,14 @@ pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<
     let bar = output.progress(0, "copy");
     let mut counts = Counts::default();
     let mut copied = Copied::All;
-    held_pages(&copier.from, async |ids| {
+    let pages = copier.from.held_pages(async |ids| {
         if copied == Copied::All {
             bar.inc_length(ids.len() as u64);
             copied = copier.copy(ids, &mut counts, || bar.inc(1)).await?;
         }
         Ok(())
-    })
-    .await?;
+    });
+    pages.await?;
     bar.finish_and_clear();
     if copied == Copied::NotOurs {
         return Ok(None);

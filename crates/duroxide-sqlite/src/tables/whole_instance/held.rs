@@ -1,4 +1,5 @@
-//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues.
+//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues, then those of which
+//! only executions are there. All pages together walk each index once, however many there are.
 
 use duroxide_core::provider::HeldIds;
 
@@ -12,6 +13,8 @@ pub(crate) enum Position {
     Instance(i64),
     /// After this id, among those that only lie in queues.
     Queued(String),
+    /// After this id, among those of which only executions are there.
+    Executed(String),
 }
 
 impl Position {
@@ -20,6 +23,7 @@ impl Position {
         match text.split_at_checked(1)? {
             ("i", number) => number.parse().ok().map(Self::Instance),
             ("q", id) => Some(Self::Queued(id.to_owned())),
+            ("e", id) => Some(Self::Executed(id.to_owned())),
             _ => None,
         }
     }
@@ -28,6 +32,7 @@ impl Position {
         match self {
             Self::Instance(row) => format!("i{row}"),
             Self::Queued(id) => format!("q{id}"),
+            Self::Executed(id) => format!("e{id}"),
         }
     }
 }
@@ -51,25 +56,35 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
             })
         }
         Position::Queued(id) => queued(tx, id, limit),
+        Position::Executed(id) => executed(tx, id, limit),
     }
 }
 
-/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no instance.
+/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no instance. Each branch walks
+/// the index of its table from `after` on, and stops when it has found enough.
 fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
     let mut ids: Vec<String> = tx.all(
         "SELECT id FROM (
-             SELECT DISTINCT instance_id AS id FROM orchestrator_queue WHERE instance_id > ?1
-             UNION SELECT DISTINCT instance_id FROM worker_queue WHERE instance_id > ?1
-             UNION SELECT DISTINCT instance_id FROM executions WHERE instance_id > ?1
-             UNION SELECT DISTINCT instance_id FROM dead_letters WHERE instance_id IS NOT NULL AND instance_id > ?1)
-         WHERE NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = id)
+             SELECT id FROM (SELECT DISTINCT q.instance_id AS id FROM orchestrator_queue AS q INDEXED BY idx_orch_instance
+                 WHERE q.instance_id > ?1
+                     AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = q.instance_id)
+                 ORDER BY 1 LIMIT ?2)
+             UNION SELECT id FROM (SELECT DISTINCT w.instance_id AS id FROM worker_queue AS w INDEXED BY idx_worker_activity
+                 WHERE w.instance_id > ?1
+                     AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = w.instance_id)
+                 ORDER BY 1 LIMIT ?2)
+             UNION SELECT id FROM (SELECT DISTINCT d.instance_id AS id
+                 FROM dead_letters AS d INDEXED BY idx_dead_letters_instance
+                 WHERE d.instance_id IS NOT NULL AND d.instance_id > ?1
+                     AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = d.instance_id)
+                 ORDER BY 1 LIMIT ?2))
          ORDER BY id LIMIT ?2",
         (after, limit),
         |row| row.get(0),
     )?;
     let next = match ids.last() {
-        Some(last) if ids.len() as i64 == limit => Some(Position::Queued(last.clone()).told()),
-        _ => None,
+        Some(last) if ids.len() as i64 == limit => Position::Queued(last.clone()),
+        _ => Position::Executed(String::new()),
     };
     if after.is_empty() {
         let nameless = tx.first(
@@ -81,5 +96,21 @@ fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
             ids.insert(0, String::new());
         }
     }
+    let next = Some(next.told());
+    Ok(HeldIds { ids, next })
+}
+
+/// Ids of which executions are there and no instance: what is left of deleted ones, and what was written by hand.
+fn executed(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
+    let ids: Vec<String> = tx.all(
+        "SELECT DISTINCT e.instance_id FROM executions AS e WHERE e.instance_id > ?1
+             AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = e.instance_id)
+         ORDER BY 1 LIMIT ?2",
+        (after, limit),
+        |row| row.get(0),
+    )?;
+    let is_full = ids.len() as i64 == limit;
+    let last = ids.last().filter(|_| is_full);
+    let next = last.map(|id| Position::Executed(id.clone()).told());
     Ok(HeldIds { ids, next })
 }

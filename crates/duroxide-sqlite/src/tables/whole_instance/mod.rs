@@ -7,4 +7,4 @@ mod write;
 
 pub(crate) use held::{Position, held};
 pub(crate) use read::read;
-pub(crate) use write::{is_held, write};
+pub(crate) use write::{is_held, write, write_event, write_execution};

@@ -2,7 +2,8 @@
 
 use duroxide_core::provider::rules::{event_from_json, lane, work_item_from_json};
 use duroxide_core::provider::{
-    ExecutionStatus, InstanceRecord, InstanceSnapshot, KeyValueRecord, QueuedMessage, StoredLife,
+    EventRecord, ExecutionRecord, ExecutionStatus, InstanceRecord, InstanceSnapshot,
+    KeyValueRecord, QueuedMessage, StoredLife,
 };
 use semver::Version;
 
@@ -27,9 +28,10 @@ pub(crate) fn is_held(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(found || deletions::contains(tx, instance)?)
 }
 
+/// Everything but executions and events.
 pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
     let instance = &snapshot.instance_id;
-    write_executions(tx, snapshot)?;
+    write_heartbeats(tx, snapshot)?;
     if let Some(record) = &snapshot.record {
         write_record(tx, snapshot, record)?;
     }
@@ -118,55 +120,69 @@ fn lane_of(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> String {
     }
 }
 
-fn write_executions(tx: &Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
-    let instance = &snapshot.instance_id;
-    for execution in &snapshot.executions {
-        if let Some(status) = &execution.status {
-            let pinned = execution.engine_version.as_deref();
-            let pinned = pinned.and_then(|text| Version::parse(text).ok());
-            tx.execute(
-                "INSERT INTO executions (instance_id, execution_id, status, output, started_at, completed_at,
-                     duroxide_version_major, duroxide_version_minor, duroxide_version_patch, duroxide_version_pre)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                (
-                    instance,
-                    Unsigned(execution.execution_id),
-                    status,
-                    &execution.output,
-                    stored_ms(execution.started_at_ms),
-                    execution.ended_at_ms.map(stored_ms),
-                    pinned.as_ref().map(|version| Unsigned(version.major)),
-                    pinned.as_ref().map(|version| Unsigned(version.minor)),
-                    pinned.as_ref().map(|version| Unsigned(version.patch)),
-                    pinned
-                        .as_ref()
-                        .map(|version| version.pre.as_str())
-                        .filter(|pre| !pre.is_empty()),
-                ),
-            )?;
-        }
-        for event in &execution.events {
-            let read = event_from_json(instance, event.json.as_bytes());
-            let kind = read.map_or("Unreadable", |event| event.kind.wire_name());
-            tx.execute(
-                "INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                (
-                    instance,
-                    Unsigned(execution.execution_id),
-                    Unsigned(event.id),
-                    kind,
-                    &event.json,
-                    tx.now,
-                ),
-            )?;
-        }
-    }
+/// An execution, without its events; nothing if only events are there of it.
+pub(crate) fn write_execution(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution: &ExecutionRecord,
+) -> Result<()> {
+    let Some(status) = &execution.status else {
+        return Ok(());
+    };
+    let pinned = execution.engine_version.as_deref();
+    let pinned = pinned.and_then(|text| Version::parse(text).ok());
+    tx.execute(
+        "INSERT INTO executions (instance_id, execution_id, status, output, started_at, completed_at,
+             duroxide_version_major, duroxide_version_minor, duroxide_version_patch, duroxide_version_pre)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        (
+            instance,
+            Unsigned(execution.execution_id),
+            status,
+            &execution.output,
+            stored_ms(execution.started_at_ms),
+            execution.ended_at_ms.map(stored_ms),
+            pinned.as_ref().map(|version| Unsigned(version.major)),
+            pinned.as_ref().map(|version| Unsigned(version.minor)),
+            pinned.as_ref().map(|version| Unsigned(version.patch)),
+            pinned
+                .as_ref()
+                .map(|version| version.pre.as_str())
+                .filter(|pre| !pre.is_empty()),
+        ),
+    )?;
+    Ok(())
+}
+
+pub(crate) fn write_event(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    event: &EventRecord,
+) -> Result<()> {
+    let read = event_from_json(instance, event.json.as_bytes());
+    let kind = read.map_or("Unreadable", |event| event.kind.wire_name());
+    tx.execute(
+        "INSERT INTO history (instance_id, execution_id, event_id, event_type, event_data, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        (
+            instance,
+            Unsigned(execution_id),
+            Unsigned(event.id),
+            kind,
+            &event.json,
+            tx.now,
+        ),
+    )?;
+    Ok(())
+}
+
+fn write_heartbeats(tx: &Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
     for heartbeat in &snapshot.heartbeats {
         tx.execute(
             "INSERT INTO heartbeats (instance_id, execution_id, call_id, details, said_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             (
-                instance,
+                &snapshot.instance_id,
                 Unsigned(heartbeat.execution_id),
                 Unsigned(heartbeat.call_id),
                 &heartbeat.details,

@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use duroxide_core::provider::{QueuedMessage, Restoring};
+use duroxide_core::Event;
+use duroxide_core::provider::{EventRecord, InstanceSnapshot, QueuedMessage, Restoring};
 use futures::poll;
 
 use super::{restore, snapshot};
@@ -110,5 +111,55 @@ pub async fn a_dropped_restore_is_whole_or_absent<F: ProviderFactory + ?Sized>(f
         // Whatever became of it, another one makes it whole.
         restore(&other, &taken).await;
         assert_eq!(snapshot(&other, "dropped").await, taken);
+    }
+}
+
+/// A history of thousands of events, which a store may write in steps, is seen whole or not at all, and is whole also after callers that
+/// were gone before its end.
+pub async fn a_long_history_is_restored_whole<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first()
+        .and(kinds::activity_scheduled("TestActivity"))
+        .work(items::activity("long", 2));
+    bench.create_with("long", first).await;
+    let mut taken = snapshot(&bench, "long").await;
+    lengthen(&mut taken, 2_500);
+    let other = Bench::open(factory).await;
+    for polls in [2, 5] {
+        {
+            let mut call = pin!(other.admin().restore_instance(&taken, None));
+            for _ in 0..polls {
+                if poll!(call.as_mut()).is_ready() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_micros(500)).await;
+                let found = snapshot(&other, "long").await;
+                let is_whole = found == taken;
+                assert!(is_whole || found.is_empty(), "a part of it is there");
+            }
+        }
+        let found = snapshot(&other, "long").await;
+        assert!(
+            found == taken || found.is_empty(),
+            "a part of it is there after its caller was gone"
+        );
+    }
+    restore(&other, &taken).await;
+    let found = snapshot(&other, "long").await;
+    assert!(found == taken, "it is not the same");
+    assert_eq!(restore(&other, &taken).await, Restoring::Exists);
+    let work = other.work().await;
+    assert_eq!(work.item, items::activity("long", 2));
+}
+
+/// Repeats the last event of the current execution under further numbers.
+fn lengthen(snapshot: &mut InstanceSnapshot, events: u64) {
+    let execution = snapshot.executions.last_mut().expect("it has begun");
+    let last = execution.events.last().expect("it has events").clone();
+    let mut event: Event = serde_json::from_str(&last.json).expect("an event");
+    for id in last.id + 1..=events {
+        event.event_id = id;
+        let json = serde_json::to_string(&event).expect("events encode");
+        execution.events.push(EventRecord { id, json });
     }
 }

@@ -287,6 +287,7 @@ flaws! {
     RestoreDropsWhatContradicts: "what contradicts itself in a snapshot is left out, and the rest restored";
     RestoreOverwrites: "a restore replaces the instance that is there";
     RestoreInTwoSteps: "a restore writes the instance first and its queues later";
+    RestoreCutsHistories: "a restore keeps the first thousand events of an execution";
     SubmitLooksFirst: "a submission looks what has the id, and writes after that";
     SubmitForgetsQueuedStarts: "a start that is queued does not count as there";
     SubmitMessagesApart: "the messages of a start are stored after it";

@@ -112,6 +112,10 @@ impl Mutant {
                 told.activities.iter_mut().for_each(|it| it.attempts = 0);
             }
             Flaw::RestoreReversesMessages => told.messages.reverse(),
+            Flaw::RestoreCutsHistories => {
+                let executions = told.executions.iter_mut();
+                executions.for_each(|it| it.events.truncate(1_000));
+            }
             Flaw::RestoreDrawsLives => {
                 if let Some(record) = &mut told.record {
                     record.life = record
