@@ -40,6 +40,15 @@ impl PostgresProvider {
         Ok(())
     }
 
+    /// Sees to it that the lease of a turn is stored: of one that was handed out before, and is lost if it cannot be.
+    pub(crate) async fn store_turn_lease(&self, lock_token: &str) -> Result<()> {
+        let held = token::turn(lock_token)?;
+        if self.store.store_lease(held.random).await? {
+            return Ok(());
+        }
+        Err(Refusal::InvalidToken.into())
+    }
+
     pub(crate) async fn abandon_turn(
         &self,
         lock_token: &str,

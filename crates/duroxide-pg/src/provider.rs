@@ -203,6 +203,10 @@ impl Provider for PostgresProvider {
         Ok(true)
     }
 
+    async fn store_lease(&self, lock_token: &str) -> Answer<()> {
+        named("store_lease")(self.store_turn_lease(lock_token).await)
+    }
+
     async fn abandon_orchestration_item(
         &self,
         lock_token: &str,

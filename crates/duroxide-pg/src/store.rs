@@ -106,11 +106,14 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let from = early_starts_from(&db).await;
+                let opening = Uuid::new_v4();
+                let from = early_starts_from(&db, opening).await;
                 let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll, from);
-                if up.send(Ok(db)).is_ok() {
+                if up.send(Ok(Arc::clone(&db))).is_ok() {
                     collecting.run().await;
                 }
+                forget_opening(&db, opening).await;
+                db.close();
             });
         };
         std::thread::Builder::new()
@@ -164,8 +167,9 @@ impl Store {
         answer.await.map_err(|_| PgError::Closed)?
     }
 
-    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a commit.
-    pub(crate) async fn store_lease(&self, token: Uuid) -> Result<()> {
+    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a commit. Tells whether
+    /// that was possible.
+    pub(crate) async fn store_lease(&self, token: Uuid) -> Result<bool> {
         let (done, is_done) = oneshot::channel();
         self.request(Request::Store(token, done))?;
         is_done.await.map_err(|_| PgError::Closed)
@@ -214,12 +218,27 @@ pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<(
     migrate::run(client, &db.schema, policy).await
 }
 
-/// From when on starts may be handed out early. A node that is on the list may have ended uncleanly, and the start that ended it may
-/// come again: it is stored before it is tried. So it is if the list cannot be read.
-async fn early_starts_from(db: &Db) -> Instant {
-    let listed = db.rows("SELECT 1 FROM {s}.nodes LIMIT 1", &[]).await;
-    match listed.is_ok_and(|nodes| nodes.is_empty()) {
-        true => Instant::now(),
-        false => Instant::now() + CAUTION,
+/// Notes that this process has the store open. From when on starts may be handed out early: a process that is listed may have ended
+/// uncleanly, and the start that ended it may come again, so it is stored before it is tried. So it is if the list cannot be written.
+async fn early_starts_from(db: &Db, opening: Uuid) -> Instant {
+    let noted = db
+        .transact(&[Call::new("note_opening").uuid(opening)])
+        .await;
+    let row = noted
+        .ok()
+        .and_then(|rows| rows.into_iter().flatten().next());
+    match row.and_then(|row| row.try_get::<_, bool>(0).ok()) {
+        Some(false) => Instant::now(),
+        Some(true) | None => Instant::now() + CAUTION,
+    }
+}
+
+/// This process ends cleanly.
+async fn forget_opening(db: &Db, opening: Uuid) {
+    let forgotten = db
+        .transact(&[Call::new("forget_opening").uuid(opening)])
+        .await;
+    if let Err(error) = forgotten {
+        tracing::debug!(target: "duroxide::providers::postgres", %error, "a clean end could not be noted");
     }
 }

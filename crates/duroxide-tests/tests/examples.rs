@@ -44,7 +44,6 @@ fn prints(name: &str, expected: &str) {
     assert_eq!(output(name, &[]), expected, "{name}");
 }
 
-#[cfg(feature = "macros")]
 const HELLO_HISTORY: &str = "\
 the result: HELLO, RUST!
 what the store recorded:
@@ -58,7 +57,6 @@ what the store recorded:
    8  ended with `HELLO, RUST!`
 ";
 
-#[cfg(feature = "macros")]
 const HELLO_WORK: &str = "\
 start the instance `first` of the orchestration `hello`
   (the activity greet runs)
@@ -66,7 +64,6 @@ start the instance `first` of the orchestration `hello`
 ";
 
 #[test]
-#[cfg(feature = "macros")]
 fn hello_world_tells_what_was_recorded() {
     prints("hello_world", &format!("{HELLO_WORK}{HELLO_HISTORY}"));
 }
@@ -100,7 +97,6 @@ fn the_readme_shows_the_example_breakfast() {
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn hello_world_on_a_kept_file_does_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hello.db");
@@ -116,7 +112,6 @@ fn hello_world_on_a_kept_file_does_nothing_twice() {
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn checkout_pays_asks_and_refunds() {
     prints(
         "checkout",
@@ -228,7 +223,6 @@ fn travel_undoes_in_reverse_and_leaves_the_abandoned_child_alone() {
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn fan_out_collects_in_order() {
     prints(
         "fan_out",
@@ -258,7 +252,6 @@ Captain Hopper took Ada, Grace, Edsger across
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn human_approval_waits_for_a_person_or_for_time() {
     prints(
         "human_approval",
@@ -273,7 +266,6 @@ yacht: nobody answered, refused
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn retry_and_saga_undo_in_reverse_order() {
     prints(
         "retry_and_saga",
@@ -299,7 +291,6 @@ failed: stayed at home: no guide knows the moon
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn sub_orchestrations_have_lives_of_their_own() {
     prints(
         "sub_orchestrations",
@@ -318,7 +309,6 @@ and on its own, wash-up-4: 3 plates washed
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn eternal_loop_begins_a_new_execution_each_round() {
     prints(
         "eternal_loop",
@@ -352,7 +342,6 @@ the new program takes over and starts one more
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn cancellation_reaches_children_and_activities() {
     prints(
         "cancellation",
@@ -367,7 +356,6 @@ inspector ended: canceled: parent canceled
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn progress_is_seen_while_it_happens() {
     prints(
         "progress",
@@ -382,7 +370,6 @@ the view stays: Some(Progress { done: 3, of: 3, rows: 600 })
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn worker_tags_and_sessions_choose_the_worker() {
     prints(
         "worker_tags_and_sessions",
@@ -396,7 +383,6 @@ load, cut and save ran on one worker
 }
 
 #[test]
-#[cfg(feature = "macros")]
 fn crash_and_resume_does_every_step_once() {
     prints(
         "crash_and_resume",

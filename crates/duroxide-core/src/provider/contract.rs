@@ -337,6 +337,20 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn that may have
+    /// been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than decide: before it runs an effect
+    /// in place, or asks the store something. A turn whose claim cannot be stored does neither.
+    ///
+    /// Default: nothing is to be done, because no other claim can come between the hand-out and the commit.
+    ///
+    /// # Errors
+    ///
+    /// As a [lost lease](ProviderError::lease_lost) if the instance went to another claim, or changed meanwhile.
+    async fn store_lease(&self, lock_token: &str) -> Result<(), ProviderError> {
+        let _ = lock_token;
+        Ok(())
+    }
+
     /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction, holds the
     /// letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that come. Until the next
     /// commit of the instance no claim takes one of them, and they alone do not make it claimable. All other messages are handed

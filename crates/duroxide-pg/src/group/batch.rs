@@ -77,21 +77,20 @@ impl Batch {
             let Some(write) = writes.front() else {
                 break;
             };
-            let (size, token) = match &write.op {
-                Op::Commit(commit) => (commit.bytes(), Some(commit.token)),
-                Op::Early(turn, commit) => (commit.bytes() + turn.bytes(), Some(commit.token)),
-                Op::Lease(turn) => (turn.bytes(), Some(turn.token)),
-                Op::Ack(ack) => (
-                    ack.completion.as_ref().map_or(0, |one| one.json.len()),
-                    Some(ack.token),
-                ),
-                Op::Message(message) => (message.json.len(), None),
-                Op::Work(work) => (work.json.len(), None),
-                Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => (0, Some(*token)),
+            let size = match &write.op {
+                Op::Commit(commit) => commit.bytes(),
+                Op::Early(turn, commit) => commit.bytes() + turn.bytes(),
+                Op::Lease(turn) => turn.bytes(),
+                Op::Ack(ack) => ack.completion.as_ref().map_or(0, |one| one.json.len()),
+                Op::Message(message) => message.json.len(),
+                Op::Work(work) => work.json.len(),
+                Op::RenewTurn { .. } | Op::RenewWork { .. } => 0,
             };
-            if token.is_some_and(|token| !held.insert(token)) {
+            let tokens = tokens(&write.op);
+            if tokens.iter().any(|token| held.contains(token)) {
                 break;
             }
+            held.extend(tokens);
             bytes += size;
             batch.writes.extend(writes.pop_front());
         }
@@ -261,4 +260,23 @@ fn acks_of<'a>(turns: impl IntoIterator<Item = &'a EarlyTurn>) -> Vec<&'a Ack> {
             _ => None,
         })
         .collect()
+}
+
+/// The leases that a write uses.
+fn tokens(op: &Op) -> Vec<uuid::Uuid> {
+    let of_causes = |turn: &EarlyTurn| {
+        let acks = acks_of([turn]);
+        acks.into_iter().map(|ack| ack.token).collect::<Vec<_>>()
+    };
+    match op {
+        Op::Commit(commit) => vec![commit.token],
+        Op::Early(turn, _) | Op::Lease(turn) => {
+            let mut tokens = of_causes(turn);
+            tokens.push(turn.token);
+            tokens
+        }
+        Op::Ack(ack) => vec![ack.token],
+        Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => vec![*token],
+        Op::Message(_) | Op::Work(_) => Vec::new(),
+    }
 }

@@ -30,9 +30,12 @@
 //! - **The instance stands otherwise**, because another node or client was quicker: the transaction is taken back as a whole. The
 //!   message is stored as any other; the turn is answered as one that lost its lease, and decided anew from the record. For a while
 //!   nothing is handed out early, for longer each time.
+//! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease stored first
+//!   (`Provider::store_lease`), and a turn that cannot be stored does nothing.
+//! - **The turn is committed while its lease is on its way.** The commit waits for that.
 //! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the instance has no
 //!   answer. A turn that ends its process must be counted before it is tried again, so only results of first attempts go this way,
-//!   and starts not for [`CAUTION`] after a store was opened beside nodes that may have ended uncleanly.
+//!   and starts not for [`CAUTION`] after a store was opened beside processes that may have ended uncleanly (table `openings`).
 //! - **The answer of the server is lost.** As with any commit: those who wait are told that it may have happened.
 //! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what has waited
 //!   longer comes first.
@@ -63,8 +66,10 @@ pub(crate) const CAUTION: Duration = Duration::from_secs(60);
 /// For how long nothing is handed out early after it went wrong: at first, and at most.
 const REST: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(10);
-/// Messages that one turn takes at most.
-const CAUSES_MAX: usize = 100;
+/// How large the messages of one turn become at most.
+const CAUSES_BYTES_MAX: usize = 1024 * 1024;
+/// How many turns are proposed at most, and up to how many writes that wait.
+const PROPOSED_MAX: usize = 512;
 /// How many instances and activities are remembered; then they are learnt anew.
 const KNOWN_MAX: usize = 20_000;
 
@@ -87,8 +92,7 @@ pub(crate) struct EarlyTurn {
 impl EarlyTurn {
     /// How large its messages are on the wire, roughly.
     pub(in crate::group) fn bytes(&self) -> usize {
-        let messages = self.causes.iter().filter_map(|it| message_of(&it.op));
-        messages.map(|message| message.json.len()).sum()
+        bytes_of(&self.causes)
     }
 
     /// What its node takes for granted.
@@ -111,12 +115,31 @@ struct Proposal {
     behind: Vec<Write>,
 }
 
+impl Proposal {
+    fn has_room(&self) -> bool {
+        bytes_of(&self.causes) < CAUSES_BYTES_MAX
+    }
+
+    /// Leaves what is more than a claim takes behind the turn.
+    fn cut(&mut self, messages_max: usize) {
+        let more = self.causes.split_off(messages_max.min(self.causes.len()));
+        self.behind.splice(..0, more);
+    }
+}
+
 /// The code of an instance in one of its lives.
 #[derive(Debug)]
 struct Code {
     life: i64,
     name: String,
     version: Option<String>,
+}
+
+/// Who waits until a lease is stored.
+#[derive(Debug, Default)]
+struct Parked {
+    told: Vec<oneshot::Sender<bool>>,
+    writes: Vec<Write>,
 }
 
 #[derive(Debug)]
@@ -127,13 +150,13 @@ pub(super) struct Early {
     out: HashMap<String, EarlyTurn>,
     tokens: HashMap<Uuid, String>,
     /// Turns whose leases are being stored, and who waits for that.
-    leasing: HashMap<Uuid, Vec<oneshot::Sender<()>>>,
+    leasing: HashMap<Uuid, Parked>,
     /// Activities of this process that nobody tried before.
     first_tries: HashSet<i64>,
     codes: HashMap<String, Code>,
     starts_from: Instant,
-    /// Until when somebody may come who takes turns early.
-    served_until: Instant,
+    /// When somebody came last who takes turns early, or was handed some.
+    served_at: Instant,
     rests_until: Instant,
     rest: Duration,
     hold: Duration,
@@ -150,17 +173,21 @@ impl Early {
             first_tries: HashSet::new(),
             codes: HashMap::new(),
             starts_from,
-            served_until: Instant::now(),
+            served_at: Instant::now(),
             rests_until: Instant::now(),
             rest: REST,
             hold: HOLD,
         }
     }
 
-    /// Somebody came who takes turns early, and waits for them until then.
-    pub(super) fn claimed(&mut self, now: Instant, deadline: Option<Instant>) {
-        let until = deadline.unwrap_or(now) + RETURN;
-        self.served_until = self.served_until.max(until);
+    /// Somebody came who takes turns early.
+    pub(super) fn claimed(&mut self, now: Instant) {
+        self.served_at = now;
+    }
+
+    /// Whether somebody waits for turns, or may be expected back.
+    fn is_served(&self, waits: bool, now: Instant) -> bool {
+        waits || now < self.served_at + RETURN
     }
 
     /// How long turns are waited for from now on.
@@ -204,20 +231,24 @@ impl Early {
 
     /// A turn says which code its instance needs, or that the instance has ended.
     pub(super) fn learn_from(&mut self, commit: &Commit) {
+        let known = self.codes.get(&commit.instance).map(|code| code.life);
         match commit.begun() {
             _ if commit.ended.is_some() => drop(self.codes.remove(&commit.instance)),
             Some((life, name, version)) => {
+                // Later executions are of the same life.
+                let life = known.filter(|_| commit.execution_id > 1).unwrap_or(life);
                 self.learn(&commit.instance, life, name, Some(version));
             }
             None => {}
         }
     }
 
-    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other.
+    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`: whether a claim does.
     pub(super) fn take(
         &mut self,
         write: Write,
         queued: &VecDeque<Write>,
+        waits: bool,
         now: Instant,
     ) -> Option<Write> {
         let may_cause = self.may_cause(&write.op, now);
@@ -230,7 +261,7 @@ impl Early {
             return None;
         }
         if let Some(proposal) = self.proposed.iter_mut().find(|it| it.instance == instance) {
-            let is_room = proposal.causes.len() < CAUSES_MAX && proposal.behind.is_empty();
+            let is_room = proposal.has_room() && proposal.behind.is_empty();
             match may_cause && is_room && matches!(write.op, Op::Ack(_)) {
                 true => proposal.causes.push(write),
                 false => proposal.behind.push(write),
@@ -242,8 +273,9 @@ impl Early {
                 .iter()
                 .any(|it| it.op.instances().contains(&instance))
         };
-        let is_time = now >= self.rests_until && now < self.served_until;
-        if !may_cause || !is_time || !is_first() {
+        let is_time = now >= self.rests_until && self.is_served(waits, now);
+        let is_room = self.proposed.len() < PROPOSED_MAX && queued.len() < PROPOSED_MAX;
+        if !may_cause || !is_time || !is_room || !is_first() {
             return Some(write);
         }
         if self.proposed.is_empty() {
@@ -291,7 +323,9 @@ impl Early {
         writes: &mut VecDeque<Write>,
     ) -> Vec<RawTurn> {
         let mut turns = Vec::new();
-        for proposal in self.take_proposals(ask.max) {
+        self.served_at = now;
+        for mut proposal in self.take_proposals(ask.max) {
+            proposal.cut(ask.messages_max());
             let token = Uuid::new_v4();
             let Some((turn, known)) = self.turn_of(&proposal, token, ask) else {
                 writes.extend(proposal.causes);
@@ -364,8 +398,9 @@ impl Early {
     /// A turn wants to be committed: what has to be written then.
     pub(super) fn commit(&mut self, commit: Box<Commit>, reply: super::Reply) -> Vec<Write> {
         let Some(mut turn) = self.end(commit.token) else {
+            let token = commit.token;
             let op = Op::Commit(commit);
-            return vec![Write { op, reply }];
+            return self.park(token, Write { op, reply }).into_iter().collect();
         };
         let behind = std::mem::take(&mut turn.behind);
         let op = Op::Early(Box::new(turn), commit);
@@ -377,7 +412,7 @@ impl Early {
         let Some(mut turn) = self.end(token) else {
             return Vec::new();
         };
-        self.leasing.insert(token, Vec::new());
+        self.leasing.insert(token, Parked::default());
         let behind = std::mem::take(&mut turn.behind);
         // Nobody waits for the lease itself.
         let (reply, _) = oneshot::channel();
@@ -402,22 +437,44 @@ impl Early {
             .collect()
     }
 
-    /// Tells `done` when the store knows the lease of this turn, or knows that it has none.
-    pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<()>) {
+    /// Tells `done` whether the lease of this turn is stored, once that is known. The store knows about turns that it handed out itself.
+    pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<bool>) {
         match self.leasing.get_mut(&token) {
-            Some(waiting) => waiting.push(done),
-            None => drop(done.send(())),
+            Some(parked) => parked.told.push(done),
+            None => drop(done.send(true)),
         }
     }
 
-    /// These leases are stored, or lost.
-    pub(super) fn leased(&mut self, tokens: &[Uuid]) {
-        for token in tokens {
-            for done in self.leasing.remove(token).into_iter().flatten() {
-                // A failed send: the caller dropped the call.
-                let _ = done.send(());
+    /// Keeps a write that uses a lease until the lease is stored; gives back any other.
+    pub(super) fn park(&mut self, token: Uuid, write: Write) -> Option<Write> {
+        match self.leasing.get_mut(&token) {
+            Some(parked) => {
+                parked.writes.push(write);
+                None
             }
+            None => Some(write),
         }
+    }
+
+    /// Whether nothing of the lease of this turn is stored yet.
+    pub(super) fn owes(&self, token: Uuid) -> bool {
+        self.tokens.contains_key(&token) || self.leasing.contains_key(&token)
+    }
+
+    /// These leases are stored, or lost, or nobody knows: what waited for that.
+    pub(super) fn leased(&mut self, leases: &[(Uuid, bool)]) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (token, is_stored) in leases {
+            let Some(parked) = self.leasing.remove(token) else {
+                continue;
+            };
+            for done in parked.told {
+                // A failed send: the caller dropped the call.
+                let _ = done.send(*is_stored);
+            }
+            writes.extend(parked.writes);
+        }
+        writes
     }
 
     /// Something that was handed out early could not be stored so, or took long.
@@ -428,8 +485,17 @@ impl Early {
 
     /// Something that was handed out early was stored so.
     pub(super) fn went_well(&mut self) {
-        self.rest = REST;
+        self.rest = (self.rest - self.rest / 16).max(REST);
     }
+
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        now < self.rests_until
+    }
+}
+
+fn bytes_of(writes: &[Write]) -> usize {
+    let messages = writes.iter().filter_map(|it| message_of(&it.op));
+    messages.map(|message| message.json.len()).sum()
 }
 
 /// The message that a write sends, if it does nothing else for orchestrations.

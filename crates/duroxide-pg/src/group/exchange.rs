@@ -27,7 +27,7 @@ use crate::time::shown_ms;
 use crate::wake::{News, Wake};
 
 /// How the server tells that a turn cannot be stored with what it was decided on (`0018_early.sql`).
-const NOT_EARLY: &str = "DX001";
+const NOT_EARLY: &str = "DX002";
 
 /// What an exchange did.
 #[derive(Default)]
@@ -42,8 +42,8 @@ pub(super) struct Done {
     pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
     /// Instances that ended, as they are stored.
     pub(super) ended: Vec<String>,
-    /// Turns that were handed out early whose leases are stored, or lost.
-    pub(super) leased: Vec<Uuid>,
+    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for lost.
+    pub(super) leased: Vec<(Uuid, bool)>,
     /// Whether what was handed out early could be stored, if there was any.
     pub(super) early: Option<bool>,
 }
@@ -51,13 +51,12 @@ pub(super) struct Done {
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
         Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
-        Err(Trouble::Early(_) | Trouble::InTheWay(_) | Trouble::Some) if batch.is_strict() => {
-            undo_early(batch)
-        }
+        Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
+        Err(Trouble::InTheWay(_) | Trouble::Some) if batch.is_strict() => undo_early(batch, &[]),
         Err(Trouble::All(error) | Trouble::InTheWay(error)) if batch.size() <= 1 => {
             fail(batch, &error)
         }
-        Err(Trouble::All(error) | Trouble::Early(error)) => fail(batch, &error),
+        Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(batch, &error),
         Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &wake, batch).await,
     }
 }
@@ -70,8 +69,8 @@ enum Trouble {
     Some,
     /// Another transaction held a row for too long that one of the parts needs.
     InTheWay(PgError),
-    /// An instance does not stand as its node took it to.
-    Early(PgError),
+    /// An instance does not stand as its node took it to; which ones, if that is known.
+    Early(PgError, Vec<String>),
 }
 
 type Answers = Vec<(Part, Vec<Row>)>;
@@ -102,7 +101,9 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             continue;
         }
         if error.code().is_some_and(|code| code.code() == NOT_EARLY) {
-            return Err(Trouble::Early(error.into()));
+            let detail = error.as_db_error().and_then(|told| told.detail());
+            let others = detail.and_then(|json| serde_json::from_str(json).ok());
+            return Err(Trouble::Early(error.into(), others.unwrap_or_default()));
         }
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return Err(Trouble::InTheWay(error.into()));
@@ -167,7 +168,7 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
             Ok((answers, asked)) => settle(db, wake, alone, &answers, asked),
-            Err(Trouble::All(error) | Trouble::Early(error)) => fail(alone, &error),
+            Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(alone, &error),
             Err(Trouble::InTheWay(error)) => {
                 for instance in touched {
                     held.insert(instance, error.again());
@@ -206,16 +207,19 @@ fn or(one: Look, other: Look) -> Look {
     }
 }
 
-/// Nothing was stored. What turns were decided on is written as anything else; the turns have lost the lease that they never had.
-fn undo_early(batch: Batch) -> Done {
+/// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost the lease that they
+/// never had. If it is not known which, all of them have.
+fn undo_early(batch: Batch, others: &[String]) -> Done {
     let mut done = Done {
         early: Some(false),
         ..Done::default()
     };
     for Write { op, reply } in batch.writes {
         match op {
-            Op::Early(turn, _) | Op::Lease(turn) => {
-                done.leased.push(turn.token);
+            Op::Early(turn, _) | Op::Lease(turn)
+                if others.is_empty() || others.contains(&turn.instance) =>
+            {
+                done.leased.push((turn.token, false));
                 done.again.extend(turn.causes);
                 // A failed send: the caller dropped the call.
                 let _ = reply.send(Err(PgError::Contract(Refusal::InvalidToken)));
@@ -236,7 +240,7 @@ fn fail(batch: Batch, error: &PgError) -> Done {
     let mut done = Done::default();
     for write in batch.writes {
         if let Op::Early(turn, _) | Op::Lease(turn) = write.op {
-            done.leased.push(turn.token);
+            done.leased.push((turn.token, false));
             for cause in turn.causes {
                 let _ = cause.reply.send(Err(error.again()));
             }
@@ -319,7 +323,7 @@ fn settle(
                 None
             }
             Op::Lease(turn) => {
-                done.leased.push(turn.token);
+                done.leased.push((turn.token, true));
                 None
             }
             Op::Commit(_) => {

@@ -123,7 +123,7 @@ pub(crate) enum Request {
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
     /// Somebody wants to use the lease of a turn for something else than its commit: it has to be stored.
-    Store(Uuid, oneshot::Sender<()>),
+    Store(Uuid, oneshot::Sender<bool>),
     /// For tests: how long turns that were handed out early are waited for.
     Hold(Duration),
 }
@@ -207,7 +207,6 @@ impl Group {
             self.tick();
             launches_at = self.launch_all();
         }
-        self.db.close();
     }
 
     /// Whether everything is answered.
@@ -220,7 +219,7 @@ impl Group {
             Request::Write(Write { op, reply }) => self.take_write(op, reply),
             Request::Turns(claim) => {
                 if claim.ask.takes_early {
-                    self.early.claimed(Instant::now(), claim.deadline);
+                    self.early.claimed(Instant::now());
                 }
                 self.turns.wait(claim);
             }
@@ -244,12 +243,9 @@ impl Group {
                 self.writes.extend(self.early.commit(commit, reply));
             }
             Op::RenewTurn { token, .. } => {
-                let lease = self.early.lease(token);
-                let is_early = !lease.is_empty();
-                self.writes.extend(lease);
-                match is_early {
-                    true => self.writes.push_back(Write { op, reply }),
-                    false => self.writes.push_front(Write { op, reply }),
+                self.writes.extend(self.early.lease(token));
+                if let Some(write) = self.early.park(token, Write { op, reply }) {
+                    self.writes.push_front(write);
                 }
             }
             // Leases first: what waits behind them is worth nothing without them.
@@ -259,7 +255,8 @@ impl Group {
                     self.gathering.complete(ack.token);
                 }
                 let write = Write { op, reply };
-                let left = self.early.take(write, &self.writes, Instant::now());
+                let waits = !self.turns.is_empty();
+                let left = self.early.take(write, &self.writes, waits, Instant::now());
                 self.writes.extend(left);
             }
         }
@@ -267,11 +264,10 @@ impl Group {
 
     /// A turn that nobody takes: its messages and its lease are stored first, if they are not yet.
     fn give_back(&mut self, turn: RawTurn) {
-        let lease = self.early.lease(turn.random);
-        match lease.is_empty() {
-            true => give_back_turn(&self.db)(turn),
-            false => {
-                self.writes.extend(lease);
+        match self.early.owes(turn.random) {
+            false => give_back_turn(&self.db)(turn),
+            true => {
+                self.writes.extend(self.early.lease(turn.random));
                 let (done, is_done) = oneshot::channel();
                 self.early.tell_when_stored(turn.random, done);
                 let mut give_back = give_back_turn(&self.db);
@@ -288,8 +284,11 @@ impl Group {
     /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until the next exchange
     /// begins, the messages are written as any others.
     fn hand_out_early(&mut self) {
+        let now = Instant::now();
+        if self.early.rests(now) {
+            self.writes.extend(self.early.withdraw());
+        }
         while self.early.has_proposals() {
-            let now = Instant::now();
             let Some((id, ask)) = self.turns.resting(now, |ask| ask.takes_early) else {
                 break;
             };
@@ -302,6 +301,7 @@ impl Group {
                 .hand_out(tokens.into_iter(), std::iter::empty(), now);
             for turn in self.turns.hand_out(id, turns) {
                 self.give_back(turn);
+                self.turns.news();
             }
         }
     }
@@ -413,7 +413,7 @@ impl Group {
         for write in done.again.into_iter().rev() {
             self.writes.push_front(write);
         }
-        self.early.leased(&done.leased);
+        self.writes.extend(self.early.leased(&done.leased));
         match done.early {
             Some(true) => self.early.went_well(),
             Some(false) => self.early.rest(Instant::now()),

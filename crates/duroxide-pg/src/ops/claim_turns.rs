@@ -67,6 +67,10 @@ impl Ask {
             && self.cancel_after_ms == other.cancel_after_ms
     }
 
+    pub(crate) fn messages_max(&self) -> usize {
+        usize::try_from(self.messages_max).unwrap_or(1)
+    }
+
     pub(crate) fn lock_ms(&self) -> i64 {
         self.lock_ms
     }

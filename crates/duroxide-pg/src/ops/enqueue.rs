@@ -32,6 +32,10 @@ pub(crate) fn open_and_lease<'a>(
     expected: i64,
 ) -> Call<'a> {
     let leased = || early.iter().map(|turn| (turn.opens, Some(turn.token)));
+    let locks = || {
+        let none = sent.iter().map(|_| None);
+        none.chain(early.iter().map(|turn| Some(turn.lock_ms)))
+    };
     let of = || sent.iter().map(|one| (*one, None)).chain(leased());
     Call::new("open_inboxes")
         .int(expected)
@@ -42,13 +46,14 @@ pub(crate) fn open_and_lease<'a>(
         .opt_texts(of().map(|(one, _)| one.begins.as_deref()))
         .flags(of().map(|(one, _)| one.is_cancel()))
         .opt_uuids(of().map(|(_, token)| token))
-        .int(early.iter().map(|turn| turn.lock_ms).min().unwrap_or(0))
+        .opt_ints(locks())
 }
 
 /// Checks that the instances of these turns stand as their node took them to.
-pub(crate) fn check_early<'a>(early: &[Assumed<'a>]) -> Call<'a> {
+pub(crate) fn check_early<'a>(early: &[Assumed<'a>], expected: i64) -> Call<'a> {
     let known = || early.iter().map(|turn| turn.known);
     Call::new("check_early")
+        .int(expected)
         .texts(early.iter().map(|turn| turn.opens.instance.as_str()))
         .uuids(early.iter().map(|turn| turn.token))
         .opt_ints(known().map(|it| it.map(|known| known.life)))
@@ -57,8 +62,9 @@ pub(crate) fn check_early<'a>(early: &[Assumed<'a>]) -> Call<'a> {
 }
 
 /// The messages of these turns are stored: their leases claim them.
-pub(crate) fn lease_early<'a>(early: &[Assumed<'a>]) -> Call<'a> {
+pub(crate) fn lease_early<'a>(early: &[Assumed<'a>], expected: i64) -> Call<'a> {
     Call::new("lease_early")
+        .int(expected)
         .texts(early.iter().map(|turn| turn.opens.instance.as_str()))
         .uuids(early.iter().map(|turn| turn.token))
 }

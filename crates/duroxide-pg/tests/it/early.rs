@@ -40,6 +40,7 @@ impl CachedHistories for Held {
 struct Decided {
     events: Vec<Event>,
     work: Vec<WorkItem>,
+    sent: Vec<WorkItem>,
     metadata: ExecutionMetadata,
 }
 
@@ -66,7 +67,32 @@ impl Decided {
         Self {
             events,
             work: vec![activity],
+            sent: Vec::new(),
             metadata: named(),
+        }
+    }
+
+    /// As the first turn, with a timer that is due in an hour.
+    fn with_timer(mut self, id: &str) -> Self {
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+        let due = now + Duration::from_secs(3_600);
+        self.sent.push(WorkItem::TimerFired {
+            instance: id.to_owned(),
+            execution_id: 1,
+            id: 9,
+            fire_at_ms: u64::try_from(due.as_millis()).unwrap(),
+        });
+        self
+    }
+
+    /// The result is recorded, and the instance goes on.
+    fn next(id: &str) -> Self {
+        let kind = EventKind::ActivityCompleted {
+            result: "done".to_owned(),
+        };
+        Self {
+            events: vec![Event::with_event_id(3, id, 1, Some(2), kind)],
+            ..Self::default()
         }
     }
 
@@ -78,6 +104,7 @@ impl Decided {
         Self {
             events: vec![Event::with_event_id(event_id, id, 1, None, kind)],
             work: Vec::new(),
+            sent: Vec::new(),
             metadata: ExecutionMetadata {
                 status: Some("Completed".to_owned()),
                 output: Some("done".to_owned()),
@@ -137,12 +164,13 @@ impl<'s> Node<'s> {
         let Decided {
             events,
             work,
+            sent,
             metadata,
         } = decided;
         let last = events.last().map(Event::event_id);
         let (token, execution) = (&turn.lock_token, turn.item.execution_id);
         self.store
-            .ack_orchestration_item(token, execution, events, work, vec![], metadata, vec![])
+            .ack_orchestration_item(token, execution, events, work, sent, metadata, vec![])
             .await?;
         let history = CachedHistory {
             incarnation: turn.incarnation.unwrap(),
@@ -171,6 +199,14 @@ impl<'s> Node<'s> {
         self.schema.shell(&sql)
     }
 
+    /// How many results are queued for an instance.
+    fn results(&self, id: &str) -> i64 {
+        self.rows(
+            "orchestrator_queue",
+            &format!("{id}' AND kind = 'ActivityCompleted"),
+        )
+    }
+
     /// Starts instances until the turn of one is handed out before its start is stored.
     async fn early_start(&self) -> (ClaimedTurn, Sent) {
         for n in 0..TRIES {
@@ -188,16 +224,20 @@ impl<'s> Node<'s> {
 
     /// Completes activities until a turn is handed out before the result that it takes is stored.
     async fn early_result(&self) -> (ClaimedTurn, Sent) {
+        self.early_result_after(Decided::first).await
+    }
+
+    async fn early_result_after(&self, first: impl Fn(&str) -> Decided) -> (ClaimedTurn, Sent) {
         for n in 0..TRIES {
             let id = format!("result-{n}");
             let begun = self.start(&id);
             let turn = self.turn().await;
-            self.commit(&turn, Decided::first(&id)).await.unwrap();
+            self.commit(&turn, first(&id)).await.unwrap();
             begun.await.unwrap().unwrap();
             let work = self.work().await;
             let sent = self.complete(&id, &work);
             let turn = self.turn().await;
-            if self.rows("orchestrator_queue", &id) == 0 {
+            if self.results(&id) == 0 {
                 return (turn, sent);
             }
             sent.await.unwrap().unwrap();
@@ -430,11 +470,10 @@ async fn the_result_of_a_second_attempt_is_stored_before_its_turn_is_handed_out(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_node_that_may_have_crashed_starts_are_stored_first() {
+async fn beside_a_process_that_may_have_crashed_starts_are_stored_first() {
     let schema = Schema::new();
-    let before = schema.open().await;
-    schema.shell("INSERT INTO {s}.nodes (id, info, seen_at, gone_at, forget_at) VALUES ('n', '{}', 1, 2, 9000000000000)");
-    drop(before);
+    drop(schema.open().await);
+    schema.shell("INSERT INTO {s}.openings VALUES (gen_random_uuid(), 9000000000000)");
     let node = Node::on(&schema).await;
     for n in 0..10 {
         let id = format!("start-{n}");
@@ -444,4 +483,77 @@ async fn beside_a_node_that_may_have_crashed_starts_are_stored_first() {
         sent.await.unwrap().unwrap();
         node.commit(&turn, Decided::first(&id)).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_does_more_than_decide_has_its_lease_stored_first() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let (turn, sent) = node.early_start().await;
+    node.store.store_lease(&turn.lock_token).await.unwrap();
+    sent.await.unwrap().unwrap();
+    let id = turn.item.instance.clone();
+    assert_eq!(node.rows("orchestrator_queue", &id), 1);
+    node.store.store_lease(&turn.lock_token).await.unwrap();
+    node.commit(&turn, Decided::first(&id)).await.unwrap();
+    assert_eq!(node.rows("inboxes", &id), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_was_overtaken_learns_it_before_it_does_more_than_decide() {
+    let schema = Schema::new();
+    let (node, other) = (Node::on(&schema).await, Node::on(&schema).await);
+    let (turn, sent) = node.early_start().await;
+    let id = turn.item.instance.clone();
+    other.start(&id).await.unwrap().unwrap();
+    lost(node.store.store_lease(&turn.lock_token).await);
+    sent.await.unwrap().unwrap();
+    lost(node.commit(&turn, Decided::first(&id)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timer_that_is_not_due_is_not_in_the_way_of_a_result() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let waiting = |id: &str| Decided::first(id).with_timer(id);
+    let (turn, sent) = node.early_result_after(waiting).await;
+    let id = turn.item.instance.clone();
+    node.commit(&turn, Decided::next(&id)).await.unwrap();
+    sent.await.unwrap().unwrap();
+    assert_eq!(node.rows("orchestrator_queue", &id), 1, "the timer");
+    let free = format!("{id}' AND lock_token IS NULL AND ready_at > '1700000000000");
+    assert_eq!(node.rows("inboxes", &free), 1, "which waits for its time");
+    // The same, but the turn takes long: its lease claims the result alone.
+    let (turn, sent) = node.early_result_after(waiting).await;
+    let id = turn.item.instance.clone();
+    node.store.store_lease(&turn.lock_token).await.unwrap();
+    sent.await.unwrap().unwrap();
+    node.commit(&turn, Decided::next(&id)).await.unwrap();
+    assert_eq!(
+        (node.rows("orchestrator_queue", &id), node.results(&id)),
+        (1, 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_to_cancel_that_waits_behind_a_turn_keeps_its_time() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let (turn, sent) = node.early_start().await;
+    let id = turn.item.instance.clone();
+    let request = WorkItem::CancelInstance {
+        instance: id.clone(),
+        reason: "no more need".to_owned(),
+    };
+    let store = Arc::clone(&node.store);
+    let asked = tokio::spawn(async move { store.enqueue_for_orchestrator(request, None).await });
+    node.commit(&turn, Decided::first(&id)).await.unwrap();
+    sent.await.unwrap().unwrap();
+    asked.await.unwrap().unwrap();
+    let timed = format!("{id}' AND cancel_at > '1700000000000");
+    assert_eq!(
+        node.rows("inboxes", &timed),
+        1,
+        "nodes without the code need it"
+    );
 }

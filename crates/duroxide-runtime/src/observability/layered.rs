@@ -222,6 +222,7 @@ calls! {
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
     set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
+    store_lease(lock_token: &str) -> ();
     set_aside_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;

@@ -58,8 +58,6 @@ mod spans;
 mod start;
 mod state;
 mod timers;
-#[cfg(feature = "macros")]
 mod typed_on_store;
-#[cfg(all(feature = "macros", feature = "testing"))]
 mod verifying;
 mod versions;

@@ -78,7 +78,7 @@ impl Batch {
             calls.push((Part::Silent, call));
         }
         if !early.is_empty() {
-            calls.push((Part::Silent, enqueue::check_early(&early)));
+            calls.push((Part::Silent, enqueue::check_early(&early, expected)));
         }
     }
 
@@ -104,7 +104,10 @@ impl Batch {
         if !starts.is_empty() {
             calls.push((Part::Silent, enqueue::messages(&starts, expected)));
         }
-        calls.push((Part::Silent, enqueue::lease_early(&assumed(leases))));
+        calls.push((
+            Part::Silent,
+            enqueue::lease_early(&assumed(leases), expected),
+        ));
     }
 
     fn renewals<'a>(&'a self, expected: i64, calls: &mut Vec<(Part, Call<'a>)>) {
