@@ -27,7 +27,7 @@ fn fill(file: &Path, count: u32) -> rusqlite::Result<()> {
     db.execute_batch("PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF; PRAGMA cache_size=-65536;")?;
     let copies = tables(&db)?
         .iter()
-        .map(|table| copy_statement(&db, table))
+        .map(|table| copy_statement(&db, table, count))
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut done = 0;
     while done < count {
@@ -36,7 +36,7 @@ fn fill(file: &Path, count: u32) -> rusqlite::Result<()> {
         for copy in &copies {
             write
                 .prepare_cached(copy)?
-                .execute(params![done, until, SEED, count])?;
+                .execute(params![done, until, SEED])?;
         }
         write.commit()?;
         done = until;
@@ -56,7 +56,7 @@ fn tables(db: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Copies the seed's rows of a table, with the id of the copy wherever the seed's id stands. Row numbers are given anew.
-fn copy_statement(db: &Connection, table: &str) -> rusqlite::Result<String> {
+fn copy_statement(db: &Connection, table: &str, count: u32) -> rusqlite::Result<String> {
     let mut find = db.prepare(
         "SELECT name FROM pragma_table_info(?1)
          WHERE NOT (pk = 1 AND upper(type) = 'INTEGER'
@@ -69,7 +69,7 @@ fn copy_statement(db: &Connection, table: &str) -> rusqlite::Result<String> {
         .iter()
         .map(|c| {
             let integer = match c.ends_with("_at") {
-                true => format!("s.{c} - (?4 - n.i) * {APART_MS}"),
+                true => format!("s.{c} - ({count} - n.i) * {APART_MS}"),
                 false => format!("s.{c}"),
             };
             format!(

@@ -40,7 +40,7 @@ async fn fill(client: &Client, schema: &str, count: u32) -> Result<(), tokio_pos
         eprintln!("  {done} of {count} instances");
     }
     for table in &tables {
-        let look = format!("VACUUM ANALYZE {schema}.{table}");
+        let look = format!("VACUUM ANALYZE \"{schema}\".{table}");
         client.batch_execute(&look).await?;
     }
     client.batch_execute("CHECKPOINT").await
@@ -78,8 +78,8 @@ async fn copy_statement(
         columns.push(column);
     }
     Ok(format!(
-        "INSERT INTO {schema}.{table} ({}) SELECT {} FROM generate_series({{from}}, {{until}} - 1) AS n
-         CROSS JOIN (SELECT * FROM {schema}.{table} WHERE instance_id = '{SEED}') AS s",
+        "INSERT INTO \"{schema}\".{table} ({}) SELECT {} FROM generate_series({{from}}, {{until}} - 1) AS n
+         CROSS JOIN (SELECT * FROM \"{schema}\".{table} WHERE instance_id = '{SEED}') AS s",
         columns.join(", "),
         values.join(", ")
     ))

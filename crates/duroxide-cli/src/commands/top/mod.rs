@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use duroxide_runtime::client::Client;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -33,26 +32,41 @@ pub(crate) async fn run(client: &Client, output: &Output, args: TopArgs) -> Resu
         return Err(Failure::Usage(why.to_owned()));
     }
     let first = Sample::take(client).await?;
+    let over = told_to_end()?;
     // Also restores the terminal if this process panics.
     let mut terminal = ratatui::try_init()?;
-    let shown = show(client, &mut terminal, first, args.every).await;
+    let draw = |sample: &Sample| -> Result<(), Failure> {
+        terminal.draw(|frame| draw::screen(frame, sample))?;
+        Ok(())
+    };
+    let shown = show(
+        first,
+        args.every,
+        || Sample::take(client),
+        draw,
+        keys(),
+        over,
+    )
+    .await;
     ratatui::restore();
     shown
 }
 
-async fn show(
-    client: &Client,
-    terminal: &mut DefaultTerminal,
+/// Draws sample after sample until a key or `over` ends it. Keys are heard while the next sample waits for its time, and while the store
+/// takes long to answer.
+async fn show<T: Future<Output = Result<Sample, Failure>>>(
     mut sample: Sample,
     every: Duration,
+    take: impl Fn() -> T,
+    mut draw: impl FnMut(&Sample) -> Result<(), Failure>,
+    mut keys: UnboundedReceiver<std::io::Result<Pressed>>,
+    over: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
-    let mut over = pin!(told_to_end()?);
-    let mut keys = keys();
+    let mut over = pin!(over);
     loop {
-        terminal.draw(|frame| draw::screen(frame, &sample))?;
-        // Keys are heard while the next sample waits for its time, and while the store takes long to answer.
+        draw(&sample)?;
         let mut rest = pin!(tokio::time::sleep(every));
-        let mut taking = pin!(Sample::take(client));
+        let mut taking = pin!(take());
         let mut is_time = false;
         let taken = loop {
             tokio::select! {
@@ -62,9 +76,7 @@ async fn show(
                 key = keys.recv() => match key.transpose()?.unwrap_or(Pressed::Quit) {
                     Pressed::Quit => return Ok(()),
                     Pressed::Look => is_time = true,
-                    Pressed::Resized => {
-                        terminal.draw(|frame| draw::screen(frame, &sample))?;
-                    }
+                    Pressed::Resized => draw(&sample)?,
                     Pressed::Nothing => {}
                 },
             }
@@ -163,5 +175,68 @@ mod tests {
         assert_eq!(meaning(&control_c), Pressed::Quit);
         assert_eq!(meaning(&key(KeyCode::Char('c'), none)), Pressed::Look);
         assert_eq!(meaning(&Event::Resize(80, 24)), Pressed::Resized);
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn a_key_is_heard_while_the_store_does_not_answer() {
+        let (press, keys) = unbounded_channel();
+        for key in [
+            Pressed::Resized,
+            Pressed::Look,
+            Pressed::Nothing,
+            Pressed::Quit,
+        ] {
+            press.send(Ok(key)).expect("somebody listens");
+        }
+        let mut drawn = 0;
+        let draw = |_: &Sample| {
+            drawn += 1;
+            Ok(())
+        };
+        let never = std::future::pending;
+        let first = Sample::default();
+        let shown = show(first, HOUR, never, draw, keys, std::future::pending());
+        shown.await.expect("it was quit");
+        assert_eq!(drawn, 2, "at first, and with another size");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_told_and_looked_at_again() {
+        let (press, keys) = unbounded_channel();
+        press.send(Ok(Pressed::Look)).expect("somebody listens");
+        let away = || async { Err(Failure::Store("away".to_owned())) };
+        let mut told = Vec::new();
+        let draw = |sample: &Sample| {
+            told.push(sample.trouble.clone());
+            let next = if told.len() < 3 {
+                Pressed::Look
+            } else {
+                Pressed::Quit
+            };
+            press.send(Ok(next)).map_err(|_| Failure::Timeout)
+        };
+        let first = Sample::default();
+        let shown = show(first, HOUR, away, draw, keys, std::future::pending());
+        shown.await.expect("it was quit");
+        let away = Some("away".to_owned());
+        assert_eq!(told, [None, away.clone(), away]);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_told_to_end_gives_the_terminal_back() {
+        let (_press, keys) = unbounded_channel();
+        let never = std::future::pending;
+        let over = std::future::ready(());
+        let shown = show(
+            Sample::default(),
+            HOUR,
+            never,
+            |_: &Sample| Ok(()),
+            keys,
+            over,
+        );
+        shown.await.expect("it was told to end");
     }
 }
