@@ -31,7 +31,10 @@ impl Source {
         };
         let mut count = 0;
         loop {
-            let ids = schema.next_ids(PAGE).await.map_err(|error| failed(&error))?;
+            let ids = schema
+                .next_ids(PAGE)
+                .await
+                .map_err(|error| failed(&error))?;
             if ids.is_empty() {
                 return Ok(count);
             }
