@@ -133,7 +133,7 @@ impl Queued {
         })
     }
 
-    fn into_letter(self, queue: &str, reason: String) -> LetterRecord {
+    fn into_letter(self, queue: &str, reason: &str) -> LetterRecord {
         LetterRecord {
             queue: queue.to_owned(),
             payload: self.json,
@@ -153,7 +153,7 @@ fn message(instance: &str, row: &Row) -> Result<std::result::Result<QueuedMessag
         kind.or_else(|| stranger(instance, &item))
     });
     Ok(match wrong {
-        Some(reason) => Err(queued.into_letter("orchestrator", reason)),
+        Some(reason) => Err(queued.into_letter("orchestrator", &reason)),
         None => Ok(QueuedMessage {
             json: queued.json,
             visible_at_ms: queued.visible_at_ms,
@@ -181,15 +181,17 @@ fn queued_activity(
     };
     let item = match work_item_from_json(queued.json.as_bytes()) {
         Ok(item) => item,
-        Err(reason) if instance.is_empty() => return Ok(Err(queued.into_letter("worker", reason))),
+        Err(reason) if instance.is_empty() => {
+            return Ok(Err(queued.into_letter("worker", &reason)));
+        }
         Err(_) => return Ok(Ok(found)),
     };
     if let Some(reason) = stranger(instance, &item) {
-        return Ok(Err(queued.into_letter("worker", reason)));
+        return Ok(Err(queued.into_letter("worker", &reason)));
     }
     let told = match activity(&item) {
         Ok(told) => told,
-        Err(refusal) => return Ok(Err(queued.into_letter("worker", refusal.to_string()))),
+        Err(refusal) => return Ok(Err(queued.into_letter("worker", &refusal.to_string()))),
     };
     (found.execution_id, found.activity_id) = (told.execution_id, told.id);
     found.name = Some(told.name.to_owned());

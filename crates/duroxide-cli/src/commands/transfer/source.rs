@@ -30,7 +30,7 @@ impl Source {
         };
         let mut count = 0;
         loop {
-            let ids = schema.next_ids(PAGE).await.map_err(failed)?;
+            let ids = schema.next_ids(PAGE).await?;
             if ids.is_empty() {
                 return Ok(count);
             }
@@ -42,11 +42,7 @@ impl Source {
     pub(super) async fn take(&self, id: &str) -> Result<InstanceSnapshot, Failure> {
         match self {
             Self::Store(store) => take(store, id).await,
-            Self::Published(schema) => schema.snapshot(id).await.map_err(failed),
+            Self::Published(schema) => Ok(schema.snapshot(id).await?),
         }
     }
-}
-
-pub(super) fn failed(error: duroxide_pg::PgError) -> Failure {
-    Failure::Store(error.to_string())
 }
