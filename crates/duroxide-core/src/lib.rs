@@ -80,7 +80,7 @@ pub use rewound::REWIND_QUEUE;
 pub use rewound::Rewound;
 #[doc(hidden)]
 pub use start::START_QUEUE;
-pub use start::{MEMO_BYTES_MAX, StartExtras, memo_at_birth};
+pub use start::{MEMO_BYTES_MAX, REQUEST_ID_BYTES_MAX, StartExtras, memo_at_birth};
 pub use trace_context::{TRACESTATE_BYTES_MAX, TraceContext};
 pub use work_item::{
     TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,

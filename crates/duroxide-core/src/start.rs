@@ -1,4 +1,4 @@
-//! What a start carries beside its input and its labels: a memo, a time limit, a trace. In: what a starter gave. Out: checked values,
+//! What a start carries beside its input and its labels: a memo, a time limit, a trace, who asked for it. In: what a starter gave. Out: checked values,
 //! and how they travel. Never: a field that the published format does not have.
 //!
 //! They travel as labels do: in front of the input of the start message, and from the first turn on among the messages carried into
@@ -13,6 +13,9 @@ use crate::trace_context::TraceContext;
 
 /// Longest memo, in bytes of its JSON.
 pub const MEMO_BYTES_MAX: usize = 4 * 1024;
+
+/// Longest id of a request.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The queue under which it is carried into an execution.
 #[doc(hidden)]
@@ -37,6 +40,10 @@ pub(crate) const DEADLINE_MAX_MS: u64 = i64::MAX as u64;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StartExtras {
+    /// The id of the request that asked for the start: one that is repeated finds its own instance. It stands first, where stores
+    /// that look at the stored text find it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request: Option<String>,
     /// JSON of the memo.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub memo: Option<String>,
@@ -85,6 +92,22 @@ impl StartExtras {
         self
     }
 
+    /// With the id of the request that asks for the start.
+    ///
+    /// ```
+    /// use duroxide_core::StartExtras;
+    /// assert!(StartExtras::default().with_request("click-1").is_ok());
+    /// assert!(StartExtras::default().with_request("").is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it is empty, longer than [`REQUEST_ID_BYTES_MAX`], or has other characters than letters and digits of ASCII, `-` and `_`.
+    pub fn with_request(mut self, id: impl Into<String>) -> Result<Self, String> {
+        self.request = Some(id.into());
+        self.checked()
+    }
+
     fn checked(self) -> Result<Self, String> {
         self.check().map(|()| self)
     }
@@ -97,6 +120,13 @@ impl StartExtras {
     pub fn check(&self) -> Result<(), String> {
         if self.deadline_ms.is_some() || self.begins_trace {
             return Err("the first turn computes the deadline and begins the trace".to_owned());
+        }
+        if let Some(id) = &self.request
+            && !is_request_id(id)
+        {
+            return Err(format!(
+                "the id of a request has 1 to {REQUEST_ID_BYTES_MAX} letters and digits of ASCII, `-` and `_`"
+            ));
         }
         let memo = self.memo.as_deref().unwrap_or("null");
         if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(memo) {
@@ -190,10 +220,11 @@ impl StartExtras {
         }
     }
 
-    /// What it is to begin again: the time limit counts anew.
+    /// What it is to begin again: the time limit counts anew, and somebody else asks for it.
     #[must_use]
     pub fn for_another_life(mut self) -> Self {
         self.deadline_ms = None;
+        self.request = None;
         if std::mem::take(&mut self.begins_trace) {
             self.trace = None;
         }
@@ -211,6 +242,11 @@ impl StartExtras {
     fn written(&self) -> String {
         serde_json::to_string(self).expect("texts and numbers are JSON")
     }
+}
+
+fn is_request_id(text: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (1..=REQUEST_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_fit)
 }
 
 /// Only the engine writes here; what cannot be read is nothing.
@@ -241,6 +277,7 @@ mod tests {
         let trace = TraceContext::parse(header, Some("a=1")).unwrap();
         let extras = StartExtras::default().with_memo("é \"7\"").unwrap();
         let extras = extras.with_timeout(Duration::from_secs(7)).unwrap();
+        let extras = extras.with_request("click-1").unwrap();
         extras.with_trace(trace)
     }
 
@@ -286,6 +323,14 @@ mod tests {
             },
             StartExtras {
                 begins_trace: true,
+                ..StartExtras::default()
+            },
+            StartExtras {
+                request: Some("two words".to_owned()),
+                ..StartExtras::default()
+            },
+            StartExtras {
+                request: Some("x".repeat(REQUEST_ID_BYTES_MAX + 1)),
                 ..StartExtras::default()
             },
         ];

@@ -198,16 +198,7 @@ impl Definition<'_> {
         let ok = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>::Ok);
         let err = quote_spanned!(span=> <#output as ::duroxide::__private::IsResult>::Err);
         let (which, more) = match self.kind {
-            Kind::Activity => (
-                quote!(Activity),
-                quote! {
-                    fn is_retryable(error: &Self::Error) -> bool {
-                        #[allow(unused_imports)]
-                        use ::duroxide::__private::{AskDefault as _, AskRetryable as _};
-                        (&::duroxide::__private::Ask(error)).ask()
-                    }
-                },
-            ),
+            Kind::Activity => (quote!(Activity), quote!()),
             Kind::Orchestration => {
                 let version = match &self.attribute.version {
                     Some(version) => quote!(::core::option::Option::Some(#version)),
@@ -234,6 +225,11 @@ impl Definition<'_> {
                 type Error = #err;
                 fn name(&self) -> &'static str {
                     #name
+                }
+                fn is_retryable(error: &Self::Error) -> bool {
+                    #[allow(unused_imports)]
+                    use ::duroxide::__private::{AskDefault as _, AskRetryable as _};
+                    (&::duroxide::__private::Ask(error)).ask()
                 }
                 #more
             }

@@ -1,7 +1,7 @@
 -- Messages and activities come in.
 --
--- Lock order of everything in this schema, which is why nothing here waits in a circle: inboxes by instance id, then rows of the
--- worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
+-- Lock order of everything in this schema, which is why nothing here waits in a circle: inboxes by instance id, then rows of
+-- instances, then rows of the worker queue by number, then sessions by name. Claims never wait: they skip what is locked.
 
 -- When the first of the messages that one transaction sends to an instance becomes visible.
 CREATE FUNCTION first_due(p_to text, p_now bigint, p_instance text[], p_due bigint[], p_delay bigint[]) RETURNS bigint
@@ -12,24 +12,32 @@ $$;
 
 -- The first step of every transaction that writes: locks the inboxes of turns that are committed, renewed or given back, and opens
 -- those of instances that are sent something. All that exist are locked first, in one pass; no transaction
--- that holds one of those waits for inboxes that are made after that.
+-- that holds one of those waits for inboxes that are made after that. An inbox that is made for a turn that was handed out early
+-- (`p_token`, 0018) is leased from the beginning; one that has nothing for anybody yet, but a timer that is not due, is leased, too.
 CREATE FUNCTION open_inboxes(p_expected bigint, p_held text[], p_instance text[], p_due bigint[], p_delay bigint[],
-    p_begins text[], p_cancels boolean[]) RETURNS void
+    p_begins text[], p_cancels boolean[], p_token uuid[] DEFAULT NULL, p_lock bigint[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint;
+    v_leased bigint;
 BEGIN
     PERFORM 1 FROM inboxes WHERE instance_id = ANY (p_held || p_instance) ORDER BY instance_id FOR UPDATE;
     IF cardinality(p_instance) = 0 THEN
         RETURN;
     END IF;
     v_now := enqueued_ms(p_expected);
-    INSERT INTO inboxes AS b (instance_id, lane, ready_at, cancel_at)
-    SELECT m.instance_id, coalesce(nullif(i.lane, 'between'), m.begins, i.lane, ''), m.ready_at, m.cancel_at
+    IF p_token IS NOT NULL THEN
+        v_leased := now_ms(p_expected);
+    END IF;
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at, cancel_at, lock_token, locked_until)
+    SELECT m.instance_id, coalesce(nullif(i.lane, 'between'), m.begins, i.lane, ''), m.ready_at, m.cancel_at, m.token,
+        CASE WHEN m.token IS NULL THEN 0 ELSE v_leased + m.lock_ms END
     FROM (SELECT n.instance_id, min(coalesce(due_ms(n.due), v_now + n.delay)) AS ready_at, min(n.begins) AS begins,
-                 min(CASE WHEN n.cancels THEN v_now END) AS cancel_at
-          FROM unnest(p_instance, p_due, p_delay, p_begins, p_cancels) AS n (instance_id, due, delay, begins, cancels)
+                 min(CASE WHEN n.cancels THEN v_now END) AS cancel_at,
+                 (array_agg(n.token) FILTER (WHERE n.token IS NOT NULL))[1] AS token, max(n.lock_ms) AS lock_ms
+          FROM unnest(p_instance, p_due, p_delay, p_begins, p_cancels, p_token, p_lock)
+              AS n (instance_id, due, delay, begins, cancels, token, lock_ms)
           GROUP BY n.instance_id) AS m
     LEFT JOIN instances AS i ON i.instance_id = m.instance_id
     ORDER BY m.instance_id COLLATE "C"
@@ -38,6 +46,8 @@ BEGIN
         ready_at = least(b.ready_at, CASE WHEN excluded.lane = 'paused'
             THEN first_due(b.instance_id, v_now, p_instance, p_due, p_delay) ELSE excluded.ready_at END),
         cancel_at = least(b.cancel_at, excluded.cancel_at),
+        lock_token = CASE WHEN b.lock_token IS NULL AND b.ready_at > v_now THEN excluded.lock_token ELSE b.lock_token END,
+        locked_until = CASE WHEN b.lock_token IS NULL AND b.ready_at > v_now THEN excluded.locked_until ELSE b.locked_until END,
         lane = CASE WHEN b.lane IN ('', 'between') THEN excluded.lane ELSE b.lane END;
     -- A turn may have been committed, or the instance resumed or deleted, while the insert waited for its inbox. From here on the inbox
     -- is ours, and so is the lane. That is rare, and looking for it is cheaper than putting it right.
@@ -98,9 +108,12 @@ BEGIN
     END IF;
     -- No code is asked before an instance is terminated, so no node with the code is waited for.
     IF 'CancelInstance' = ANY (p_kind) THEN
-        UPDATE inboxes AS b SET cancel_at = 0
-        FROM unnest(p_instance, p_kind, p_item) AS m (instance_id, kind, item)
-        WHERE m.kind = 'CancelInstance' AND terminates(m.item) AND b.instance_id = m.instance_id;
+        -- A turn that was committed before in this transaction has taken the time of the request away.
+        UPDATE inboxes AS b SET cancel_at = CASE WHEN m.terminates THEN 0 ELSE least(b.cancel_at, v_now) END
+        FROM (SELECT m.instance_id, bool_or(terminates(m.item)) AS terminates
+              FROM unnest(p_instance, p_kind, p_item) AS m (instance_id, kind, item)
+              WHERE m.kind = 'CancelInstance' GROUP BY m.instance_id) AS m
+        WHERE b.instance_id = m.instance_id AND (m.terminates OR b.cancel_at IS NULL);
     END IF;
     RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
         WHERE m.kind = 'StartOrchestration'

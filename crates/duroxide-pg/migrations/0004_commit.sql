@@ -41,7 +41,9 @@ CREATE FUNCTION commit_turns(
     k_instance text[], k_op integer[], k_key text[], k_value text[], k_at bigint[],
     x_instance text[], x_execution bigint[], x_activity bigint[],
     -- Instances among those of the turns that are sent something later in this transaction: their inboxes stay.
-    p_fed text[])
+    p_fed text[],
+    -- Whether a lost lease takes the whole transaction back (0018).
+    p_strict boolean DEFAULT false)
 RETURNS TABLE (turn integer, problem text, custom_status text, custom_status_version bigint)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -65,6 +67,9 @@ BEGIN
         LEFT JOIN inboxes AS b ON b.instance_id = c.instance_id
         WHERE (b.lock_token = c.token AND b.locked_until > v_now) IS NOT TRUE;
     IF FOUND THEN
+        IF p_strict THEN
+            PERFORM refuse_early('a turn beside it has lost its lease');
+        END IF;
         RETURN;
     END IF;
 

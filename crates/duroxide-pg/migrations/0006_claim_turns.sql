@@ -149,8 +149,7 @@ BEGIN
 END $$;
 
 -- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
--- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id` unless as many were claimed as were asked
--- for, and in `ids` how many messages became dead letters, whether there are arrivals, and whether other nodes have something to
+-- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id`, and in `ids` how many messages became dead letters, whether there are arrivals, and whether other nodes have something to
 -- claim (2).
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
     p_barred text[],
@@ -237,7 +236,8 @@ BEGIN
                        sum(octet_length(q.work_item)) AS bytes, bool_or(q.kind = 'QueueMessage') AND bool_or(q.carries) AS is_behind,
                        count(*) FILTER (WHERE q.kind = 'QueueMessage') AS letters
                 FROM (SELECT * FROM (
-                          SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins, q.kind, carries(q.kind, q.work_item)
+                          SELECT q.id, q.work_item, q.attempt_count, q.visible_at, q.begins, q.kind,
+                                 q.kind = 'ContinueAsNew' AND carries(q.kind, q.work_item) AS carries
                           FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now
                           LIMIT p_messages + 1) AS q ORDER BY q.id) AS q) AS m
             WHERE m.messages BETWEEN 1 AND p_messages AND (m.messages = 1 OR m.bytes <= p_bytes)
@@ -313,18 +313,16 @@ BEGIN
             FROM unnest(v_new) AS l (lane);
     END IF;
     -- When something becomes claimable for this caller unless another transaction writes. What is locked at this moment may be so any moment.
-    IF v_claimed < p_max THEN
-        SELECT min(least(
-            (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),
-            (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
-        INTO v_due FROM unnest(v_fit) AS l (lane);
-        IF p_cancel_after IS NOT NULL THEN
-            SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
-            FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
-        END IF;
-        IF v_strays >= 1000 THEN
-            v_due := v_now;
-        END IF;
+    SELECT min(least(
+        (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),
+        (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
+    INTO v_due FROM unnest(v_fit) AS l (lane);
+    IF p_cancel_after IS NOT NULL THEN
+        SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
+        FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
+    END IF;
+    IF v_strays >= 1000 THEN
+        v_due := v_now;
     END IF;
     RETURN QUERY SELECT 2, NULL::text, NULL::uuid,
         ARRAY[v_dead, (SELECT count(*) FROM (SELECT 1 FROM arrivals AS a ORDER BY a.id LIMIT 1) AS a),

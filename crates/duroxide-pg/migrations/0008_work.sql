@@ -110,9 +110,10 @@ BEGIN
 END $$;
 
 -- Completes activities: each goes, and its completion comes, under a valid lease. Tells those that had none. `m_ack` is the place of
--- the activity that the message completes; the inboxes are open already.
+-- the activity that the message completes; the inboxes are open already. If one of the first `p_strict` has lost its lease, the whole
+-- transaction is taken back (0018).
 CREATE FUNCTION ack_work(p_expected bigint, p_id bigint[], p_token uuid[], m_ack integer[], m_instance text[], m_kind text[],
-    m_item text[], m_execution bigint[], m_operation bigint[])
+    m_item text[], m_execution bigint[], m_operation bigint[], p_strict integer DEFAULT 0)
 RETURNS TABLE (n integer, problem text)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -130,6 +131,9 @@ BEGIN
         RETURNING a.n, w.session_id)
     SELECT array_agg(g.n::integer), array_agg(g.session_id) FILTER (WHERE g.session_id IS NOT NULL) INTO v_done, v_sessions
     FROM gone AS g;
+    IF p_strict > 0 AND (SELECT count(*) FROM unnest(v_done) AS d (n) WHERE d.n <= p_strict) < p_strict THEN
+        PERFORM refuse_early('the activity whose result it decided on was lost');
+    END IF;
     IF v_sessions IS NOT NULL THEN
         UPDATE sessions AS s SET last_activity_at = v_now
         FROM (SELECT DISTINCT t.session_id FROM unnest(v_sessions) AS t (session_id) ORDER BY 1) AS t

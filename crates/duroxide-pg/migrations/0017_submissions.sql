@@ -24,12 +24,32 @@ BEGIN
                         THEN 1 ELSE 0 END);
 END $$;
 
+-- Whether what has an id, found as this, began with this request: its start, or the first event of its current execution, carries the
+-- request in front of everything else. Texts that others gave stand in quotes of their own there, and cannot look like it.
+CREATE FUNCTION began_by(p_instance text, p_found integer, p_request text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    v_carried text := '\{\\"request\\":\\"' || p_request || '\\"';
+BEGIN
+    IF p_found = 1 THEN
+        v_carried := '"input":"duroxide:start:[0-9]+:' || v_carried;
+        RETURN EXISTS (SELECT 1 FROM orchestrator_queue AS q
+                       WHERE q.instance_id = p_instance AND q.kind = 'StartOrchestration' AND q.work_item ~ v_carried)
+            OR EXISTS (SELECT 1 FROM arrivals AS a
+                       WHERE a.instance_id = p_instance AND a.begins IS NOT NULL AND a.work_item ~ v_carried);
+    END IF;
+    v_carried := '\["duroxide:start","' || v_carried;
+    RETURN coalesce((SELECT h.event_data ~ v_carried FROM instances AS i
+                     JOIN history AS h ON h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id
+                     WHERE i.instance_id = p_instance ORDER BY h.event_id LIMIT 1), false);
+END $$;
+
 -- `p_steps`: what to do for each standing: 0 nothing, 1 store the messages, 2 the start and the messages, 3 that, in place of what has
 -- ended. The start is the first item, if there is one. Tells what was found and what was done; found 4: it has ended and cannot go
--- alone; done -1: the tree grew while its inboxes were locked, ask again. Who waits for a lock gives up soon: a call that its client
+-- alone; done -1: the tree grew while its inboxes were locked, ask again; done 4: nothing, because the same request did it before. Who waits for a lock gives up soon: a call that its client
 -- has given up must not be carried out later.
 CREATE FUNCTION submit(p_expected bigint, p_instance text, p_steps bigint[], p_starts boolean, p_kind text[], p_item text[],
-    p_delay bigint[], p_begins text[]) RETURNS TABLE (o_found integer, o_done integer)
+    p_delay bigint[], p_begins text[], p_request text) RETURNS TABLE (o_found integer, o_done integer)
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -48,6 +68,9 @@ BEGIN
     ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
     o_found := standing_of(p_instance);
     o_done := p_steps[o_found + 1];
+    IF p_request IS NOT NULL AND o_found > 0 AND began_by(p_instance, o_found, p_request) THEN
+        o_done := 4;
+    END IF;
     IF o_done = 3 THEN
         IF NOT is_finished_root(p_instance, NULL) THEN
             o_found := 4;
@@ -74,7 +97,7 @@ BEGIN
         v_from := 2;
     END IF;
     v_size := cardinality(p_kind) - v_from + 1;
-    IF o_done > 0 AND v_size > 0 THEN
+    IF o_done BETWEEN 1 AND 3 AND v_size > 0 THEN
         PERFORM open_inboxes(p_expected, '{}', array_fill(p_instance, ARRAY[v_size]), array_fill(NULL::bigint, ARRAY[v_size]),
             p_delay[v_from:], p_begins[v_from:],
             ARRAY(SELECT k.kind = 'CancelInstance' FROM unnest(p_kind[v_from:]) WITH ORDINALITY AS k (kind, n) ORDER BY k.n));

@@ -73,6 +73,10 @@ impl<'a> Call<'a> {
         self.with(Type::UUID_ARRAY, values.into_iter().collect::<Vec<_>>())
     }
 
+    pub(crate) fn opt_uuids(self, values: impl IntoIterator<Item = Option<Uuid>>) -> Self {
+        self.with(Type::UUID_ARRAY, values.into_iter().collect::<Vec<_>>())
+    }
+
     pub(crate) fn texts(self, values: impl IntoIterator<Item = &'a str>) -> Self {
         self.with(Type::TEXT_ARRAY, values.into_iter().collect::<Vec<_>>())
     }

@@ -40,6 +40,15 @@ impl PostgresProvider {
         Ok(())
     }
 
+    /// Sees to it that the lease of a turn is stored: of one that was handed out before, and is lost if it cannot be.
+    pub(crate) async fn store_turn_lease(&self, lock_token: &str) -> Result<()> {
+        let held = token::turn(lock_token)?;
+        if self.store.store_lease(held.random).await? {
+            return Ok(());
+        }
+        Err(Refusal::InvalidToken.into())
+    }
+
     pub(crate) async fn abandon_turn(
         &self,
         lock_token: &str,
@@ -47,6 +56,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("abandon_turn")
             .int(self.expected())
@@ -67,6 +77,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("rest_turn")
             .int(self.expected())
@@ -104,6 +115,7 @@ impl PostgresProvider {
         reason: &str,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
+        self.store.store_lease(held.random).await?;
         let (id, reason) = (text::owned(held.instance), text::owned(reason));
         let places = places(positions);
         let call = Call::new("set_aside_messages")

@@ -10,7 +10,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
-    TurnClaim, WorkClaim, WorkItem,
+    TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
 use tokio_postgres::types::Type;
 
@@ -135,6 +135,12 @@ impl PostgresProvider {
         self.store.db.expected.pass(by);
     }
 
+    /// For tests: how long turns are waited for that were handed out before their messages were stored.
+    #[doc(hidden)]
+    pub fn hold_early_turns(&self, hold: Duration) {
+        self.store.hold_early(hold);
+    }
+
     pub(crate) fn expected(&self) -> i64 {
         self.store.db.expected.now()
     }
@@ -177,41 +183,28 @@ impl Provider for PostgresProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Answer<()> {
         const OPERATION: &str = "ack_orchestration_item";
-        let commit = named(OPERATION)(Commit::new(
-            lock_token,
+        let writes = TurnWrites {
             execution_id,
-            &history_delta,
-            &worker_items,
-            &orchestrator_items,
+            history: history_delta,
+            to_workers: worker_items,
+            to_orchestrators: orchestrator_items,
             metadata,
-            &cancelled_activities,
-        ))?;
+            cancelled: cancelled_activities,
+        };
+        let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
         named(OPERATION)(self.store.write(Op::Commit(Box::new(commit))).await)
     }
 
-    async fn ack_holding_letters(
-        &self,
-        lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Answer<bool> {
+    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
         const OPERATION: &str = "ack_holding_letters";
-        let commit = named(OPERATION)(Commit::new(
-            lock_token,
-            execution_id,
-            &history_delta,
-            &worker_items,
-            &orchestrator_items,
-            metadata,
-            &cancelled_activities,
-        ))?;
+        let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
         let commit = Op::Commit(Box::new(commit.holding_letters()));
         named(OPERATION)(self.store.write(commit).await)?;
         Ok(true)
+    }
+
+    async fn store_lease(&self, lock_token: &str) -> Answer<()> {
+        named("store_lease")(self.store_turn_lease(lock_token).await)
     }
 
     async fn abandon_orchestration_item(

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::args::Call;
 use crate::db::{Db, configured};
 use crate::error::{PgError, Result};
-use crate::group::{Group, Op, Request, Waiting, Write};
+use crate::group::{CAUTION, Group, Op, Request, Waiting, Write};
 use crate::look::Look;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
@@ -105,10 +106,14 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
-                if up.send(Ok(db)).is_ok() {
+                let opening = Uuid::new_v4();
+                let from = early_starts_from(&db, opening).await;
+                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll, from);
+                if up.send(Ok(Arc::clone(&db))).is_ok() {
                     collecting.run().await;
                 }
+                forget_opening(&db, opening).await;
+                db.close();
             });
         };
         std::thread::Builder::new()
@@ -162,6 +167,19 @@ impl Store {
         answer.await.map_err(|_| PgError::Closed)?
     }
 
+    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a commit. Tells whether
+    /// that was possible.
+    pub(crate) async fn store_lease(&self, token: Uuid) -> Result<bool> {
+        let (done, is_done) = oneshot::channel();
+        self.request(Request::Store(token, done))?;
+        is_done.await.map_err(|_| PgError::Closed)
+    }
+
+    pub(crate) fn hold_early(&self, hold: Duration) {
+        // A failed send: the store is closing.
+        let _ = self.requests.send(Request::Hold(hold));
+    }
+
     fn request(&self, request: Request) -> Result<()> {
         self.requests.send(request).map_err(|_| PgError::Closed)
     }
@@ -198,4 +216,29 @@ pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<(
     let mut client = db.exchanger().await?;
     let client: &mut tokio_postgres::Client = &mut client;
     migrate::run(client, &db.schema, policy).await
+}
+
+/// Notes that this process has the store open. From when on starts may be handed out early: a process that is listed may have ended
+/// uncleanly, and the start that ended it may come again, so it is stored before it is tried. So it is if the list cannot be written.
+async fn early_starts_from(db: &Db, opening: Uuid) -> Instant {
+    let noted = db
+        .transact(&[Call::new("note_opening").uuid(opening)])
+        .await;
+    let row = noted
+        .ok()
+        .and_then(|rows| rows.into_iter().flatten().next());
+    match row.and_then(|row| row.try_get::<_, bool>(0).ok()) {
+        Some(false) => Instant::now(),
+        Some(true) | None => Instant::now() + CAUTION,
+    }
+}
+
+/// This process ends cleanly.
+async fn forget_opening(db: &Db, opening: Uuid) {
+    let forgotten = db
+        .transact(&[Call::new("forget_opening").uuid(opening)])
+        .await;
+    if let Err(error) = forgotten {
+        tracing::debug!(target: "duroxide::providers::postgres", %error, "a clean end could not be noted");
+    }
 }

@@ -14,6 +14,9 @@ use crate::wake::News;
 /// How often a replacement is asked for again because the tree grew meanwhile.
 const TRIES_MAX: u32 = 16;
 
+/// The server has found what the same request asked for before.
+const REPEATED: i32 = 4;
+
 impl PostgresProvider {
     pub(crate) async fn submit_together(&self, submission: &Submission) -> Result<Submitted> {
         submission.check()?;
@@ -33,12 +36,16 @@ impl PostgresProvider {
                 .texts(of().map(|one| one.kind))
                 .texts(of().map(|one| one.json.as_str()))
                 .ints(of().map(|one| one.delay))
-                .opt_texts(of().map(|one| one.begins.as_deref()));
+                .opt_texts(of().map(|one| one.begins.as_deref()))
+                .opt_text(submission.request());
             let answer = self.store.db.transact_later(&[call]).await?;
             let row = crate::admin::only(answer.first().map_or(&[], Vec::as_slice))?;
             let (found, done) = (row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?);
             if done < 0 {
                 continue;
+            }
+            if done == REPEATED {
+                return Ok(Submitted::Started);
             }
             let submitted = Submission::answer(standing(found)?, step(done)?);
             self.tell(submission.instance(), submitted);

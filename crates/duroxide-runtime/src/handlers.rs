@@ -153,6 +153,10 @@ impl<O: Orchestration, F: Clone + Send + Sync + 'static> Orchestration for Code<
     fn version(&self) -> Option<&'static str> {
         self.definition.version()
     }
+
+    fn is_retryable(error: &Self::Error) -> bool {
+        O::is_retryable(error)
+    }
 }
 
 impl<O, F, Fut> OrchestrationBody for Code<O, F>

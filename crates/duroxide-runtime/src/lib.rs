@@ -25,9 +25,10 @@ mod worker;
 pub use activity::{ActivityContext, ActivityHandler, FnActivity};
 pub use app::{App, AppBuilder, AppError};
 pub use client::{
-    Ask, AskError, Client, ClientError, Handle, IfExists, ResultError, SendError, Sending, Start,
+    Ask, AskError, Changes, Client, ClientError, Handle, IfExists, ResultError, SendError, Sending,
+    Start,
 };
-pub use declared::Declared;
+pub use declared::{Declared, stored_types};
 pub use duroxide_core::limits;
 pub use duroxide_core::provider::BlockedInstance;
 pub use duroxide_core::{FnOrchestration, OrchestrationHandler};

@@ -11,7 +11,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
-    TurnClaim, WorkClaim, WorkItem,
+    TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
 use tokio::time::Instant;
 
@@ -162,16 +162,15 @@ impl Provider for SqliteProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Answer<()> {
         const OPERATION: &str = "ack_orchestration_item";
-        let commit = ops::commit_turn::Commit::new(
-            lock_token,
+        let writes = TurnWrites {
             execution_id,
-            &history_delta,
-            &worker_items,
-            &orchestrator_items,
+            history: history_delta,
+            to_workers: worker_items,
+            to_orchestrators: orchestrator_items,
             metadata,
-            cancelled_activities,
-        )
-        .at(OPERATION)?;
+            cancelled: cancelled_activities,
+        };
+        let commit = ops::commit_turn::Commit::new(lock_token, writes).at(OPERATION)?;
         let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
         self.writing(OPERATION, LeaseView::NotNeeded, step).await
     }
@@ -448,28 +447,10 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
-    async fn ack_holding_letters(
-        &self,
-        lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Answer<bool> {
+    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
         const OPERATION: &str = "ack_holding_letters";
-        let commit = ops::commit_turn::Commit::new(
-            lock_token,
-            execution_id,
-            &history_delta,
-            &worker_items,
-            &orchestrator_items,
-            metadata,
-            cancelled_activities,
-        )
-        .at(OPERATION)?
-        .holding_letters();
+        let commit = ops::commit_turn::Commit::new(lock_token, writes).at(OPERATION)?;
+        let commit = commit.holding_letters();
         let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
         self.writing(OPERATION, LeaseView::NotNeeded, step).await?;
         Ok(true)

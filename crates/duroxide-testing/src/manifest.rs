@@ -4,16 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use duroxide_runtime::{Declared, Handlers};
+use duroxide_runtime::{Declared, Handlers, stored_types};
 
 const HEAD: &str = "\
 # What this program declares. A test compares it with the code; after a change that you mean,
 # write it anew: MANIFEST=write cargo test
 ";
 
-/// Compares the definitions of a program with a file in its repository, so that no change of them goes unnoticed: a type, the
-/// code of an orchestration whose version stayed the same, a definition that is gone while instances may still need it. With
-/// `MANIFEST=write` in the environment the file is written instead.
+/// Compares the definitions of a program with a file in its repository, so that no change of them goes unnoticed: a type, a field
+/// or a variant of it, the code of an orchestration whose version stayed the same, a definition that is gone while instances may
+/// still need it. With `MANIFEST=write` in the environment the file is written instead.
+///
+/// Structs and enums are compared by the form that they are stored in, as [`stored_types`] tells it; what that cannot see (untagged
+/// enums, flattened fields, texts with a form of their own) goes unnoticed, and so does the code that an orchestration calls.
 ///
 /// ```
 /// use duroxide::prelude::*;
@@ -63,6 +66,9 @@ fn text(declared: &[Declared]) -> String {
         text.push_str(&one.to_string());
         text.push('\n');
     }
+    for (name, form) in stored_types(declared) {
+        text.push_str(&format!("type {name}: {form}\n"));
+    }
     text
 }
 
@@ -82,9 +88,28 @@ pub fn changes(recorded: &str, declared: &[Declared]) -> Vec<String> {
             None => changes.push(format!("{key} is not in the file")),
         }
     }
-    changes.extend(recorded.into_keys().map(|key| {
-        format!("{key} is gone: instances that run may need it (`verify_store` tells which)")
-    }));
+    for (name, today) in stored_types(declared) {
+        let key = format!("type {name}");
+        match recorded.remove(key.as_str()) {
+            Some(before) if before == today => {}
+            Some(before) => changes.push(format!(
+                "the stored form of {name} has changed from {before} to {today}: what is stored must still decode"
+            )),
+            None => changes.push(format!("{key} is not in the file")),
+        }
+    }
+    changes.extend(
+        recorded
+            .into_keys()
+            .map(|key| match key.strip_prefix("type ") {
+                Some(name) => format!(
+                    "nothing declares {name} any more: what is stored of it must still decode"
+                ),
+                None => format!(
+                    "{key} is gone: instances that run may need it (`verify_store` tells which)"
+                ),
+            }),
+    );
     changes
 }
 

@@ -4,72 +4,69 @@
 //! cargo run --release --example cancellation
 //! ```
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, Runtime,
-};
+use duroxide::prelude::*;
 use tokio::sync::mpsc;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Where the digger tells how it goes.
+struct News(mpsc::UnboundedSender<&'static str>);
+
+impl News {
+    fn tell(&self, what: &'static str) {
+        // Nobody listens any more when the program ends.
+        let _gone = self.0.send(what);
+    }
+}
 
 /// Digs until somebody says that the tunnel is no longer wanted.
-async fn dig(
-    ctx: ActivityContext,
-    news: mpsc::UnboundedSender<&'static str>,
-) -> Result<String, String> {
-    let _ = news.send("the digger begins");
+#[duroxide::activity]
+async fn dig(ctx: ActivityContext, news: State<News>, _to: String) -> Result<String, String> {
+    news.tell("the digger begins");
     ctx.cancelled().await;
-    let _ = news.send("the digger was told and packs up");
+    news.tell("the digger was told and packs up");
     // Whatever is returned now is thrown away.
     Ok("a very short tunnel".to_owned())
 }
 
+#[duroxide::orchestration]
 async fn tunnel(ctx: OrchestrationContext, to: String) -> Result<String, String> {
-    let inspection = ctx.schedule_sub_orchestration_with_id("inspect", "inspector", to.as_str());
-    let dug = ctx.schedule_activity("dig", to.as_str());
-    let (inspected, dug) = ctx.join2(inspection, dug).await;
+    let inspection = ctx.child(inspect, &to).id("inspector");
+    let (inspected, dug) = duroxide::join!(inspection, ctx.call(dig, &to));
     Ok(format!("{} {}", inspected?, dug?))
 }
 
+#[duroxide::orchestration]
 async fn inspect(ctx: OrchestrationContext, _to: String) -> Result<String, String> {
-    Ok(ctx.schedule_wait("tunnel finished").await)
+    Ok(ctx.receive::<String>("tunnel finished").await?)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (news, mut heard) = mpsc::unbounded_channel();
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register("dig", move |ctx, _to: String| dig(ctx, news.clone()))
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("tunnel", tunnel)
-        .register("inspect", inspect)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
-
-    client
-        .start_orchestration("tunnel-1", "tunnel", "the sea")
+    let app = Duroxide::open("memory:")
+        .state(News(news))
+        .register(dig)
+        .register(tunnel)
+        .register(inspect)
+        .start()
         .await?;
+    let client = app.client();
+
+    let tunnel = client.start(tunnel, "the sea").id("tunnel-1").await?;
     println!("{}", heard.recv().await.unwrap_or("no news"));
 
     println!("the money runs out");
-    client.cancel_instance("tunnel-1", "no more money").await?;
+    tunnel.cancel("no more money").await?;
     println!("{}", heard.recv().await.unwrap_or("no news"));
 
-    for id in ["tunnel-1", "inspector"] {
-        let outcome: Result<String, String> =
-            client.wait_for_orchestration_typed(id, PATIENCE).await?;
-        match outcome {
+    let inspector = client.handle(inspect, "inspector");
+    let ended = [tunnel.result().await, inspector.result().await];
+    for (id, ended) in [tunnel.id(), inspector.id()].iter().zip(ended) {
+        match ended {
             Ok(output) => println!("{id} completed: {output}"),
-            Err(why) => println!("{id} ended: {why}"),
+            Err(error) => println!("{id} ended: {error}"),
         }
     }
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

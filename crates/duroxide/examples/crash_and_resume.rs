@@ -11,30 +11,30 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry,
-    Runtime, RuntimeOptions,
-};
+use duroxide::RuntimeOptions;
+use duroxide::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
+/// The file that lists what was carried.
+struct Ledger(PathBuf);
+
+#[duroxide::orchestration]
 async fn move_house(ctx: OrchestrationContext, boxes: u32) -> Result<u32, String> {
     for number in 1..=boxes {
-        ctx.schedule_activity_typed::<_, ()>("carry", &number)
-            .await?;
+        ctx.call(carry, number).await?;
     }
     Ok(boxes)
 }
 
 /// An activity runs at least once: a process may die between the work and its report. What must happen once is
 /// guarded by a key that is the same in every attempt.
-async fn carry(ctx: ActivityContext, number: u32, ledger: PathBuf) -> Result<(), String> {
-    let key = format!("[{}/{}]", ctx.instance_id(), ctx.activity_id());
-    let written = fs::read_to_string(&ledger).unwrap_or_default();
+#[duroxide::activity]
+async fn carry(ctx: ActivityContext, ledger: State<Ledger>, number: u32) -> Result<(), String> {
+    let key = format!("[{}]", ctx.idempotency_key());
+    let written = fs::read_to_string(&ledger.0).unwrap_or_default();
     if written.contains(&key) {
         println!("  box {number} is there already, attempt {}", ctx.attempt());
         return Ok(());
@@ -42,7 +42,7 @@ async fn carry(ctx: ActivityContext, number: u32, ledger: PathBuf) -> Result<(),
     let mut file = fs::OpenOptions::new()
         .create(true)
         .append(true)
-        .open(&ledger)
+        .open(&ledger.0)
         .map_err(|e| e.to_string())?;
     println!("  carry box {number}");
     writeln!(file, "box {number} {key}").map_err(|e| e.to_string())?;
@@ -55,27 +55,20 @@ async fn carry(ctx: ActivityContext, number: u32, ledger: PathBuf) -> Result<(),
 
 /// The worker process: runs until the instance is done, or until it is killed.
 async fn work(folder: &Path) -> Outcome {
-    let ledger = folder.join("ledger");
-    let store = Arc::new(SqliteProvider::new(&database(folder), None).await?);
-    let activities = ActivityRegistry::builder()
-        .register_typed("carry", move |ctx, number: u32| {
-            carry(ctx, number, ledger.clone())
-        })
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("move_house", move_house)
-        .build_result()?;
     let options = RuntimeOptions {
         // How long a dead worker holds its activity before another may take it.
         worker_lock_timeout: Duration::from_secs(5),
         ..RuntimeOptions::default()
     };
-    let client = Client::new(store.clone());
-    let runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
-    client
-        .wait_for_orchestration("move", Duration::from_secs(60))
+    let app = Duroxide::open(database(folder))
+        .options(options)
+        .state(Ledger(folder.join("ledger")))
+        .register(carry)
+        .register(move_house)
+        .start()
         .await?;
-    runtime.shutdown(None).await;
+    app.client().handle(move_house, "move").result().await?;
+    app.shutdown().await;
     Ok(())
 }
 
@@ -91,12 +84,9 @@ fn start_worker(folder: &Path) -> std::io::Result<Child> {
 }
 
 async fn show(folder: &Path) -> Outcome {
-    let client = Client::new(Arc::new(
-        SqliteProvider::new(&database(folder), None).await?,
-    ));
-    client
-        .start_orchestration_typed("move", "move_house", 5)
-        .await?;
+    // A client alone: this process carries nothing.
+    let client = Duroxide::open(database(folder)).client().await?;
+    let moving = client.start(move_house, 5).id("move").await?;
 
     println!("a worker process starts");
     let mut worker = start_worker(folder)?;
@@ -107,9 +97,7 @@ async fn show(folder: &Path) -> Outcome {
     worker.wait()?;
     println!("it was killed in the middle of box 3; another one starts");
     let mut worker = start_worker(folder)?;
-    let boxes: u32 = client
-        .wait_for_orchestration_typed("move", Duration::from_secs(60))
-        .await??;
+    let boxes = moving.result().await?;
     worker.wait()?;
     println!("done, {boxes} boxes. The ledger:");
     print!("{}", fs::read_to_string(folder.join("ledger"))?);

@@ -4,13 +4,7 @@
 //! cargo run --release --example eternal_loop
 //! ```
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, Runtime,
-};
+use duroxide::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// What one round hands to the next.
@@ -20,53 +14,51 @@ struct Till {
     cents: u64,
 }
 
-async fn print_receipt(_ctx: ActivityContext, cents: u64) -> Result<(), String> {
+#[derive(Serialize, Deserialize)]
+enum Message {
+    Sale { cents: u64 },
+    Close,
+}
+
+#[duroxide::activity]
+async fn print_receipt(cents: u64) -> Result<(), String> {
     println!("  receipt: {cents} cents");
     Ok(())
 }
 
+#[duroxide::orchestration]
 async fn shop(ctx: OrchestrationContext, till: Till) -> Result<String, String> {
     // Messages that no round has taken yet are carried over to the next one.
-    let message = ctx.dequeue_event("sales").await;
-    if message == "close" {
-        return Ok(format!("{} sales, {} cents", till.sales, till.cents));
-    }
-    let cents: u64 = message.parse().map_err(|e| format!("{message}: {e}"))?;
-    ctx.schedule_activity_typed::<_, ()>("print_receipt", &cents)
-        .await?;
+    let cents = match ctx.receive::<Message>("sales").await? {
+        Message::Close => return Ok(format!("{} sales, {} cents", till.sales, till.cents)),
+        Message::Sale { cents } => cents,
+    };
+    ctx.call(print_receipt, cents).await?;
     let next = Till {
         sales: till.sales + 1,
         cents: till.cents + cents,
     };
-    ctx.continue_as_new_typed(&next).await
+    // One round each is enough for a show; a program asks `ctx.should_continue_as_new()`.
+    ctx.continue_with(shop, &next).await
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register_typed("print_receipt", print_receipt)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("shop", shop)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
+    let app = Duroxide::open("memory:")
+        .register(print_receipt)
+        .register(shop)
+        .start()
+        .await?;
+    let client = app.client();
 
     println!("the shop opens");
     let empty = Till { sales: 0, cents: 0 };
-    client
-        .start_orchestration_typed("corner-shop", "shop", empty)
-        .await?;
-    for message in ["250", "399", "120", "close"] {
-        client
-            .enqueue_event("corner-shop", "sales", message)
-            .await?;
+    let shop = client.start(shop, &empty).id("corner-shop").await?;
+    for cents in [250, 399, 120] {
+        shop.send("sales", &Message::Sale { cents }).await?;
     }
-    let total: String = client
-        .wait_for_orchestration_typed("corner-shop", Duration::from_secs(30))
-        .await??;
-    println!("the shop closes: {total}");
+    shop.send("sales", &Message::Close).await?;
+    println!("the shop closes: {}", shop.result().await?);
 
     let executions = client.list_executions("corner-shop").await?;
     println!("{} executions:", executions.len());
@@ -75,6 +67,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("  {id}: {}", info.status);
     }
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

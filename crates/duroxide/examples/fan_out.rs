@@ -4,13 +4,7 @@
 //! cargo run --release --example fan_out
 //! ```
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, Runtime,
-};
+use duroxide::prelude::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -25,21 +19,21 @@ struct Count {
     words: usize,
 }
 
-async fn count_words(_ctx: ActivityContext, page: Page) -> Result<Count, String> {
+#[duroxide::activity]
+async fn count_words(page: Page) -> Result<Count, String> {
     Ok(Count {
         words: page.text.split_whitespace().count(),
         title: page.title,
     })
 }
 
+#[duroxide::orchestration]
 async fn count_all(ctx: OrchestrationContext, pages: Vec<Page>) -> Result<Vec<Count>, String> {
-    // Each call schedules at once; nothing waits until `join`. If the process dies while some are done, only the
-    // others run again.
-    let counts = pages
-        .iter()
-        .map(|page| ctx.schedule_activity_typed::<Page, Count>("count_words", page))
-        .collect();
-    ctx.join(counts).await.into_iter().collect()
+    // Each call asks at once; nothing waits until `join`. If the process dies while some are done, only the others run
+    // again.
+    let counts = pages.iter().map(|page| ctx.call(count_words, page));
+    let counts = ctx.join(counts.collect()).await;
+    Ok(counts.into_iter().collect::<Result<_, _>>()?)
 }
 
 fn page(title: &str, text: &str) -> Page {
@@ -51,15 +45,11 @@ fn page(title: &str, text: &str) -> Page {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register_typed("count_words", count_words)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("count_all", count_all)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
+    let app = Duroxide::open("memory:")
+        .register(count_words)
+        .register(count_all)
+        .start()
+        .await?;
 
     let pages = vec![
         page("rain", "it rained all night and all day"),
@@ -67,18 +57,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         page("wind", "and the wind"),
     ];
     println!("counting {} pages at once", pages.len());
-    client
-        .start_orchestration_typed("count-1", "count_all", pages)
-        .await?;
-    let counts: Vec<Count> = client
-        .wait_for_orchestration_typed("count-1", Duration::from_secs(30))
-        .await??;
+    let counting = app.client().start(count_all, &pages).id("count-1").await?;
+    let counts = counting.result().await?;
     for count in &counts {
         println!("  {}: {} words", count.title, count.words);
     }
     let total: usize = counts.iter().map(|count| count.words).sum();
     println!("together {total} words");
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

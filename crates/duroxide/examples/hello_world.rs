@@ -6,31 +6,30 @@
 //! ```
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, Event, EventKind, OrchestrationContext,
-    OrchestrationRegistry, OrchestrationStatus, Runtime,
-};
+use duroxide::prelude::*;
+use duroxide::{Event, EventKind, OrchestrationStatus};
 
 /// An activity does real work. It may read files, call servers, take its time, and fail.
-async fn greet(_ctx: ActivityContext, name: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn greet(name: String) -> Result<String, String> {
     println!("  (the activity greet runs)");
     Ok(format!("Hello, {name}!"))
 }
 
-async fn shout(_ctx: ActivityContext, text: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn shout(text: String) -> Result<String, String> {
     println!("  (the activity shout runs)");
     Ok(text.to_uppercase())
 }
 
 /// An orchestration decides what happens next. Each step is recorded before the next one begins.
+#[duroxide::orchestration]
 async fn hello(ctx: OrchestrationContext, name: String) -> Result<String, String> {
-    let greeting = ctx.schedule_activity("greet", name).await?;
-    ctx.schedule_timer(Duration::from_millis(200)).await;
-    ctx.schedule_activity("shout", greeting).await
+    let greeting = ctx.call(greet, &name).await?;
+    ctx.sleep(Duration::from_millis(200)).await;
+    Ok(ctx.call(shout, &greeting).await?)
 }
 
 #[tokio::main]
@@ -39,38 +38,29 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = kept.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("duroxide-hello-{}.db", std::process::id()))
     });
-    let store = Arc::new(SqliteProvider::new(&format!("sqlite:{}", path.display()), None).await?);
+    let app = Duroxide::open(format!("sqlite:{}", path.display()))
+        .register(greet)
+        .register(shout)
+        .register(hello)
+        .start()
+        .await?;
+    let client = app.client();
 
-    let activities = ActivityRegistry::builder()
-        .register("greet", greet)
-        .register("shout", shout)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("hello", hello)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-
-    let client = Client::new(store);
     println!("start the instance `first` of the orchestration `hello`");
-    if client.get_orchestration_status("first").await? != OrchestrationStatus::NotFound {
+    let known = client.handle(hello, "first").status().await?;
+    if known != OrchestrationStatus::NotFound {
         println!("  (this file knows it already: nothing runs again)");
     }
-    client.start_orchestration("first", "hello", "Rust").await?;
-    match client
-        .wait_for_orchestration("first", Duration::from_secs(30))
-        .await?
-    {
-        OrchestrationStatus::Completed { output, .. } => println!("the result: {output}"),
-        other => println!("it did not complete: {other:?}"),
-    }
+    let first = client.start(hello, "Rust").id("first").await?;
+    println!("the result: {}", first.result().await?);
 
     println!("what the store recorded:");
     for event in client.read_execution_history("first", 1).await? {
         println!("  {:>2}  {}", event.event_id(), in_words(&event));
     }
 
-    runtime.shutdown(None).await;
-    drop(client);
+    app.shutdown().await;
+    drop((client, first));
     if kept.is_none() {
         std::fs::remove_file(&path)?;
     }

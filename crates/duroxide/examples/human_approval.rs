@@ -1,26 +1,19 @@
-//! A person decides, or time does: a signal races a timer.
+//! A person decides, or time does: a message races a timer.
 //!
 //! ```text
 //! cargo run --release --example human_approval
 //! ```
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, Either2, OrchestrationContext,
-    OrchestrationRegistry, Runtime,
-};
+use duroxide::prelude::*;
 use serde::{Deserialize, Serialize};
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Serialize, Deserialize)]
 struct Expense {
     what: String,
     euros: u32,
-    answer_within_ms: u64,
+    answer_within: Duration,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -29,72 +22,61 @@ struct Decision {
     approved: bool,
 }
 
-async fn ask_manager(_ctx: ActivityContext, what: String) -> Result<(), String> {
+#[duroxide::activity]
+async fn ask_manager(what: String) -> Result<(), String> {
     println!("to the manager: please decide about the {what}");
     Ok(())
 }
 
+#[duroxide::orchestration]
 async fn approve(ctx: OrchestrationContext, expense: Expense) -> Result<String, String> {
-    if expense.euros < 50 {
-        return Ok(format!("{}: small enough, paid", expense.what));
+    let Expense { what, euros, .. } = &expense;
+    if *euros < 50 {
+        return Ok(format!("{what}: small enough, paid"));
     }
-    // The wait comes first: an answer that arrives while the manager is being asked is not lost.
-    let answer = ctx.try_schedule_wait_typed::<Decision>("decision");
-    ctx.schedule_activity_typed::<_, ()>("ask_manager", &expense.what)
-        .await?;
-    ctx.set_custom_status("asked");
-
-    let too_late = ctx.schedule_timer(Duration::from_millis(expense.answer_within_ms));
-    // The loser is dropped, and dropping a durable future cancels it.
-    match ctx.select2(answer, too_late).await {
-        Either2::First(decision) => {
+    ctx.call(ask_manager, what).await?;
+    // A message that came while the manager was being asked waits here. The loser is dropped, and dropping cancels.
+    let decision = ctx.receive::<Decision>("decision");
+    match ctx.timeout(expense.answer_within, decision).await {
+        Ok(decision) => {
             let Decision { by, approved } = decision?;
             let verdict = if approved { "paid" } else { "refused" };
-            Ok(format!("{}: {verdict} by {by}", expense.what))
+            Ok(format!("{what}: {verdict} by {by}"))
         }
-        Either2::Second(()) => Ok(format!("{}: nobody answered, refused", expense.what)),
+        Err(_elapsed) => Ok(format!("{what}: nobody answered, refused")),
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register_typed("ask_manager", ask_manager)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("approve", approve)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
+    let app = Duroxide::open("memory:")
+        .register(ask_manager)
+        .register(approve)
+        .start()
+        .await?;
 
-    for (id, what, euros, answer_within_ms) in [
-        ("coffee", "coffee", 12, 0),
-        ("train", "train ticket", 140, 3_600_000),
-        ("yacht", "yacht", 90_000, 300),
+    let (hour, moment) = (Duration::from_secs(3600), Duration::from_millis(300));
+    for (id, what, euros, answer_within) in [
+        ("coffee", "coffee", 12, hour),
+        ("train", "train ticket", 140, hour),
+        ("yacht", "yacht", 90_000, moment),
     ] {
         let expense = Expense {
             what: what.to_owned(),
             euros,
-            answer_within_ms,
+            answer_within,
         };
-        client
-            .start_orchestration_typed(id, "approve", expense)
-            .await?;
+        let approval = app.client().start(approve, &expense).id(id).await?;
         if id == "train" {
-            client
-                .wait_for_status_change(id, 0, Duration::from_millis(50), PATIENCE)
-                .await?;
             let decision = Decision {
                 by: "Barbara".to_owned(),
                 approved: true,
             };
-            client.raise_event_typed(id, "decision", &decision).await?;
+            approval.send("decision", &decision).await?;
         }
-        let result: String = client.wait_for_orchestration_typed(id, PATIENCE).await??;
-        println!("{result}");
+        println!("{}", approval.result().await?);
     }
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

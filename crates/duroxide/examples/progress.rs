@@ -1,98 +1,70 @@
-//! Telling the world how far it is: a custom status that clients can wait for, and key-values they can read.
+//! Telling the world how far it is: a view that clients follow while the work goes on, and read when it is done.
 //!
 //! ```text
 //! cargo run --release --example progress
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
-    Runtime,
-};
+use duroxide::prelude::*;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
+/// What clients see.
+#[derive(Debug, Serialize, Deserialize)]
+struct Progress {
+    done: u32,
+    of: u32,
+    rows: u32,
+}
 
+/// The work waits for the watcher, so that this program shows every step each time it runs.
+#[duroxide::activity]
+async fn import_batch(pace: State<Arc<Semaphore>>, batch: u32) -> Result<u32, String> {
+    let go = pace.acquire().await.map_err(|error| error.to_string())?;
+    go.forget();
+    Ok(batch * 100)
+}
+
+#[duroxide::orchestration]
 async fn import(ctx: OrchestrationContext, batches: u32) -> Result<u32, String> {
     let mut rows = 0;
     for batch in 1..=batches {
-        rows += ctx
-            .schedule_activity_typed::<_, u32>("import_batch", &batch)
-            .await?;
-        // Both become visible when the turn is committed, together with everything else that it did.
-        ctx.set_kv_value_typed("rows", &rows);
-        ctx.set_custom_status(format!("batch {batch} of {batches} done"));
+        rows += ctx.call(import_batch, batch).await?;
+        // It becomes visible when the turn is committed, together with everything else that the turn did.
+        ctx.publish(&Progress {
+            done: batch,
+            of: batches,
+            rows,
+        });
     }
     Ok(rows)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The work waits for the watcher, so that this program shows every step each time it runs.
     let pace = Arc::new(Semaphore::new(0));
-    let paced = pace.clone();
-    let import_batch = move |_ctx, batch: u32| {
-        let paced = paced.clone();
-        async move {
-            let go = paced.acquire().await.map_err(|e| e.to_string())?;
-            go.forget();
-            Ok::<u32, String>(batch * 100)
-        }
-    };
-
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register_typed("import_batch", import_batch)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register_typed("import", import)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
-
-    client
-        .start_orchestration_typed("nightly", "import", 3)
+    let app = Duroxide::open("memory:")
+        .state(Arc::clone(&pace))
+        .register(import_batch)
+        .register(import)
+        .start()
         .await?;
-    let mut seen = 0;
+
+    let import = app.client().start(import, 3).id("nightly").await?;
+    let mut changes = import.changes::<Progress>();
     loop {
         pace.add_permits(1);
-        let status = client
-            .wait_for_status_change("nightly", seen, PAUSE, PATIENCE)
-            .await?;
-        match status {
-            OrchestrationStatus::Running {
-                custom_status,
-                custom_status_version,
-            } => {
-                seen = custom_status_version;
-                let rows: Option<u32> = client.get_kv_value_typed("nightly", "rows").await?;
-                println!(
-                    "{}, {} rows so far",
-                    custom_status.unwrap_or_default(),
-                    rows.unwrap_or_default()
-                );
-            }
-            OrchestrationStatus::Completed {
-                output,
-                custom_status,
-                ..
-            } => {
-                println!("{}", custom_status.unwrap_or_default());
-                println!("finished with {output} rows");
-                break;
-            }
-            other => return Err(format!("unexpected: {other:?}").into()),
-        }
+        // The store wakes it; whoever looks seldom misses views in between, and never the last one.
+        let Some(progress) = changes.next().await else {
+            break; // the instance has ended
+        };
+        let Progress { done, of, rows } = progress?;
+        println!("batch {done} of {of} done, {rows} rows so far");
     }
-    println!(
-        "key-values stay readable: {:?}",
-        client.get_kv_all_values("nightly").await?
-    );
+    println!("finished with {} rows", import.result().await?);
+    println!("the view stays: {:?}", import.view::<Progress>().await?);
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

@@ -4,23 +4,20 @@
 //! cargo run --release --example retry_and_saga
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, BackoffStrategy, Client, OrchestrationContext,
-    OrchestrationRegistry, RetryPolicy, Runtime,
-};
+use duroxide::prelude::*;
 
-async fn book_hotel(_ctx: ActivityContext, trip: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn book_hotel(trip: String) -> Result<String, String> {
     println!("  hotel booked for {trip}");
     Ok("hotel".to_owned())
 }
 
 /// Works the third time it is asked.
-async fn book_train(_ctx: ActivityContext, trip: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn book_train(trip: String) -> Result<String, String> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     match ASKED.fetch_add(1, Ordering::Relaxed) {
         0 | 1 => {
@@ -34,7 +31,8 @@ async fn book_train(_ctx: ActivityContext, trip: String) -> Result<String, Strin
     }
 }
 
-async fn book_guide(_ctx: ActivityContext, trip: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn book_guide(trip: String) -> Result<String, String> {
     if trip == "the moon" {
         println!("  no guide knows {trip}");
         return Err(format!("no guide knows {trip}"));
@@ -43,63 +41,53 @@ async fn book_guide(_ctx: ActivityContext, trip: String) -> Result<String, Strin
     Ok("guide".to_owned())
 }
 
-async fn cancel(_ctx: ActivityContext, booking: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn cancel(booking: String) -> Result<(), String> {
     println!("  {booking} cancelled");
-    Ok(String::new())
+    Ok(())
 }
 
+#[duroxide::orchestration]
 async fn travel(ctx: OrchestrationContext, trip: String) -> Result<String, String> {
-    let policy = RetryPolicy::new(3).with_backoff(BackoffStrategy::Fixed {
-        delay: Duration::from_millis(50),
-    });
-    let mut booked = Vec::new();
-    for step in ["book_hotel", "book_train", "book_guide"] {
-        let booking = ctx
-            .schedule_activity_with_retry(step, trip.as_str(), policy.clone())
-            .await;
-        match booking {
-            Ok(what) => booked.push(what),
-            Err(why) => {
-                // Undo what was done, last first. Each undo is a recorded step like any other: a crash in between
-                // goes on with the next one.
-                while let Some(what) = booked.pop() {
-                    ctx.schedule_activity_with_retry("cancel", what, policy.clone())
-                        .await?;
-                }
-                return Err(format!("stayed at home: {why}"));
-            }
-        }
+    let policy = || Retry::fixed(3, Duration::from_millis(50));
+    let saga = ctx.saga();
+    let steps = async {
+        let hotel = ctx.call(book_hotel, &trip).retry(policy()).await?;
+        saga.undo(cancel, &hotel);
+        let train = ctx.call(book_train, &trip).retry(policy()).await?;
+        saga.undo(cancel, &train);
+        let guide = ctx.call(book_guide, &trip).retry(policy()).await?;
+        Ok::<_, String>([hotel, train, guide].join(", "))
+    };
+    // If a step fails for good, what was done is undone, last first. Each undo is a recorded step like any other: a
+    // crash in between goes on with the next one.
+    match saga.run(steps).await {
+        Ok(booked) => Ok(format!("travelled with {booked}")),
+        Err(SagaError::Failed { error, .. }) => Err(format!("stayed at home: {error}")),
+        Err(cancelled) => Err(cancelled.to_string()),
     }
-    Ok(format!("travelled with {}", booked.join(", ")))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register("book_hotel", book_hotel)
-        .register("book_train", book_train)
-        .register("book_guide", book_guide)
-        .register("cancel", cancel)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("travel", travel)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
+    let app = Duroxide::open("memory:")
+        .register(book_hotel)
+        .register(book_train)
+        .register(book_guide)
+        .register(cancel)
+        .register(travel)
+        .start()
+        .await?;
 
     for trip in ["Lisbon", "the moon"] {
         println!("a trip to {trip}:");
-        client.start_orchestration(trip, "travel", trip).await?;
-        let outcome: Result<String, String> = client
-            .wait_for_orchestration_typed(trip, Duration::from_secs(30))
-            .await?;
-        match outcome {
+        let travelling = app.client().start(travel, trip).id(trip).await?;
+        match travelling.result().await {
             Ok(text) => println!("done: {text}"),
-            Err(text) => println!("failed: {text}"),
+            Err(error) => println!("failed: {error}"),
         }
     }
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

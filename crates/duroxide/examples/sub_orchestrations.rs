@@ -1,20 +1,15 @@
-//! Orchestrations that start orchestrations: children that are awaited, and a detached one that is not.
+//! Orchestrations that start orchestrations: children that are awaited, and tried again, and a detached one that is not awaited.
 //!
 //! ```text
 //! cargo run --release --example sub_orchestrations
 //! ```
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::{
-    ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, Runtime,
-};
+use duroxide::prelude::*;
 
-const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn cook(_ctx: ActivityContext, dish: String) -> Result<String, String> {
+#[duroxide::activity]
+async fn cook(dish: String) -> Result<String, String> {
     match dish.as_str() {
         "unicorn" => Err("we are out of unicorn".to_owned()),
         dish => Ok(format!("hot {dish}")),
@@ -22,53 +17,48 @@ async fn cook(_ctx: ActivityContext, dish: String) -> Result<String, String> {
 }
 
 /// A child. It has a history of its own.
+#[duroxide::orchestration]
 async fn dish(ctx: OrchestrationContext, name: String) -> Result<String, String> {
-    ctx.schedule_activity("cook", name).await
+    Ok(ctx.call(cook, &name).await?)
 }
 
 /// The parent. A child that fails is an `Err` here, and the parent decides what that means.
-async fn table(ctx: OrchestrationContext, order: String) -> Result<String, String> {
-    let dishes = order
-        .split(',')
-        .map(|name| ctx.schedule_sub_orchestration("dish", name))
-        .collect();
-    let served: Vec<String> = ctx
-        .join(dishes)
-        .await
-        .into_iter()
+#[duroxide::orchestration]
+async fn table(ctx: OrchestrationContext, order: Vec<String>) -> Result<String, String> {
+    let dishes = order.iter().map(|name| {
+        // A failed child is started once more, under an id of its own.
+        let again = Retry::fixed(2, Duration::from_millis(50));
+        ctx.child(dish, name).id(name).retry(again)
+    });
+    let served = ctx.join(dishes.collect()).await.into_iter();
+    let served: Vec<String> = served
         .map(|dish| dish.unwrap_or_else(|why| format!("nothing ({why})")))
         .collect();
     // Nobody waits for the washing up, and it lives on when the table is done.
-    ctx.schedule_orchestration("wash_up", "wash-up-4", served.len().to_string());
+    ctx.spawn(wash_up, served.len()).id("wash-up-4");
     Ok(served.join(", "))
 }
 
-async fn wash_up(_ctx: OrchestrationContext, plates: String) -> Result<String, String> {
+#[duroxide::orchestration]
+async fn wash_up(_ctx: OrchestrationContext, plates: usize) -> Result<String, String> {
     Ok(format!("{plates} plates washed"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let activities = ActivityRegistry::builder()
-        .register("cook", cook)
-        .build_result()?;
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("table", table)
-        .register("dish", dish)
-        .register("wash_up", wash_up)
-        .build_result()?;
-    let runtime = Runtime::start_with_store(store.clone(), activities, orchestrations).await;
-    let client = Client::new(store);
+    let app = Duroxide::open("memory:")
+        .register(cook)
+        .register(dish)
+        .register(table)
+        .register(wash_up)
+        .start()
+        .await?;
+    let client = app.client();
 
     println!("table 4 orders soup, unicorn and pie");
-    client
-        .start_orchestration("table-4", "table", "soup,unicorn,pie")
-        .await?;
-    let served: String = client
-        .wait_for_orchestration_typed("table-4", PATIENCE)
-        .await??;
-    println!("table 4 got: {served}");
+    let order = ["soup", "unicorn", "pie"].map(str::to_owned).to_vec();
+    let table = client.start(table, order).id("table-4").await?;
+    println!("table 4 got: {}", table.result().await?);
 
     println!("the family of instances:");
     let mut family = client.get_instance_tree("table-4").await?.all_ids;
@@ -77,11 +67,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let info = client.get_instance_info(&id).await?;
         println!("  {id}: {} {}", info.orchestration_name, info.status);
     }
-    let washed: String = client
-        .wait_for_orchestration_typed("wash-up-4", PATIENCE)
-        .await??;
+    let washed = client.handle(wash_up, "wash-up-4").result().await?;
     println!("and on its own, wash-up-4: {washed}");
 
-    runtime.shutdown(None).await;
+    app.shutdown().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Which worker runs what: tags send an activity to workers that can, sessions keep several on one worker.
 //!
-//! Three runtimes share one store here, as three machines would: two in the office, one with a graphics card.
+//! Three programs share one store here, as on three machines: two in the office, one with a graphics card.
 //!
 //! ```text
 //! cargo run --release --example worker_tags_and_sessions
@@ -9,108 +9,94 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide::prelude::*;
 use duroxide::providers::TagFilter;
-use duroxide::providers::sqlite::SqliteProvider;
-use duroxide::runtime::BuildError;
-use duroxide::{
-    ActivityContext, ActivityOptions, ActivityRegistry, Client, OrchestrationContext,
-    OrchestrationRegistry, Runtime, RuntimeOptions,
-};
+use duroxide::providers::memory::MemoryProvider;
+use duroxide::{App, AppError, RuntimeOptions};
 
+/// The machine that a program runs on.
+struct Machine {
+    kind: &'static str,
+    name: &'static str,
+}
+
+#[duroxide::activity]
+async fn work(machine: State<Machine>, what: String) -> Result<String, String> {
+    Ok(format!("{what} ran on {} machine", machine.kind))
+}
+
+#[duroxide::activity]
+async fn whereabouts(machine: State<Machine>, _step: String) -> Result<String, String> {
+    Ok(machine.name.to_owned())
+}
+
+#[duroxide::orchestration]
 async fn film(ctx: OrchestrationContext, title: String) -> Result<String, String> {
-    let script = ctx.schedule_activity("work", "write").await?;
-    let images = ctx
-        .schedule_activity("work", "render")
-        .with_tag("gpu")
-        .await?;
+    let script = ctx.call(work, "write").await?;
+    let images = ctx.call(work, "render").tag("gpu").await?;
 
     // No worker here takes this tag. With a limit the code hears of it instead of waiting for ever.
-    let limit = ActivityOptions::new()
-        .with_tag("orchestra")
-        .with_start_timeout(Duration::from_millis(300));
-    let music = ctx
-        .schedule_activity_with_options("work", "play", limit)
-        .await
-        .unwrap_or_else(|why| why);
+    let music = ctx.call(work, "play").tag("orchestra");
+    let music = match music.queue_timeout(Duration::from_millis(300)).await {
+        Err(ActivityError::TimedOut {
+            which: Timeout::Queue,
+        }) => "no worker took the music".to_owned(),
+        other => other?,
+    };
 
     // A session belongs to the worker that took its first activity, which may keep things in memory for the next.
     let mut cuts = Vec::new();
     for step in ["load", "cut", "save"] {
-        let worker = ctx
-            .schedule_activity_on_session("where", step, title.as_str())
-            .await?;
-        cuts.push(worker);
+        cuts.push(ctx.call(whereabouts, step).session(&title).await?);
     }
     let together = cuts.iter().all(|worker| *worker == cuts[0]);
-    let cutting = if together {
-        "one worker"
-    } else {
-        "several workers"
+    let cutting = match together {
+        true => "one worker",
+        false => "several workers",
     };
     Ok(format!(
         "{script}\n{images}\n{music}\nload, cut and save ran on {cutting}"
     ))
 }
 
-async fn machine(
-    store: Arc<SqliteProvider>,
-    kind: &'static str,
-    node: &'static str,
+async fn start(
+    store: &Arc<MemoryProvider>,
+    machine: Machine,
     takes: TagFilter,
-) -> Result<Arc<Runtime>, BuildError> {
-    let work = move |_ctx: ActivityContext, what: String| async move {
-        Ok(format!("{what} ran on {kind} machine"))
-    };
-    let whereabouts =
-        move |_ctx: ActivityContext, _step: String| async move { Ok(node.to_owned()) };
-    let activities = ActivityRegistry::builder()
-        .register("work", work)
-        .register("where", whereabouts)
-        .build();
-    let orchestrations = OrchestrationRegistry::builder()
-        .register("film", film)
-        .build();
+) -> Result<App, AppError> {
     let options = RuntimeOptions {
-        worker_node_id: Some(node.to_owned()),
+        worker_node_id: Some(machine.name.to_owned()),
         worker_tag_filter: takes,
         ..RuntimeOptions::default()
     };
-    Runtime::builder()
-        .with_provider(store)
-        .with_activities(activities)
-        .with_orchestrations(orchestrations)
-        .with_options(options)
-        .build()
+    Duroxide::on(store.clone())
+        .options(options)
+        .state(machine)
+        .register(work)
+        .register(whereabouts)
+        .register(film)
+        .start()
         .await
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let store = Arc::new(SqliteProvider::new_in_memory().await?);
-    let plain = TagFilter::default_only;
-    let machines = [
-        machine(store.clone(), "an office", "office-1", plain()).await?,
-        machine(store.clone(), "an office", "office-2", plain()).await?,
-        machine(
-            store.clone(),
-            "a render",
-            "render-1",
-            TagFilter::tags(["gpu"]),
-        )
-        .await?,
-    ];
+    let store = Arc::new(MemoryProvider::new());
+    let mut machines = Vec::new();
+    for (kind, name, takes) in [
+        ("an office", "office-1", TagFilter::default_only()),
+        ("an office", "office-2", TagFilter::default_only()),
+        ("a render", "render-1", TagFilter::tags(["gpu"])),
+    ] {
+        machines.push(start(&store, Machine { kind, name }, takes).await?);
+    }
+
     let client = Client::new(store);
+    let film = client.start(film, "Metropolis").id("film-1").await?;
+    println!("{}", film.result().await?);
 
-    client
-        .start_orchestration("film-1", "film", "Metropolis")
-        .await?;
-    let report: String = client
-        .wait_for_orchestration_typed("film-1", Duration::from_secs(30))
-        .await??;
-    println!("{report}");
-
-    for runtime in machines {
-        runtime.shutdown(None).await;
+    for machine in machines {
+        machine.shutdown().await;
     }
     Ok(())
 }

@@ -23,8 +23,9 @@ pub use duroxide_core::{
     Activity, ActivityError, ActivityRef, Arguments, CONTINUE_AS_NEW_EVENTS, Call, Cancelled,
     Child, Elapsed, LABELS_MAX, LabelChange, Labels, MEMO_BYTES_MAX, MESSAGE_KEYS_MAX,
     Orchestration, OrchestrationBody, OrchestrationError, OrchestrationRef, ParentClose, Payload,
-    REPLIES_MAX, Request, Requests, Retry, Retryable, Run, Saga, SagaError, Spawned, StartExtras,
-    Timeout, ToActivity, ToOrchestration, TraceContext, Undecodable, Undelivered, join, select,
+    REPLIES_MAX, REQUEST_ID_BYTES_MAX, Request, Requests, Retry, Retryable, Run, Saga, SagaError,
+    Spawned, StartExtras, Timeout, ToActivity, ToOrchestration, TraceContext, Undecodable,
+    Undelivered, join, select,
 };
 #[cfg(feature = "macros")]
 pub use duroxide_macros::{activity, handlers, orchestration};
@@ -32,9 +33,9 @@ pub use duroxide_runtime as runtime;
 pub use duroxide_runtime::client;
 pub use duroxide_runtime::registry::{ActivityRegistry, ActivityRegistryBuilder};
 pub use duroxide_runtime::{
-    ActivityBody, App, AppBuilder, AppError, Ask, AskError, Declared, Handle, Handlers, IfExists,
-    Needed, Register, ResultError, Retention, RetentionPolicy, RetentionReport, RetentionRule,
-    SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
+    ActivityBody, App, AppBuilder, AppError, Ask, AskError, Changes, Declared, Handle, Handlers,
+    IfExists, Needed, Register, ResultError, Retention, RetentionPolicy, RetentionReport,
+    RetentionRule, SendError, Sending, Start, State, States, activity_fn, orchestration_fn,
 };
 pub use duroxide_runtime::{
     ActivityContext, Client, ClientError, OnDivergence, OnUnregistered, OrchestrationDescriptor,

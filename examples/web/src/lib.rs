@@ -2,7 +2,6 @@
 //! `GET /orders/{id}/events` follows it as server-sent events. The service may be killed and started again at any moment; a
 //! browser that follows an order connects again and goes on.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::{Path, State as Shared};
@@ -10,9 +9,8 @@ use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use duroxide::OrchestrationStatus;
 use duroxide::prelude::*;
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 
 /// An order as the browser sends it.
@@ -22,6 +20,15 @@ pub struct Order {
     pub id: String,
     /// What is ordered.
     pub item: String,
+}
+
+/// Where an order stands, as it publishes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The step that is under way.
+    pub step: String,
+    /// How many steps are done.
+    pub done: usize,
 }
 
 /// Does the work of one step.
@@ -34,10 +41,14 @@ pub async fn work(step: String, item: String) -> Result<String, String> {
 #[duroxide::orchestration]
 pub async fn fulfil(ctx: OrchestrationContext, order: Order) -> Result<String, String> {
     let mut last = String::new();
-    for step in ["paid", "packed", "shipped"] {
-        ctx.set_custom_status(step);
+    for (done, step) in ["paid", "packed", "shipped"].into_iter().enumerate() {
+        let step = step.to_owned();
+        ctx.publish(&Progress {
+            step: step.clone(),
+            done,
+        });
         last = ctx
-            .call(work, (&step.to_owned(), &order.item))
+            .call(work, (&step, &order.item))
             .retry(RetryPolicy::exponential(5))
             .await?;
         ctx.sleep(Duration::from_millis(50)).await;
@@ -61,8 +72,13 @@ pub fn router(client: Client) -> Router {
 
 type Failure = (StatusCode, String);
 
-fn failure(error: impl std::fmt::Display) -> Failure {
-    (StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+/// What the browser is told of a call that failed: whether it may try again.
+fn failure(error: &ClientError) -> Failure {
+    let status = match error.is_retryable() {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::BAD_REQUEST,
+    };
+    (status, error.to_string())
 }
 
 /// `Ok` means that the store has the order: it will be done, whatever happens to this process.
@@ -71,66 +87,38 @@ async fn start(
     Json(order): Json<Order>,
 ) -> Result<(StatusCode, String), Failure> {
     let started = client.start(fulfil, &order).id(&order.id).await;
-    let order = started.map_err(failure)?;
+    let order = started.map_err(|error| failure(&error))?;
     Ok((StatusCode::ACCEPTED, order.id().to_owned()))
 }
 
-async fn show(Shared(client): Shared<Client>, Path(id): Path<String>) -> Result<String, Failure> {
-    match client
-        .get_orchestration_status(&id)
-        .await
-        .map_err(failure)?
-    {
-        OrchestrationStatus::NotFound => Err((StatusCode::NOT_FOUND, format!("no order {id}"))),
-        status => Ok(told(&status)),
-    }
+/// The last progress, whether the order is done or not.
+async fn show(
+    Shared(client): Shared<Client>,
+    Path(id): Path<String>,
+) -> Result<Json<Progress>, Failure> {
+    let progress = client.view::<Progress>(&id).await;
+    let progress = progress.map_err(|error| failure(&error))?;
+    let unknown = || (StatusCode::NOT_FOUND, format!("nothing of order {id} yet"));
+    progress.map(Json).ok_or_else(unknown)
 }
 
-/// One event for each change, until the end. The store wakes the stream; nobody polls.
+/// One event for each change, and one for the end. The store wakes the stream; nobody polls.
 async fn follow(
     Shared(client): Shared<Client>,
     Path(id): Path<String>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let changes = stream::unfold(Some(0), move |seen| {
-        let (client, id) = (client.clone(), id.clone());
-        async move {
-            let (text, next) = next_change(&client, &id, seen?).await;
-            Some((Ok(Event::default().data(text)), next))
-        }
+) -> Sse<impl Stream<Item = Result<Event, axum::Error>>> {
+    let order = client.handle(fulfil, id);
+    let changes = order.changes::<Progress>().map(|progress| {
+        let progress = progress.map_err(axum::Error::new)?;
+        Event::default().event("progress").json_data(progress)
     });
-    Sse::new(changes).keep_alive(KeepAlive::default())
-}
-
-/// What changed after a version, and the version that was seen; `None` when there is nothing more to come.
-async fn next_change(client: &Client, id: &str, seen: u64) -> (String, Option<u64>) {
-    let hour = Duration::from_secs(3600);
-    let pause = Duration::from_millis(100);
-    match client.wait_for_status_change(id, seen, pause, hour).await {
-        Ok(status) => (told(&status), version(&status)),
-        Err(error) => (error.to_string(), None),
-    }
-}
-
-/// The status in words.
-fn told(status: &OrchestrationStatus) -> String {
-    match status {
-        OrchestrationStatus::Completed { output, .. } => output.clone(),
-        OrchestrationStatus::Failed { details, .. } => details.display_message(),
-        OrchestrationStatus::Running { custom_status, .. } => {
-            custom_status.clone().unwrap_or_default()
-        }
-        OrchestrationStatus::NotFound => "waiting".to_owned(),
-    }
-}
-
-/// The version to wait for changes after; `None` once it has ended.
-fn version(status: &OrchestrationStatus) -> Option<u64> {
-    match status {
-        OrchestrationStatus::Running {
-            custom_status_version,
-            ..
-        } => Some(*custom_status_version),
-        OrchestrationStatus::NotFound => Some(0),
-        OrchestrationStatus::Completed { .. } | OrchestrationStatus::Failed { .. } => None,
-    }
+    let end = stream::once(async move {
+        // It has ended, or somebody deleted it.
+        let told = match order.result_within(Duration::from_secs(5)).await {
+            Ok(shipped) => shipped,
+            Err(error) => error.to_string(),
+        };
+        Ok(Event::default().event("end").data(told))
+    });
+    Sse::new(changes.chain(end)).keep_alive(KeepAlive::default())
 }

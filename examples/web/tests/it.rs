@@ -28,6 +28,14 @@ fn order() -> Request<Body> {
         .unwrap()
 }
 
+/// A change of what is stored, or of the code that replays, is declared in the file and seen by whoever reviews it.
+/// `MANIFEST=write cargo test -p duroxide-example-web` writes it anew.
+#[test]
+fn what_the_service_declares_is_what_the_file_says() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/duroxide.manifest");
+    duroxide::testing::assert_manifest(file, &handlers());
+}
+
 #[tokio::test]
 async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,8 +58,12 @@ async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
         "sent twice, done once"
     );
     let (_, events) = ask(&service, get("/orders/o-7/events")).await;
-    assert!(events.ends_with("data: tea is shipped\n\n"), "{events}");
-    assert!(events.contains("data: packed\n\n"), "{events}");
+    assert!(
+        events.ends_with("event: end\ndata: tea is shipped\n\n"),
+        "{events}"
+    );
+    let last = r#"data: {"step":"shipped","done":2}"#;
+    assert!(events.contains(last), "{events}");
     app.shutdown().await;
 
     // Another process finds what the first one did.
@@ -62,6 +74,7 @@ async fn an_order_is_started_by_a_request_and_followed_to_its_end() {
         .unwrap();
     let service = router(app.client());
     let shown = ask(&service, get("/orders/o-7")).await;
-    assert_eq!(shown, (StatusCode::OK, "tea is shipped".to_owned()));
+    let last = r#"{"step":"shipped","done":2}"#.to_owned();
+    assert_eq!(shown, (StatusCode::OK, last));
     app.shutdown().await;
 }

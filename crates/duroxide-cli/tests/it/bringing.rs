@@ -252,3 +252,25 @@ async fn what_is_imported_again_is_another_life() {
     }
     goes_on(&store.address()).await;
 }
+
+/// What the store did not take for certain may be in: it stays closed, and the next call goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_whose_first_line_fails_leaves_the_store_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = exported(&Store::filled(Kind::Redb).await, folder.path());
+    let target = Store::empty(Kind::Sqlite).await;
+    target.sql(
+        "CREATE TRIGGER no_instance BEFORE INSERT ON instances BEGIN SELECT RAISE(ABORT, 'no room'); END;
+         CREATE TRIGGER no_message BEFORE INSERT ON orchestrator_queue BEGIN SELECT RAISE(ABORT, 'no room'); END",
+    );
+    let failed = target.run(&["import", &file]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.err.contains("no room"), "{failed:?}");
+    assert!(failed.err.contains("stays closed"), "{failed:?}");
+    let refused = target.run(&["start", "order", "early"]);
+    assert!(refused.err.contains("is not finished"), "{refused:?}");
+    target.sql("DROP TRIGGER no_instance; DROP TRIGGER no_message");
+    let done = target.run(&["import", &file]);
+    assert_eq!(done.code, 0, "{done:?}");
+    goes_on(&target.address()).await;
+}

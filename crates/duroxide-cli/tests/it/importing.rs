@@ -25,6 +25,35 @@ fn bring_over(old: &Path, new: &Path) -> crate::support::Answer {
     answer(output.unwrap())
 }
 
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn is_output(ended: &OrchestrationStatus, expected: &str) {
+    assert!(
+        matches!(ended, OrchestrationStatus::Completed { output, .. } if output == expected),
+        "{ended:?} and not {expected}"
+    );
+}
+
+/// What waited for an answer gets it, and all that was in flight ends as it should.
+async fn everything_ends(client: &Client) {
+    for id in ["counting", "raising::sub::2"] {
+        client.raise_event(id, "answer", "yes").await.unwrap();
+    }
+    for (id, expected) in [
+        ("completed", "hello"),
+        ("holding", "held tight"),
+        ("sleeping", "rested"),
+        ("asking", "they said yes"),
+        ("reading", "first, second"),
+        ("counting", "round-1 round-2 round-3 yes"),
+        ("raising", "child said it said yes"),
+        ("unbegun", "late"),
+    ] {
+        let ended = client.wait_for_orchestration(id, MINUTE).await;
+        is_output(&ended.unwrap(), expected);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_in_flight_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,26 +91,7 @@ async fn everything_in_flight_goes_on() {
         handlers::orchestrations(),
     )
     .await;
-    for id in ["counting", "raising::sub::2"] {
-        client.raise_event(id, "answer", "yes").await.unwrap();
-    }
-    for (id, expected) in [
-        ("completed", "hello"),
-        ("holding", "held tight"),
-        ("sleeping", "rested"),
-        ("asking", "they said yes"),
-        ("reading", "first, second"),
-        ("counting", "round-1 round-2 round-3 yes"),
-        ("raising", "child said it said yes"),
-        ("unbegun", "late"),
-    ] {
-        let minute = Duration::from_secs(60);
-        let ended = client.wait_for_orchestration(id, minute).await.unwrap();
-        assert!(
-            matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == expected),
-            "{id}: {ended:?}"
-        );
-    }
+    everything_ends(&client).await;
     let failed = client.get_orchestration_status("failed").await.unwrap();
     assert!(
         matches!(failed, OrchestrationStatus::Failed { .. }),
@@ -127,25 +137,7 @@ async fn a_published_file_comes_into_any_store() {
         handlers::orchestrations(),
     )
     .await;
-    for id in ["counting", "raising::sub::2"] {
-        client.raise_event(id, "answer", "yes").await.unwrap();
-    }
-    for (id, expected) in [
-        ("completed", "hello"),
-        ("holding", "held tight"),
-        ("sleeping", "rested"),
-        ("reading", "first, second"),
-        ("counting", "round-1 round-2 round-3 yes"),
-        ("raising", "child said it said yes"),
-        ("unbegun", "late"),
-    ] {
-        let minute = Duration::from_secs(60);
-        let ended = client.wait_for_orchestration(id, minute).await.unwrap();
-        assert!(
-            matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == expected),
-            "{id}: {ended:?}"
-        );
-    }
+    everything_ends(&client).await;
     runtime.shutdown(None).await;
 }
 

@@ -10,6 +10,7 @@ mod documented;
 mod guarding;
 mod importing;
 mod looking;
+mod losing;
 mod moving;
 mod refusing;
 mod schema;

@@ -36,7 +36,12 @@ async fn open(address: &str) -> Arc<dyn Provider> {
 
 /// What is in a store, without a runtime: the lines of its export, in the order of ids.
 pub(crate) fn contents(address: &str) -> Vec<serde_json::Value> {
-    let told = run(&["--store", address, "export"]);
+    contents_of(&["--store", address])
+}
+
+/// The same, of a store that is named by these arguments.
+pub(crate) fn contents_of(store: &[&str]) -> Vec<serde_json::Value> {
+    let told = run(&[store, &["export"]].concat());
     assert_eq!(told.code, 0, "{told:?}");
     let parse = |line| serde_json::from_str(line).unwrap();
     let mut lines: Vec<serde_json::Value> = told.out.lines().map(parse).collect();
@@ -499,4 +504,27 @@ async fn a_long_history_whose_move_is_killed_between_two_steps_is_moved_whole() 
     let moved = run(&arguments);
     assert_eq!((moved.code, moved.err.as_str()), (0, ""));
     assert_eq!(digests(&to), before);
+}
+
+/// The source may be on its way though its closing was answered with an error: nothing runs in the target before that is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_fails_to_close_leaves_the_target_closed() {
+    let store = Store::filled(Kind::Sqlite).await;
+    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
+    let to = format!("redb:{}", folder.path().join("b.redb").display());
+    let before = digests(&from);
+    store.sql(
+        "CREATE TRIGGER jammed BEFORE INSERT ON closing BEGIN SELECT RAISE(ABORT, 'jammed'); END",
+    );
+    let failed = run(&["move", &from, &to, "--yes"]);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.err.contains("jammed"), "{failed:?}");
+    assert!(failed.err.contains("The target stays closed"), "{failed:?}");
+    let refused = run(&["--store", &to, "start", "order", "early"]);
+    assert!(refused.err.contains("is not finished"), "{refused:?}");
+    store.sql("DROP TRIGGER jammed");
+    let done = run(&["move", &from, &to, "--yes"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(digests(&to), before);
+    goes_on(&to).await;
 }

@@ -96,6 +96,12 @@ impl Store {
         store
     }
 
+    /// Runs statements on the file of an SQLite store.
+    pub(crate) fn sql(&self, text: &str) {
+        let file = rusqlite::Connection::open(self.path()).unwrap();
+        file.execute_batch(text).unwrap();
+    }
+
     /// Runs the binary on the store.
     pub(crate) fn run(&self, arguments: &[&str]) -> Answer {
         let mut command = binary();

@@ -11,7 +11,7 @@ use super::OrchestrationContext;
 use super::trying::{Rules, Stored, Trying, read};
 use crate::attempt::AttemptLimits;
 use crate::codec;
-use crate::definition::{ActivityError, Payload, Retry};
+use crate::definition::{ActivityError, Payload, Retry, Retryable};
 use crate::durable::{CommandKind, InPlace, InPlaceFuture, OperationKind, SYSCALL_RUN_PREFIX};
 use crate::future::{DurableFuture, ScheduleKind};
 
@@ -138,10 +138,36 @@ enum State<T, E> {
 }
 
 impl<T: Payload, E: Payload> Run<T, E> {
-    /// Tries again after failures, and after attempts that timed out, unless the policy says otherwise. A limit of the policy for
-    /// one attempt is kept as [`timeout`](Self::timeout) is. The error is not asked whether it is
-    /// [`Retryable`](crate::Retryable): use [`retry_if`](Self::retry_if).
-    pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
+    /// Tries again after failures whose error is [`Retryable`], and after attempts that timed out, unless the policy says
+    /// otherwise. A limit of the policy for one attempt is kept as [`timeout`](Self::timeout) is.
+    ///
+    /// An error of your own says whether trying again may help, or this does not compile; texts and numbers may be tried again
+    /// always.
+    ///
+    /// ```
+    /// use duroxide_core::{ActivityError, OrchestrationContext, Retry, Retryable};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Debug, Serialize, Deserialize)]
+    /// enum LookError {
+    ///     NoSuchHost,
+    ///     Busy,
+    /// }
+    /// impl Retryable for LookError {
+    ///     fn is_retryable(&self) -> bool {
+    ///         matches!(self, Self::Busy)
+    ///     }
+    /// }
+    ///
+    /// async fn example(ctx: OrchestrationContext) -> Result<u64, ActivityError<LookError>> {
+    ///     let look = ctx.run("look", || async { Err::<u64, _>(LookError::NoSuchHost) });
+    ///     look.retry(Retry::exponential(5)).await // one attempt
+    /// }
+    /// ```
+    pub fn retry(mut self, retry: impl Into<Retry>) -> Self
+    where
+        E: Retryable,
+    {
         let retry: Retry = retry.into();
         if let Some(total) = retry.total_limit() {
             self = self.schedule_to_close(total);
@@ -151,11 +177,12 @@ impl<T: Payload, E: Payload> Run<T, E> {
         }
         if let Some((_, rules)) = self.rules() {
             rules.retry = Some(retry);
+            rules.retry_if.push(Box::new(E::is_retryable));
         }
         self
     }
 
-    /// Tries again only after errors for which this holds, beside what the policy says.
+    /// Tries again only after errors for which this holds, beside what the policy and the error itself say.
     pub fn retry_if(mut self, may: impl Fn(&E) -> bool + Send + 'static) -> Self {
         if let Some((_, rules)) = self.rules() {
             rules.retry_if.push(Box::new(may));

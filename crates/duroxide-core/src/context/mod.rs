@@ -4,6 +4,8 @@ mod activities;
 mod attempts;
 mod call;
 mod cancellation;
+mod child;
+mod child_attempts;
 mod children;
 mod combinators;
 mod continue_as_new;
@@ -36,6 +38,7 @@ use crate::provider::SystemStats;
 
 pub use activities::ActivityOptions;
 pub use call::Call;
+pub use child::{Child, ParentClose};
 pub use combinators::{Either2, Either3};
 pub use in_place::Run;
 #[doc(hidden)]
@@ -48,7 +51,7 @@ pub use requests::{
 pub use requests::{REPLIES_MAX, Request, Requests};
 pub use saga::{Saga, SagaError};
 pub use scopes::Cancelled;
-pub use start::{Child, ParentClose, Spawned};
+pub use start::Spawned;
 pub use values::CONTINUE_AS_NEW_EVENTS;
 
 /// What an orchestration talks to.

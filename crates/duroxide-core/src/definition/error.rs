@@ -301,7 +301,7 @@ pub enum OrchestrationError<E> {
         /// The failure in words.
         message: String,
     },
-    /// The time limit that it was started with passed.
+    /// The time limit that it was started with passed, or the total limit of a child that is tried again.
     TimedOut {
         /// The failure in words.
         message: String,

@@ -88,6 +88,11 @@ pub trait Orchestration: Clone + Send + Sync + 'static {
         None
     }
 
+    /// Whether a child that failed with this error may be started again. Policies can only be stricter.
+    fn is_retryable(_error: &Self::Error) -> bool {
+        true
+    }
+
     /// A number that follows from the code of its function, comments and layout left out; the attribute computes it. `None`
     /// for code that the attribute has not seen. `duroxide::testing::assert_manifest` notices by it that code has changed.
     fn fingerprint(&self) -> Option<u64> {

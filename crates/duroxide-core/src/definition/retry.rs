@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use super::{ActivityError, Timeout};
+use super::{ActivityError, OrchestrationError, Timeout};
+use crate::event::ErrorDetails;
 use crate::retry::{BackoffStrategy, RetryPolicy};
 
-/// An error that knows whether trying again may help. `#[duroxide::activity]` asks it where the error type implements this;
-/// without it every error may be retried.
+/// An error that knows whether trying again may help. Calls of an activity, and children, ask it where the error type that
+/// `#[duroxide::activity]` or `#[duroxide::orchestration]` sees implements this; without it every error of theirs may be retried.
+/// An effect in place ([`Run::retry`](crate::Run::retry)) asks for an error that implements it. Texts and numbers may be tried again
+/// always.
 ///
 /// ```
 /// use duroxide_core::Retryable;
@@ -22,10 +25,55 @@ use crate::retry::{BackoffStrategy, RetryPolicy};
 /// }
 /// assert!(!ChargeError::Declined.is_retryable());
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether trying again may help",
+    label = "it is to be tried again after this error",
+    note = "implement `duroxide::Retryable` for it"
+)]
 pub trait Retryable {
     /// Whether trying again may help.
     fn is_retryable(&self) -> bool;
 }
+
+/// Errors that say nothing about themselves.
+macro_rules! always {
+    ($($error:ty),*) => {
+        $(impl Retryable for $error {
+            fn is_retryable(&self) -> bool {
+                true
+            }
+        })*
+    };
+}
+
+impl<E: Retryable> Retryable for ActivityError<E> {
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Failed(own) => own.is_retryable(),
+            Self::TimedOut { .. } | Self::Panicked { .. } => true,
+            Self::Unavailable { retryable, .. } => *retryable,
+            Self::Cancelled { .. } | Self::Poisoned { .. } | Self::Undecodable(_) => false,
+        }
+    }
+}
+
+impl<E: Retryable> Retryable for OrchestrationError<E> {
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Failed(own) => own.is_retryable(),
+            Self::TimedOut { .. } | Self::Panicked { .. } | Self::Unavailable { .. } => true,
+            Self::Cancelled { .. }
+            | Self::Poisoned { .. }
+            | Self::Diverged { .. }
+            | Self::Undecodable(_) => false,
+        }
+    }
+}
+
+always!(String, (), bool, char, serde_json::Value);
+always!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64
+);
 
 /// How often, how soon and after what a call is tried again. A [`RetryPolicy`] is one too.
 ///
@@ -161,10 +209,7 @@ impl Retry {
         own: impl FnOnce(&E) -> bool,
     ) -> bool {
         match error {
-            ActivityError::Failed(error) => {
-                let kind = text.and_then(kind_of);
-                !kind.is_some_and(|kind| self.never_on.contains(&kind)) && own(error)
-            }
+            ActivityError::Failed(error) => self.allows_kind(text) && own(error),
             ActivityError::TimedOut { which } => {
                 *which != Timeout::ScheduleToClose && !self.timeouts_are_final
             }
@@ -174,6 +219,37 @@ impl Retry {
             | ActivityError::Poisoned { .. }
             | ActivityError::Undecodable(_) => false,
         }
+    }
+
+    /// Whether the failure of a child allows another one; `own` answers for the author's error.
+    pub(crate) fn allows_another_child<E>(
+        &self,
+        error: &OrchestrationError<E>,
+        details: &ErrorDetails,
+        own: impl FnOnce(&E) -> bool,
+    ) -> bool {
+        match error {
+            OrchestrationError::Failed(error) => {
+                let text = match details {
+                    ErrorDetails::Application { message, .. } => Some(message.as_str()),
+                    _ => None,
+                };
+                self.allows_kind(text) && own(error)
+            }
+            OrchestrationError::TimedOut { .. } => !self.timeouts_are_final,
+            OrchestrationError::Panicked { .. } => true,
+            OrchestrationError::Unavailable { .. } => details.is_retryable(),
+            OrchestrationError::Cancelled { .. }
+            | OrchestrationError::Poisoned { .. }
+            | OrchestrationError::Diverged { .. }
+            | OrchestrationError::Undecodable(_) => false,
+        }
+    }
+
+    /// Whether an error of the author, as it is stored, is of no kind that is final.
+    fn allows_kind(&self, text: Option<&str>) -> bool {
+        let kind = text.and_then(kind_of);
+        !kind.is_some_and(|kind| self.never_on.contains(&kind))
     }
 }
 
@@ -240,6 +316,46 @@ mod tests {
     fn a_share_that_is_no_number_changes_no_pause() {
         let retry = Retry::fixed(3, Duration::from_secs(10)).jitter(f64::NAN);
         assert_eq!(retry.pause(1, 0.5), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_failure_that_is_passed_on_is_as_retryable_as_what_failed() {
+        struct Final;
+        impl Retryable for Final {
+            fn is_retryable(&self) -> bool {
+                false
+            }
+        }
+        assert!(ActivityError::Failed("busy".to_owned()).is_retryable());
+        assert!(!ActivityError::Failed(Final).is_retryable());
+        assert!(!OrchestrationError::Failed(ActivityError::Failed(Final)).is_retryable());
+        let poisoned = ActivityError::<String>::Poisoned {
+            message: String::new(),
+        };
+        assert!(!OrchestrationError::Failed(poisoned).is_retryable());
+    }
+
+    #[test]
+    fn a_child_is_not_started_again_after_what_another_one_would_not_survive() {
+        let retry = Retry::exponential(5).never_on(["Declined"]);
+        let allows = |details: ErrorDetails, may: bool| {
+            let error = OrchestrationError::<String>::of(details.clone());
+            retry.allows_another_child(&error, &details, |_| may)
+        };
+        let failed = |text: &str| ErrorDetails::orchestration_failed(text);
+        assert!(allows(failed("Busy"), true));
+        assert!(!allows(failed("Busy"), false));
+        assert!(!allows(failed("Declined"), true));
+        let taken = "sub-orchestration instance id 'invoice-7' already exists";
+        assert!(!allows(failed(taken), true));
+        assert!(allows(ErrorDetails::timed_out("too slow".to_owned()), true));
+        let away = |retryable| ErrorDetails::Infrastructure {
+            operation: "commit".to_owned(),
+            message: String::new(),
+            retryable,
+        };
+        assert!(allows(away(true), true));
+        assert!(!allows(away(false), true));
     }
 
     #[test]

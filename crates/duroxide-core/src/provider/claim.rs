@@ -120,10 +120,10 @@ impl fmt::Debug for TurnClaim {
 /// rules:
 ///
 /// 1. **It is a permission.** A store that hands out after the commit does everything right and can ignore the variant.
-/// 2. **The claim and the turn last together.** From the moment of the hand-out the turn is leased: no other claim gets
-///    its instance, and the lease runs out like any other. The commit of the turn succeeds only if its claim is stored
-///    before it or with it. If the transaction of the claim is rolled back, every later call with its lock token fails
-///    as a [lost lease](super::ProviderError::lease_lost).
+/// 2. **The claim and the turn last together.** From the moment of the hand-out the turn is leased, and the lease runs
+///    out like any other. The commit of the turn succeeds only if its claim is stored before it or with it, and if no
+///    other claim got the instance meanwhile. If the transaction of the claim is rolled back or never stored, every
+///    later call with its lock token fails as a [lost lease](super::ProviderError::lease_lost).
 /// 3. **The turn reads what its claim saw.** While the claim is not committed,
 ///    [`get_kv_value`](super::Provider::get_kv_value) and [`activity_claimed`](super::Provider::activity_claimed)
 ///    answer from the state that includes the open transaction, and so does

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use super::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, OutcomeStatus, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Standing, Step, Submission, Submitted,
-    SystemStats, TagFilter, TurnClaim, TurnHistory, WorkClaim, WorkItem,
+    SystemStats, TagFilter, TurnClaim, TurnHistory, TurnWrites, WorkClaim, WorkItem,
 };
 use crate::event::Event;
 
@@ -336,6 +337,20 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn that may have
+    /// been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than decide: before it runs an effect
+    /// in place, or asks the store something. A turn whose claim cannot be stored does neither.
+    ///
+    /// Default: nothing is to be done, because no other claim can come between the hand-out and the commit.
+    ///
+    /// # Errors
+    ///
+    /// As a [lost lease](ProviderError::lease_lost) if the instance went to another claim, or changed meanwhile.
+    async fn store_lease(&self, lock_token: &str) -> Result<(), ProviderError> {
+        let _ = lock_token;
+        Ok(())
+    }
+
     /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction, holds the
     /// letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that come. Until the next
     /// commit of the instance no claim takes one of them, and they alone do not make it claimable. All other messages are handed
@@ -353,27 +368,12 @@ pub trait Provider: Any + Send + Sync {
     /// # Errors
     ///
     /// As a commit.
-    #[expect(clippy::too_many_arguments, reason = "those of a commit")]
     async fn ack_holding_letters(
         &self,
         lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+        writes: TurnWrites,
     ) -> Result<bool, ProviderError> {
-        self.ack_orchestration_item(
-            lock_token,
-            execution_id,
-            history_delta,
-            worker_items,
-            orchestrator_items,
-            metadata,
-            cancelled_activities,
-        )
-        .await?;
+        writes.commit_to(self, lock_token).await?;
         Ok(false)
     }
 
@@ -432,6 +432,25 @@ pub trait Provider: Any + Send + Sync {
     }
 }
 
+impl TurnWrites {
+    /// Gives it to a store as a plain commit ([`Provider::ack_orchestration_item`]).
+    pub fn commit_to<'a, P: Provider + ?Sized>(
+        self,
+        store: &'a P,
+        lock_token: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), ProviderError>> + Send + 'a>> {
+        store.ack_orchestration_item(
+            lock_token,
+            self.execution_id,
+            self.history,
+            self.to_workers,
+            self.to_orchestrators,
+            self.metadata,
+            self.cancelled,
+        )
+    }
+}
+
 /// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods. Two
 /// callers at once may both find the id free, and a process that dies in between leaves a part.
 async fn look_then_write<P: Provider + ?Sized>(
@@ -447,6 +466,13 @@ async fn look_then_write<P: Provider + ?Sized>(
         Look::Untold => Standing::Unknown,
         Look::Told(found) => found,
     };
+    if submission.request().is_some() && found != Standing::Unknown {
+        // A start that is queued cannot be looked at: a request that is repeated is known from its first turn on.
+        let history = store.read(submission.instance()).await?;
+        if history.first().is_some_and(|first| submission.began(first)) {
+            return Ok(Submitted::Started);
+        }
+    }
     let step = submission.step(found);
     if step == Step::Replace {
         let Some(admin) = store.as_management_capability() else {

@@ -24,6 +24,7 @@ mod submission;
 mod tags;
 mod types;
 mod watch;
+mod writes;
 
 pub use admin::ProviderAdmin;
 pub use claim::{
@@ -65,6 +66,7 @@ pub use types::{
     SystemStats,
 };
 pub use watch::InstanceWatch;
+pub use writes::TurnWrites;
 
 pub use crate::limits::MAX_WORKER_TAGS;
 pub use crate::version::{DispatcherCapabilityFilter, SemverRange, current_build_version};

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use super::rules::Refusal;
+use crate::event::Event;
+use crate::start::StartExtras;
 use crate::work_item::WorkItem;
 
 /// What has an id.
@@ -81,6 +83,8 @@ pub struct Submission {
 struct Beginning {
     item: WorkItem,
     delay: Option<Duration>,
+    /// The id of the request that asks for it.
+    request: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +111,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Submitted {
-    /// The start and its messages are stored. Nothing had the id.
+    /// The start and its messages are stored. Nothing had the id, or only what the same request had asked for before.
     Started,
     /// What had the id is deleted; the start and its messages are stored.
     Replaced,
@@ -126,9 +130,15 @@ impl Submission {
         rule: StartRule,
         messages: Vec<WorkItem>,
     ) -> Self {
+        let request = request_of(&start);
+        let item = start;
         Self {
-            instance: start.target_instance().to_owned(),
-            start: Some(Beginning { item: start, delay }),
+            instance: item.target_instance().to_owned(),
+            start: Some(Beginning {
+                item,
+                delay,
+                request,
+            }),
             messages,
             rule: Rule::Start(rule),
         }
@@ -159,6 +169,29 @@ impl Submission {
     #[must_use]
     pub fn begins(&self) -> bool {
         self.start.is_some()
+    }
+
+    /// The id of the request that asks for the start ([`StartExtras::request`]), if it has one.
+    ///
+    /// A request that is repeated, because its answer was lost, is answered as the first time: if what has the id began with the same
+    /// request ([`asked_for`](Self::asked_for), [`began`](Self::began)), whether it is queued, runs or has ended, the store writes nothing
+    /// and answers [`Submitted::Started`], whatever the rule says.
+    #[must_use]
+    pub fn request(&self) -> Option<&str> {
+        self.start.as_ref()?.request.as_deref()
+    }
+
+    /// Whether a start that is queued is one that the same request asked for.
+    #[must_use]
+    pub fn asked_for(&self, queued: &WorkItem) -> bool {
+        self.request().is_some() && self.request() == request_of(queued).as_deref()
+    }
+
+    /// Whether an execution with this first event is one of an instance that the same request asked for.
+    #[must_use]
+    pub fn began(&self, first: &Event) -> bool {
+        let recorded = || StartExtras::recorded_in(&first.kind).request;
+        self.request().is_some() && self.request() == recorded().as_deref()
     }
 
     /// What a step stores, in order, each item with its delay.
@@ -246,15 +279,29 @@ impl Submission {
     }
 }
 
+/// The id of the request that asked for a start.
+fn request_of(item: &WorkItem) -> Option<String> {
+    match item {
+        WorkItem::StartOrchestration { input, .. } => {
+            StartExtras::of_input(input.clone()).0.request
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn start(rule: StartRule) -> Submission {
+        start_with(rule, String::new())
+    }
+
+    fn start_with(rule: StartRule, input: String) -> Submission {
         let item = WorkItem::StartOrchestration {
             instance: "i".to_owned(),
             orchestration: "o".to_owned(),
-            input: String::new(),
+            input,
             version: None,
             parent_instance: None,
             parent_id: None,
@@ -317,6 +364,34 @@ mod tests {
         );
         assert_eq!(kinds(Step::StoreMessages), ["QueueMessage"]);
         assert!(kinds(Step::Nothing).is_empty());
+    }
+
+    #[test]
+    fn a_request_knows_its_own_start_and_no_other() {
+        let by = |request: &str| {
+            let extras = StartExtras::default().with_request(request).unwrap();
+            let input = extras.in_front_of("mine".to_owned());
+            let first = crate::event::EventKind::OrchestrationStarted {
+                name: "o".to_owned(),
+                version: "1.0.0".to_owned(),
+                input: "mine".to_owned(),
+                parent_instance: None,
+                parent_id: None,
+                parent_execution_id: None,
+                carry_forward_events: Some(extras.carried().into_iter().collect()),
+                initial_custom_status: None,
+            };
+            let first = Event::with_event_id(1, "i", 1, None, first);
+            (start_with(StartRule::MustBeNew, input), first)
+        };
+        let ((mine, began), (other, began_by_other)) = (by("1"), by("2"));
+        let (anonymous, queued) = (start(StartRule::MustBeNew), mine.items(Step::StoreAll)[0].0);
+        assert_eq!(mine.request(), Some("1"));
+        assert!(mine.asked_for(queued) && mine.began(&began));
+        assert!(!other.asked_for(queued) && !mine.began(&began_by_other));
+        assert!(!anonymous.asked_for(queued) && !anonymous.began(&began));
+        let queued = anonymous.items(Step::StoreAll)[0].0;
+        assert!(!anonymous.asked_for(queued), "nobody is not somebody");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Event;
 use crate::rewound::REWIND_QUEUE;
 use crate::work_item::WorkItem;
 
@@ -9,7 +10,7 @@ use crate::work_item::WorkItem;
 ///
 /// ```
 /// use duroxide_core::rewind::RewindMessage;
-/// let message = RewindMessage::Rewind { execution_id: 1, from_event_id: Some(7) };
+/// let message = RewindMessage::Rewind { execution_id: 1, from_event_id: Some(7), failure: None };
 /// assert_eq!(RewindMessage::of(&message.to("order-7")), Some(message));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +23,37 @@ pub enum RewindMessage {
         execution_id: u64,
         /// The first event that is dropped; `None` leaves the choice to the engine.
         from_event_id: Option<u64>,
+        /// Which failure of that execution: the id may have lived before. `None` means any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<FailureMark>,
     },
     /// To a rewound execution, once: perform what [`Rewound::again`](crate::Rewound::again) lists.
     AskAgain,
+}
+
+/// What tells a failure from that of another life of the same id, which may fail in the same execution: the number and the time of the
+/// event that ended it.
+///
+/// ```
+/// use duroxide_core::rewind::FailureMark;
+/// assert_eq!(FailureMark::of(&[]), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureMark {
+    event_id: u64,
+    timestamp_ms: u64,
+}
+
+impl FailureMark {
+    /// The mark of the end of an execution; `None` while it has not ended.
+    #[must_use]
+    pub fn of(history: &[Event]) -> Option<Self> {
+        let end = history.iter().rfind(|event| event.is_terminal())?;
+        Some(Self {
+            event_id: end.event_id,
+            timestamp_ms: end.timestamp_ms,
+        })
+    }
 }
 
 impl RewindMessage {

@@ -18,7 +18,7 @@ mod plan;
 mod point;
 mod signals;
 
-pub use message::RewindMessage;
+pub use message::{FailureMark, RewindMessage};
 pub use plan::{Child, ChildStanding, Rewind, Work, plan};
 
 /// Where a record is cut.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use semver::Version;
 
-use super::{NoRewind, RewindMessage, RewindPoint, point, signals};
+use super::{FailureMark, NoRewind, RewindMessage, RewindPoint, point, signals};
 use crate::arrivals::Intake;
 use crate::event::{BUILD_VERSION, Event, EventKind};
 use crate::ids::{INITIAL_EVENT_ID, build_child_instance_id};
@@ -22,6 +22,8 @@ pub struct Rewind {
     pub instance: String,
     /// The execution that failed; the next one takes its place.
     pub failed_execution_id: u64,
+    /// Which failure of that execution it was: another life of the id may fail in the same one.
+    pub failure: Option<FailureMark>,
     /// The first event that is dropped.
     pub from_event_id: u64,
     /// How many events are kept, and how many are dropped.
@@ -73,8 +75,8 @@ pub enum ChildStanding {
     Running,
     /// It ended with this value, which counts.
     Completed(String),
-    /// Its execution of this number failed. It is rewound too.
-    Failed(u64),
+    /// Its execution of this number failed, in this way. It is rewound too.
+    Failed(u64, Option<FailureMark>),
 }
 
 /// Plans the rewind of a failed execution.
@@ -126,6 +128,7 @@ pub fn plan(history: &[Event], point: RewindPoint) -> Result<Rewind, NoRewind> {
     }
     Ok(Rewind {
         failed_execution_id: failed,
+        failure: FailureMark::of(history),
         from_event_id: from.event_id,
         kept: kept.len(),
         dropped: dropped.len(),
@@ -217,10 +220,11 @@ impl Rewind {
                     let event = arrival(&self.history, Some(child.event_id), kind, now_ms);
                     self.history.extend(event);
                 }
-                ChildStanding::Failed(execution_id) => {
+                ChildStanding::Failed(execution_id, failure) => {
                     let request = RewindMessage::Rewind {
                         execution_id,
                         from_event_id: None,
+                        failure,
                     };
                     messages.push(request.to(&child.instance));
                 }

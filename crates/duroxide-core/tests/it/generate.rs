@@ -16,6 +16,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         5 => (0..3u8).prop_map(Op::Dequeue),
         2 => Just(Op::Child),
         1 => Just(Op::NamedChild),
+        2 => Just(Op::RetriedChild),
         1 => Just(Op::Guid),
         1 => Just(Op::Now),
         1 => Just(Op::ForeignKv),
@@ -116,6 +117,8 @@ fn ordered(step: Step) -> Option<Step> {
         Op::Wait(_) => Op::Wait(0),
         // An attempt that is polled before it is recorded is recorded where the poll is.
         Op::Retried | Op::Dequeue(_) | Op::Guid | Op::Now | Op::ForeignKv => Op::Activity,
+        // What a failed child is followed by comes later than its failure.
+        Op::RetriedChild => Op::Child,
         other => other,
     };
     let ops = |list: Vec<Op>| list.into_iter().map(op).collect();

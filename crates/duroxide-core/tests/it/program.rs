@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::{BackoffStrategy, OrchestrationContext, OrchestrationHandler, RetryPolicy};
+use duroxide_core::{
+    BackoffStrategy, OrchestrationContext, OrchestrationHandler, OrchestrationRef, RetryPolicy,
+};
 use futures::StreamExt;
 use futures::future::{join_all, select_all};
 use futures::stream::FuturesUnordered;
@@ -31,6 +33,8 @@ pub(crate) enum Op {
     Dequeue(u8),
     Child,
     NamedChild,
+    /// Up to three children.
+    RetriedChild,
     Guid,
     Now,
     ForeignKv,
@@ -128,6 +132,16 @@ fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held<'_> {
             let version = Some("2.0.0".to_owned());
             let child = ctx.schedule_sub_orchestration_versioned_with_id("C", version, id, label);
             Box::pin(child.map(text))
+        }
+        Op::RetriedChild => {
+            const C: OrchestrationRef<String, String> = OrchestrationRef::new("C");
+            let child = ctx.child(C, &label).retry(policy());
+            // With an id of its own, or with those of the engine.
+            let child = match hash(&label).is_multiple_of(2) {
+                true => child.id(format!("again-{execution}-{label}")),
+                false => child,
+            };
+            Box::pin(async move { text(child.await.map_err(Into::into)) })
         }
         Op::Guid => {
             let guid = ctx.new_guid();

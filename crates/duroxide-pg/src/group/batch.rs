@@ -1,4 +1,6 @@
-//! What one exchange carries. In: the queue of writes, claims that want to be tried. Out: calls in the order of the locks.
+//! What one exchange carries. In: the queue of writes, claims that want to be tried. Out: what of it goes together.
+
+mod calls;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,12 +8,11 @@ use std::sync::Arc;
 use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
 
 use super::lanes::Lanes;
-use super::{Op, Write};
-use crate::args::Call;
+use super::{EarlyTurn, Op, Write};
 use crate::codec::{NewMessage, NewWork};
 use crate::look::Look;
-use crate::ops::commit_turn::{self, Commit};
-use crate::ops::enqueue::{self, Ack};
+use crate::ops::commit_turn::Commit;
+use crate::ops::enqueue::Ack;
 use crate::ops::{claim_turns, claim_work};
 
 /// How much one exchange carries at most.
@@ -44,6 +45,13 @@ pub(super) struct Batch {
     pub(super) work: Vec<WorkRider>,
 }
 
+/// Completions, and how many of them come first that a turn was decided on.
+#[derive(Default)]
+struct Acks<'a> {
+    all: Vec<&'a Ack>,
+    decided_on: usize,
+}
+
 /// Which call an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -69,19 +77,20 @@ impl Batch {
             let Some(write) = writes.front() else {
                 break;
             };
-            let (size, token) = match &write.op {
-                Op::Commit(commit) => (commit.bytes(), Some(commit.token)),
-                Op::Ack(ack) => (
-                    ack.completion.as_ref().map_or(0, |one| one.json.len()),
-                    Some(ack.token),
-                ),
-                Op::Message(message) => (message.json.len(), None),
-                Op::Work(work) => (work.json.len(), None),
-                Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => (0, Some(*token)),
+            let size = match &write.op {
+                Op::Commit(commit) => commit.bytes(),
+                Op::Early(turn, commit) => commit.bytes() + turn.bytes(),
+                Op::Lease(turn) => turn.bytes(),
+                Op::Ack(ack) => ack.completion.as_ref().map_or(0, |one| one.json.len()),
+                Op::Message(message) => message.json.len(),
+                Op::Work(work) => work.json.len(),
+                Op::RenewTurn { .. } | Op::RenewWork { .. } => 0,
             };
-            if token.is_some_and(|token| !held.insert(token)) {
+            let tokens = tokens(&write.op);
+            if tokens.iter().any(|token| held.contains(token)) {
                 break;
             }
+            held.extend(tokens);
             bytes += size;
             batch.writes.extend(writes.pop_front());
         }
@@ -155,14 +164,14 @@ impl Batch {
         let mut brings = Look::default();
         for write in &self.writes {
             match &write.op {
-                Op::Commit(commit) => {
+                Op::Commit(commit) | Op::Early(_, commit) => {
                     brings.turns |= !commit.to_orchestrators.is_empty();
                     brings.work |= !commit.to_workers.is_empty();
                 }
                 Op::Ack(ack) => brings.turns |= ack.completion.is_some(),
                 Op::Message(_) => brings.turns = true,
                 Op::Work(_) => brings.work = true,
-                Op::RenewTurn { .. } | Op::RenewWork { .. } => {}
+                Op::Lease(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {}
             }
         }
         brings
@@ -176,19 +185,51 @@ impl Batch {
     pub(super) fn commits(&self) -> Vec<&Commit> {
         self.ops()
             .filter_map(|op| match op {
-                Op::Commit(commit) => Some(&**commit),
+                Op::Commit(commit) | Op::Early(_, commit) => Some(&**commit),
                 _ => None,
             })
             .collect()
     }
 
-    fn acks(&self) -> Vec<&Ack> {
+    /// Turns that are stored with what they were decided on.
+    fn early(&self) -> Vec<&EarlyTurn> {
         self.ops()
             .filter_map(|op| match op {
-                Op::Ack(ack) => Some(ack),
+                Op::Early(turn, _) => Some(&**turn),
                 _ => None,
             })
             .collect()
+    }
+
+    /// Turns whose messages and leases are stored.
+    fn leases(&self) -> Vec<&EarlyTurn> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Lease(turn) => Some(&**turn),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether it goes well or is taken back as a whole.
+    pub(super) fn is_strict(&self) -> bool {
+        self.ops()
+            .any(|op| matches!(op, Op::Early(..) | Op::Lease(_)))
+    }
+
+    /// How many completions come first in their call, because turns were decided on them.
+    pub(super) fn decided_on(&self) -> usize {
+        self.acks().decided_on
+    }
+
+    fn acks(&self) -> Acks<'_> {
+        let mut all = acks_of(self.early());
+        let decided_on = all.len();
+        all.extend(self.ops().filter_map(|op| match op {
+            Op::Ack(ack) => Some(ack),
+            _ => None,
+        }));
+        Acks { all, decided_on }
     }
 
     fn messages(&self) -> Vec<&NewMessage> {
@@ -208,115 +249,34 @@ impl Batch {
             })
             .collect()
     }
-
-    /// The calls of the exchange. Renewals come first: nothing that takes long may stand before them.
-    pub(super) fn calls(&self, expected: i64) -> Vec<(Part, Call<'_>)> {
-        let mut calls = Vec::with_capacity(8);
-        let (commits, acks) = (self.commits(), self.acks());
-        let (messages, work) = (self.messages(), self.new_work());
-        self.open(&commits, &acks, &messages, expected, &mut calls);
-        self.renewals(expected, &mut calls);
-        if !commits.is_empty() {
-            let fed = fed(&commits, &acks, &messages);
-            calls.push((Part::Commits, commit_turn::call(&commits, &fed, expected)));
-        }
-        if !acks.is_empty() {
-            calls.push((Part::Acks, enqueue::acks(&acks, expected)));
-        }
-        if !messages.is_empty() {
-            calls.push((Part::Messages, enqueue::messages(&messages, expected)));
-        }
-        if !work.is_empty() {
-            calls.push((Part::Silent, enqueue::work(&work, expected)));
-        }
-        // Activities act on the world: a worker must not begin one whose claim a crash of the server could undo.
-        let lazy = self.writes.is_empty() && self.work.is_empty();
-        for (place, rider) in self.turns.iter().enumerate() {
-            let (fit, unfit) = (&rider.fit, &rider.unfit);
-            let call = rider.ask.call(fit, unfit, &rider.barred, lazy, expected);
-            calls.push((Part::ClaimTurns(place), call));
-        }
-        for (place, rider) in self.work.iter().enumerate() {
-            let (plain, bound) = (&rider.plain, &rider.bound);
-            let call = rider.ask.call(plain, bound, &rider.unfit, expected);
-            calls.push((Part::ClaimWork(place), call));
-        }
-        calls
-    }
-
-    fn open<'a>(
-        &'a self,
-        commits: &[&'a Commit],
-        acks: &[&'a Ack],
-        messages: &[&'a NewMessage],
-        expected: i64,
-        calls: &mut Vec<(Part, Call<'a>)>,
-    ) {
-        let renewed = self.ops().filter_map(|op| match op {
-            Op::RenewTurn { instance, .. } => Some(instance.as_str()),
-            _ => None,
-        });
-        let held: Vec<&str> = commits
-            .iter()
-            .map(|commit| commit.instance.as_str())
-            .chain(renewed)
-            .collect();
-        let sent: Vec<&NewMessage> = commits
-            .iter()
-            .flat_map(|commit| &commit.to_orchestrators)
-            .chain(acks.iter().filter_map(|ack| ack.completion.as_ref()))
-            .chain(messages.iter().copied())
-            .collect();
-        if !held.is_empty() || !sent.is_empty() {
-            calls.push((Part::Silent, enqueue::open(held, &sent, expected)));
-        }
-    }
-
-    fn renewals<'a>(&'a self, expected: i64, calls: &mut Vec<(Part, Call<'a>)>) {
-        let turns = || {
-            self.ops().filter_map(|op| match op {
-                Op::RenewTurn {
-                    instance,
-                    token,
-                    for_ms,
-                    ..
-                } => Some((instance.as_str(), *token, *for_ms)),
-                _ => None,
-            })
-        };
-        if turns().next().is_some() {
-            let call = Call::new("renew_turns")
-                .int(expected)
-                .texts(turns().map(|(instance, _, _)| instance))
-                .uuids(turns().map(|(_, token, _)| token))
-                .ints(turns().map(|(_, _, for_ms)| for_ms));
-            calls.push((Part::RenewTurns, call));
-        }
-        let work = || {
-            self.ops().filter_map(|op| match op {
-                Op::RenewWork { id, token, for_ms } => Some((*id, *token, *for_ms)),
-                _ => None,
-            })
-        };
-        if work().next().is_some() {
-            let call = Call::new("renew_work")
-                .int(expected)
-                .ints(work().map(|(id, _, _)| id))
-                .uuids(work().map(|(_, token, _)| token))
-                .ints(work().map(|(_, _, for_ms)| for_ms));
-            calls.push((Part::RenewWork, call));
-        }
-    }
 }
 
-/// Instances whose turn is committed here and which are sent something by a later call of the same exchange.
-fn fed<'a>(commits: &[&'a Commit], acks: &[&'a Ack], messages: &[&'a NewMessage]) -> Vec<&'a str> {
-    let committed: HashSet<&str> = commits.iter().map(|one| one.instance.as_str()).collect();
-    let sent = acks.iter().filter_map(|ack| ack.completion.as_ref());
-    let sent: HashSet<&str> = sent
-        .chain(messages.iter().copied())
-        .map(|message| message.instance.as_str())
-        .filter(|instance| committed.contains(instance))
-        .collect();
-    sent.into_iter().collect()
+/// The completions that these turns were decided on.
+fn acks_of<'a>(turns: impl IntoIterator<Item = &'a EarlyTurn>) -> Vec<&'a Ack> {
+    let causes = turns.into_iter().flat_map(|turn| &turn.causes);
+    causes
+        .filter_map(|write| match &write.op {
+            Op::Ack(ack) => Some(ack),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The leases that a write uses.
+fn tokens(op: &Op) -> Vec<uuid::Uuid> {
+    let of_causes = |turn: &EarlyTurn| {
+        let acks = acks_of([turn]);
+        acks.into_iter().map(|ack| ack.token).collect::<Vec<_>>()
+    };
+    match op {
+        Op::Commit(commit) => vec![commit.token],
+        Op::Early(turn, _) | Op::Lease(turn) => {
+            let mut tokens = of_causes(turn);
+            tokens.push(turn.token);
+            tokens
+        }
+        Op::Ack(ack) => vec![ack.token],
+        Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => vec![*token],
+        Op::Message(_) | Op::Work(_) => Vec::new(),
+    }
 }

@@ -10,6 +10,8 @@ use crate::ops::claim_turns::Claimed;
 
 /// How many claims of one kind ride along with one exchange; the others come with the next.
 const RIDERS_MAX: usize = 8;
+/// In how many milliseconds the server tells a claim to look again if there is more to claim at once.
+const SOON_MS: i64 = 5;
 /// How much longer than its deadline a claim waits to be tried at all.
 const UNTRIED_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -157,6 +159,33 @@ impl<A: Comparable, T> Claims<A, T> {
             .collect()
     }
 
+    /// A claim that rests and knows all news: for all this process knows, nothing waits in the store.
+    pub(super) fn resting(
+        &self,
+        now: Instant,
+        permits: impl Fn(&A) -> bool,
+    ) -> Option<(u64, Arc<A>)> {
+        let rests = |waiter: &&Waiter<A, T>| {
+            let waits = waiter.claim.deadline.is_some() && !waiter.claim.reply.is_closed();
+            let knows_all = waiter.knows >= self.news && waiter.due.is_none_or(|at| at > now);
+            waits && !waiter.is_out && knows_all && permits(&waiter.claim.ask)
+        };
+        let waiter = self.waiting.iter().find(rests)?;
+        Some((waiter.id, Arc::clone(&waiter.claim.ask)))
+    }
+
+    /// Answers a claim that rests. Gives back what its caller no longer takes.
+    pub(super) fn hand_out(&mut self, id: u64, found: Vec<T>) -> Vec<T> {
+        let Some(place) = self.waiting.iter().position(|waiter| waiter.id == id) else {
+            return found;
+        };
+        let waiter = self.waiting.swap_remove(place);
+        match waiter.claim.reply.send(Ok(found)) {
+            Err(Ok(found)) => found,
+            _ => Vec::new(),
+        }
+    }
+
     /// The answer to a claim: what was found is handed out, with nothing found it waits on. `brought`: the exchange was news itself,
     /// and this claim knows it. Returns whether the claim took all there was for it.
     pub(super) fn answer(
@@ -191,7 +220,8 @@ impl<A: Comparable, T> Claims<A, T> {
             return false;
         }
         let waiter = self.waiting.swap_remove(place);
-        let is_full = claimed.found.len() >= waiter.claim.max;
+        let has_more = claimed.due_ms.is_none_or(|ms| ms <= SOON_MS);
+        let is_full = claimed.found.len() >= waiter.claim.max && has_more;
         if is_full {
             self.news();
         }

@@ -12,6 +12,7 @@ use duroxide_core::provider::rules::Refusal;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
+use uuid::Uuid;
 
 use super::batch::{Batch, Part};
 use super::{Op, Write};
@@ -24,6 +25,9 @@ use crate::ops::commit_turn::Commit;
 use crate::text;
 use crate::time::shown_ms;
 use crate::wake::{News, Wake};
+
+/// How the server tells that a turn cannot be stored with what it was decided on (`0018_early.sql`).
+const NOT_EARLY: &str = "DX002";
 
 /// What an exchange did.
 #[derive(Default)]
@@ -38,15 +42,21 @@ pub(super) struct Done {
     pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
     /// Instances that ended, as they are stored.
     pub(super) ended: Vec<String>,
+    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for lost.
+    pub(super) leased: Vec<(Uuid, bool)>,
+    /// Whether what was handed out early could be stored, if there was any.
+    pub(super) early: Option<bool>,
 }
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
         Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
+        Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
+        Err(Trouble::InTheWay(_) | Trouble::Some) if batch.is_strict() => undo_early(batch, &[]),
         Err(Trouble::All(error) | Trouble::InTheWay(error)) if batch.size() <= 1 => {
             fail(batch, &error)
         }
-        Err(Trouble::All(error)) => fail(batch, &error),
+        Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(batch, &error),
         Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &wake, batch).await,
     }
 }
@@ -59,6 +69,8 @@ enum Trouble {
     Some,
     /// Another transaction held a row for too long that one of the parts needs.
     InTheWay(PgError),
+    /// An instance does not stand as its node took it to; which ones, if that is known.
+    Early(PgError, Vec<String>),
 }
 
 type Answers = Vec<(Part, Vec<Row>)>;
@@ -88,6 +100,11 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             }
             continue;
         }
+        if error.code().is_some_and(|code| code.code() == NOT_EARLY) {
+            let detail = error.as_db_error().and_then(|told| told.detail());
+            let others = detail.and_then(|json| serde_json::from_str(json).ok());
+            return Err(Trouble::Early(error.into(), others.unwrap_or_default()));
+        }
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return Err(Trouble::InTheWay(error.into()));
         }
@@ -97,7 +114,7 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             error,
             PgError::OutOfReach { .. } | PgError::GaveUp { .. } | PgError::Closed
         );
-        if !is_about_all && batch.size() > 1 {
+        if !is_about_all && (batch.size() > 1 || batch.is_strict()) {
             return Err(Trouble::Some);
         }
         let error = match (duplicate, batch.commits().first()) {
@@ -151,7 +168,7 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
             Ok((answers, asked)) => settle(db, wake, alone, &answers, asked),
-            Err(Trouble::All(error)) => fail(alone, &error),
+            Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(alone, &error),
             Err(Trouble::InTheWay(error)) => {
                 for instance in touched {
                     held.insert(instance, error.again());
@@ -164,6 +181,7 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
         done.ended.extend(one.ended);
         done.brought = or(done.brought, one.brought);
         done.left_behind = or(done.left_behind, one.left_behind);
+        done.leased.extend(one.leased);
     }
     for rider in batch.turns {
         done.turns.push((rider.id, Ok(nothing_yet())));
@@ -189,9 +207,44 @@ fn or(one: Look, other: Look) -> Look {
     }
 }
 
+/// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost the lease that they
+/// never had. If it is not known which, all of them have.
+fn undo_early(batch: Batch, others: &[String]) -> Done {
+    let mut done = Done {
+        early: Some(false),
+        ..Done::default()
+    };
+    for Write { op, reply } in batch.writes {
+        match op {
+            Op::Early(turn, _) | Op::Lease(turn)
+                if others.is_empty() || others.contains(&turn.instance) =>
+            {
+                done.leased.push((turn.token, false));
+                done.again.extend(turn.causes);
+                // A failed send: the caller dropped the call.
+                let _ = reply.send(Err(PgError::Contract(Refusal::InvalidToken)));
+            }
+            op => done.again.push(Write { op, reply }),
+        }
+    }
+    for rider in batch.turns {
+        done.turns.push((rider.id, Ok(nothing_yet())));
+    }
+    for rider in batch.work {
+        done.work.push((rider.id, Ok(nothing_yet())));
+    }
+    done
+}
+
 fn fail(batch: Batch, error: &PgError) -> Done {
     let mut done = Done::default();
     for write in batch.writes {
+        if let Op::Early(turn, _) | Op::Lease(turn) = write.op {
+            done.leased.push((turn.token, false));
+            for cause in turn.causes {
+                let _ = cause.reply.send(Err(error.again()));
+            }
+        }
         // A failed send: the caller dropped the call.
         let _ = write.reply.send(Err(error.again()));
     }
@@ -254,10 +307,25 @@ fn settle(
             }
         }
     }
-    let mut places = Places::default();
+    let mut places = Places {
+        acks: batch.decided_on(),
+        ..Places::default()
+    };
     let is_held_up = !commits.is_empty();
-    for write in batch.writes {
+    if batch.is_strict() {
+        done.early = Some(true);
+    }
+    for mut write in batch.writes {
         let problem = match &write.op {
+            // The server takes the whole exchange back if one of these cannot be.
+            Op::Early(..) => {
+                places.commits += 1;
+                None
+            }
+            Op::Lease(turn) => {
+                done.leased.push((turn.token, true));
+                None
+            }
             Op::Commit(_) => {
                 let problem = found(&commits, &mut places.commits);
                 if problem.is_none() && is_held_up {
@@ -279,6 +347,7 @@ fn settle(
             Some(problem) => Err(lost(&write.op, &problem)),
             None => {
                 let is_first = begun.contains(&places.messages);
+                answer_causes(wake, &mut write.op);
                 tell(wake, &write.op, places.commits, &ends, is_first, &mut done);
                 Ok(())
             }
@@ -287,6 +356,20 @@ fn settle(
         let _ = write.reply.send(answer);
     }
     done
+}
+
+/// Answers those who sent what a turn was decided on.
+fn answer_causes(wake: &Wake, op: &mut Op) {
+    let (Op::Early(turn, _) | Op::Lease(turn)) = op else {
+        return;
+    };
+    for cause in turn.causes.drain(..) {
+        if let Op::Message(message) = &cause.op {
+            wake.announce(&text::shown(message.instance.clone()), News::Started);
+        }
+        // A failed send: the caller dropped the call.
+        let _ = cause.reply.send(Ok(()));
+    }
 }
 
 #[derive(Default)]
@@ -357,9 +440,11 @@ fn found(verdicts: &[Verdict], place: &mut usize) -> Option<String> {
 
 fn lost(op: &Op, problem: &str) -> PgError {
     match (problem, op) {
-        ("expired", Op::Commit(commit)) => PgError::Contract(Refusal::LockExpired {
-            instance: commit.shown_instance.clone(),
-        }),
+        ("expired", Op::Commit(commit) | Op::Early(_, commit)) => {
+            PgError::Contract(Refusal::LockExpired {
+                instance: commit.shown_instance.clone(),
+            })
+        }
         ("expired", Op::RenewTurn { shown_instance, .. }) => {
             PgError::Contract(Refusal::LockExpired {
                 instance: shown_instance.clone(),
@@ -373,7 +458,7 @@ fn lost(op: &Op, problem: &str) -> PgError {
 /// Tells those who follow an instance what a write did to it.
 fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
     match op {
-        Op::Commit(commit) => {
+        Op::Commit(commit) | Op::Early(_, commit) => {
             let end = ends.iter().find(|end| end.place == place);
             let news = match (&commit.ended, end) {
                 (Some(status), Some(end)) => News::Ended(InstanceOutcome {
@@ -394,7 +479,11 @@ fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: 
         Op::Message(message) if is_first && message.is_start() => {
             wake.announce(&text::shown(message.instance.clone()), News::Started);
         }
-        Op::Message(_) | Op::Work(_) | Op::Ack(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {
-        }
+        Op::Message(_)
+        | Op::Lease(_)
+        | Op::Work(_)
+        | Op::Ack(_)
+        | Op::RenewTurn { .. }
+        | Op::RenewWork { .. } => {}
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what is written
 //! ride along in the same transaction: the turn that a message makes ready comes back with the answer that the message was stored.
+//! A turn whose messages this process writes itself is handed out before that: see [`early`].
 //! One exchange follows the other, so that each carries all that came during the last one; a second one begins only beside one
 //! that takes long.
 
 mod arrivals;
 mod batch;
 mod claims;
+mod early;
 mod exchange;
 mod gather;
 mod lanes;
@@ -28,6 +30,8 @@ use uuid::Uuid;
 use self::batch::Batch;
 use self::claims::Claims;
 pub(crate) use self::claims::Waiting;
+use self::early::Early;
+pub(crate) use self::early::{CAUTION, EarlyTurn};
 use self::exchange::Done;
 use self::gather::Gathering;
 use self::lanes::Lanes;
@@ -51,6 +55,10 @@ const BLIND_POLL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) enum Op {
     Commit(Box<Commit>),
+    /// A turn with the messages that it decided on.
+    Early(Box<EarlyTurn>, Box<Commit>),
+    /// The messages of a turn that was handed out before them, and its lease.
+    Lease(Box<EarlyTurn>),
     Ack(Ack),
     Message(NewMessage),
     Work(NewWork),
@@ -71,7 +79,8 @@ impl Op {
     /// The instances whose inboxes it needs, as they are stored.
     fn instances(&self) -> Vec<&str> {
         match self {
-            Self::Commit(commit) => {
+            Self::Lease(turn) => vec![turn.instance.as_str()],
+            Self::Commit(commit) | Self::Early(_, commit) => {
                 let sent = commit.to_orchestrators.iter();
                 let sent = sent.map(|message| message.instance.as_str());
                 sent.chain([commit.instance.as_str()]).collect()
@@ -94,11 +103,14 @@ impl Op {
     }
 }
 
+/// Where the answer goes.
+pub(crate) type Reply = oneshot::Sender<Result<()>>;
+
 /// Something to be written, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) op: Op,
-    pub(crate) reply: oneshot::Sender<Result<()>>,
+    pub(crate) reply: Reply,
 }
 
 /// What the tasks of this process ask for.
@@ -110,6 +122,10 @@ pub(crate) enum Request {
     Look(Look),
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
+    /// Somebody wants to use the lease of a turn for something else than its commit: it has to be stored.
+    Store(Uuid, oneshot::Sender<bool>),
+    /// For tests: how long turns that were handed out early are waited for.
+    Hold(Duration),
 }
 
 /// The task that collects.
@@ -127,6 +143,7 @@ pub(crate) struct Group {
     /// When the last exchange began.
     launched_at: Instant,
     gathering: Gathering,
+    early: Early,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
     poll_interval: Duration,
@@ -140,6 +157,7 @@ impl Group {
         notifier: Arc<Notifier>,
         requests: mpsc::UnboundedReceiver<Request>,
         poll_interval: Duration,
+        early_starts_from: Instant,
     ) -> Self {
         Self {
             db,
@@ -154,6 +172,7 @@ impl Group {
             running: FuturesUnordered::new(),
             launched_at: Instant::now(),
             gathering: Gathering::new(Instant::now()),
+            early: Early::new(early_starts_from),
             receiving: None,
             poll_interval,
             poll_at: Instant::now() + BLIND_POLL,
@@ -164,7 +183,7 @@ impl Group {
     pub(crate) async fn run(mut self) {
         let mut is_open = true;
         let mut launches_at = None;
-        while is_open || !self.writes.is_empty() || !self.running.is_empty() {
+        while is_open || !self.is_idle() {
             let wakes_at = self.wakes_at(launches_at);
             tokio::select! {
                 request = self.requests.recv(), if is_open => match request {
@@ -184,28 +203,106 @@ impl Group {
             while let Ok(request) = self.requests.try_recv() {
                 self.take(request);
             }
+            self.hand_out_early();
             self.tick();
             launches_at = self.launch_all();
         }
-        self.db.close();
+    }
+
+    /// Whether everything is answered.
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.running.is_empty() && self.early.is_idle()
     }
 
     fn take(&mut self, request: Request) {
         match request {
-            // Leases first: what waits behind them is worth nothing without them.
-            Request::Write(write) if write.op.is_renewal() => self.writes.push_front(write),
-            Request::Write(write) => {
-                match &write.op {
-                    Op::Commit(commit) => self.gathering.commit(commit.token),
-                    Op::Ack(ack) => self.gathering.complete(ack.token),
-                    _ => {}
+            Request::Write(Write { op, reply }) => self.take_write(op, reply),
+            Request::Turns(claim) => {
+                if claim.ask.takes_early {
+                    self.early.claimed(Instant::now());
                 }
-                self.writes.push_back(write);
+                self.turns.wait(claim);
             }
-            Request::Turns(claim) => self.turns.wait(claim),
             Request::Work(claim) => self.work.wait(claim),
             Request::Look(look) => self.look(look),
-            Request::GiveBack(turn) => give_back_turn(&self.db)(turn),
+            Request::GiveBack(turn) => self.give_back(turn),
+            Request::Hold(hold) => self.early.hold_for(hold),
+            Request::Store(token, done) => {
+                let lease = self.early.lease(token);
+                self.writes.extend(lease);
+                self.early.tell_when_stored(token, done);
+            }
+        }
+    }
+
+    fn take_write(&mut self, op: Op, reply: Reply) {
+        match op {
+            Op::Commit(commit) => {
+                self.gathering.commit(commit.token);
+                self.early.learn_from(&commit);
+                self.writes.extend(self.early.commit(commit, reply));
+            }
+            Op::RenewTurn { token, .. } => {
+                self.writes.extend(self.early.lease(token));
+                if let Some(write) = self.early.park(token, Write { op, reply }) {
+                    self.writes.push_front(write);
+                }
+            }
+            // Leases first: what waits behind them is worth nothing without them.
+            op if op.is_renewal() => self.writes.push_front(Write { op, reply }),
+            op => {
+                if let Op::Ack(ack) = &op {
+                    self.gathering.complete(ack.token);
+                }
+                let write = Write { op, reply };
+                let waits = !self.turns.is_empty();
+                let left = self.early.take(write, &self.writes, waits, Instant::now());
+                self.writes.extend(left);
+            }
+        }
+    }
+
+    /// A turn that nobody takes: its messages and its lease are stored first, if they are not yet.
+    fn give_back(&mut self, turn: RawTurn) {
+        match self.early.owes(turn.random) {
+            false => give_back_turn(&self.db)(turn),
+            true => {
+                self.writes.extend(self.early.lease(turn.random));
+                let (done, is_done) = oneshot::channel();
+                self.early.tell_when_stored(turn.random, done);
+                let mut give_back = give_back_turn(&self.db);
+                tokio::spawn(async move {
+                    // An error: the group has ended, and the lease lapses.
+                    if is_done.await.is_ok() {
+                        give_back(turn);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until the next exchange
+    /// begins, the messages are written as any others.
+    fn hand_out_early(&mut self) {
+        let now = Instant::now();
+        if self.early.rests(now) {
+            self.writes.extend(self.early.withdraw());
+        }
+        while self.early.has_proposals() {
+            let Some((id, ask)) = self.turns.resting(now, |ask| ask.takes_early) else {
+                break;
+            };
+            let turns = self.early.hand_out(&ask, now, &mut self.writes);
+            if turns.is_empty() {
+                continue;
+            }
+            let tokens: Vec<Uuid> = turns.iter().map(|turn| turn.random).collect();
+            self.gathering
+                .hand_out(tokens.into_iter(), std::iter::empty(), now);
+            for turn in self.turns.hand_out(id, turns) {
+                self.give_back(turn);
+                self.turns.news();
+            }
         }
     }
 
@@ -232,7 +329,8 @@ impl Group {
             .front()
             .is_some_and(|write| write.op.is_renewal());
         let after_gathering = self.gathering.waits_until(now).filter(|_| !is_urgent);
-        after_others.max(after_gathering)
+        let after_claims = self.early.waits_until(now).filter(|_| !is_urgent);
+        after_others.max(after_gathering).max(after_claims)
     }
 
     /// Begins what may begin now. Tells when the next exchange may; `None` if there is nothing to exchange.
@@ -257,12 +355,17 @@ impl Group {
             true => Instant::now() + Duration::from_secs(3_600),
             false => self.poll_at,
         };
-        claims.chain(launches_at).fold(net, Instant::min)
+        let early = self.early.wakes_at();
+        claims
+            .chain(launches_at)
+            .chain(early)
+            .fold(net, Instant::min)
     }
 
     /// Answers claims whose time is over, and looks around when it is time.
     fn tick(&mut self) {
         let now = Instant::now();
+        self.writes.extend(self.early.overdue(now));
         self.turns.expire(now);
         self.work.expire(now);
         if now >= self.poll_at {
@@ -277,6 +380,7 @@ impl Group {
 
     /// Begins an exchange, if there is anything to exchange.
     fn launch(&mut self) -> bool {
+        self.writes.extend(self.early.withdraw());
         let mut batch = Batch::fill(&mut self.writes);
         let now = Instant::now();
         let brings = batch.brings();
@@ -308,6 +412,20 @@ impl Group {
     fn finish(&mut self, done: Done) {
         for write in done.again.into_iter().rev() {
             self.writes.push_front(write);
+        }
+        self.writes.extend(self.early.leased(&done.leased));
+        match done.early {
+            Some(true) => self.early.went_well(),
+            Some(false) => self.early.rest(Instant::now()),
+            None => {}
+        }
+        for (instance, (life, name, version)) in
+            found(&done.turns).filter_map(|turn| Some((&turn.instance, turn.code()?)))
+        {
+            self.early.learn(instance, life, name, version);
+        }
+        for work in found(&done.work) {
+            self.early.work_began(work.id, work.attempts);
         }
         // What was written in an exchange was seen by the claims in it, and by no others.
         self.look(done.brought);
@@ -355,7 +473,7 @@ async fn received(receiving: &mut Option<BoxFuture<'static, bool>>) -> bool {
 }
 
 /// Gives a turn back whose caller is gone.
-fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) {
+fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) + use<> {
     let db = Arc::clone(db);
     move |turn| {
         let db = Arc::clone(&db);

@@ -9,7 +9,8 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::rules::lane::Abilities;
 use duroxide_core::provider::{
     CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory,
-    ClaimedTurn, Incarnation, KvEntry, OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
+    ClaimedTurn, HandOut, Incarnation, KvEntry, OrchestrationItem, TurnClaim, TurnHistory,
+    WorkItem,
 };
 use semver::Version;
 use tokio_postgres::Row;
@@ -27,6 +28,8 @@ pub(crate) struct Ask {
     pub(crate) max: usize,
     pub(crate) abilities: Abilities,
     pub(crate) cached: Option<Arc<dyn CachedHistories>>,
+    /// Whether turns may be handed out before their messages are stored.
+    pub(crate) takes_early: bool,
     lock_ms: i64,
     messages_max: i32,
     cancel_after_ms: Option<i64>,
@@ -43,6 +46,7 @@ impl Ask {
                 handlers: claim.handlers.clone(),
             },
             cached: claim.cached.clone(),
+            takes_early: claim.hand_out == HandOut::BeforeCommit,
             lock_ms: duration_ms(claim.lock_timeout),
             messages_max: i32::try_from(messages_max).unwrap_or(i32::MAX),
             // Also for a caller that has all code: an instance that is paused is terminated all the same.
@@ -61,6 +65,14 @@ impl Ask {
         same_code
             && ranges(&self.abilities) == ranges(&other.abilities)
             && self.cancel_after_ms == other.cancel_after_ms
+    }
+
+    pub(crate) fn messages_max(&self) -> usize {
+        usize::try_from(self.messages_max).unwrap_or(1)
+    }
+
+    pub(crate) fn lock_ms(&self) -> i64 {
+        self.lock_ms
     }
 
     /// `lazy`: the claim is alone in its transaction, and its commit need not wait for the disk.
@@ -98,6 +110,14 @@ fn ranges(abilities: &Abilities) -> Option<Vec<(&Version, &Version)>> {
             .map(|range| (&range.min, &range.max))
             .collect(),
     )
+}
+
+/// Up to where a node knows an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) life: i64,
+    pub(crate) execution: i64,
+    pub(crate) event: i64,
 }
 
 /// A claimed turn as the server left it.
@@ -225,6 +245,52 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
 }
 
 impl RawTurn {
+    /// The first turn of an instance, whose start is not stored yet.
+    pub(crate) fn first(instance: &str, token: Uuid, items: Vec<String>) -> Self {
+        Self {
+            instance: instance.to_owned(),
+            random: token,
+            // Messages without a row: they decode, because this process encoded them.
+            ids: vec![0; items.len()],
+            attempts: vec![1; items.len()],
+            items,
+            name: None,
+            version: None,
+            execution_id: 1,
+            incarnation: None,
+            last_event_id: None,
+            has_execution: false,
+            loaded: None,
+            held: None,
+            is_cold: false,
+        }
+    }
+
+    /// The next turn of an instance that its claimer holds up to here.
+    pub(crate) fn next(
+        instance: &str,
+        token: Uuid,
+        items: Vec<String>,
+        known: Known,
+        (name, version): (String, Option<String>),
+    ) -> Self {
+        Self {
+            name: Some(name),
+            version,
+            execution_id: known.execution,
+            incarnation: Some(known.life),
+            last_event_id: Some(known.event),
+            has_execution: true,
+            ..Self::first(instance, token, items)
+        }
+    }
+
+    /// The life of the instance and the code it needs, if it exists.
+    pub(crate) fn code(&self) -> Option<(i64, &str, Option<&str>)> {
+        let name = self.name.as_deref()?;
+        Some((self.incarnation?, name, self.version.as_deref()))
+    }
+
     /// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
     fn confirmed(&self, held: &dyn CachedHistories, shown: &str) -> Option<CachedHistory> {
         let stored = CachedHistory {

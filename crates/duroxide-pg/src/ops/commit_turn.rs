@@ -2,9 +2,7 @@
 
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::rules::{self, lane};
-use duroxide_core::provider::{
-    ExecutionMetadata, ExecutionStatus, OutcomeStatus, ScheduledActivityIdentifier, WorkItem,
-};
+use duroxide_core::provider::{ExecutionStatus, OutcomeStatus, TurnWrites};
 use duroxide_core::{is_label_key, label_changes, memo_at_birth, recorded_label_key};
 use uuid::Uuid;
 
@@ -59,30 +57,25 @@ struct KvChange {
 }
 
 impl Commit {
-    pub(crate) fn new(
-        lock_token: &str,
-        execution_id: u64,
-        history_delta: &[Event],
-        worker_items: &[WorkItem],
-        orchestrator_items: &[WorkItem],
-        metadata: ExecutionMetadata,
-        cancelled: &[ScheduledActivityIdentifier],
-    ) -> Result<Self> {
+    pub(crate) fn new(lock_token: &str, writes: TurnWrites) -> Result<Self> {
         let turn = token::turn(lock_token)?;
-        let to_orchestrators = orchestrator_items
+        let (history, metadata) = (&*writes.history, writes.metadata);
+        let to_orchestrators = writes
+            .to_orchestrators
             .iter()
             .map(codec::decided_message)
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            lane: lane::after_turn(&metadata, orchestrator_items),
-            ended: rules::ended_by(history_delta, metadata.status.as_deref()),
+            lane: lane::after_turn(&metadata, &writes.to_orchestrators),
+            ended: rules::ended_by(history, metadata.status.as_deref()),
             shown_instance: turn.instance.to_owned(),
             instance: codec::key("the instance id", turn.instance)?,
             token: turn.random,
             life: turn.next_life().to_stored(),
-            execution_id: codec::number("execution", execution_id)?,
-            events: codec::events(turn.instance, history_delta)?,
-            to_workers: worker_items
+            execution_id: codec::number("execution", writes.execution_id)?,
+            events: codec::events(turn.instance, history)?,
+            to_workers: writes
+                .to_workers
                 .iter()
                 .map(codec::work)
                 .collect::<Result<_>>()?,
@@ -105,10 +98,10 @@ impl Commit {
             pinned: metadata
                 .pinned_duroxide_version
                 .map(|version| version.to_string()),
-            custom_status: rules::last_custom_status(history_delta)
-                .map(|status| status.map(text::owned)),
-            kv: kv_changes(history_delta),
-            cancelled: cancelled
+            custom_status: rules::last_custom_status(history).map(|status| status.map(text::owned)),
+            kv: kv_changes(history),
+            cancelled: writes
+                .cancelled
                 .iter()
                 .map(|one| {
                     Ok((
@@ -126,6 +119,12 @@ impl Commit {
     pub(crate) fn holding_letters(mut self) -> Self {
         self.holds_letters = self.merely_moves();
         self
+    }
+
+    /// The life, name and version of an instance that begins with this turn.
+    pub(crate) fn begun(&self) -> Option<(i64, &str, &str)> {
+        let named = self.named.as_ref()?;
+        Some((self.life, &named.name, &named.version))
     }
 
     /// Whether it says something about its execution beyond that it runs.
@@ -159,8 +158,14 @@ impl Commit {
     }
 }
 
-/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction.
-pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -> Call<'a> {
+/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction. `strict`: a lost lease
+/// takes the transaction back.
+pub(crate) fn call<'a>(
+    commits: &[&'a Commit],
+    fed: &[&'a str],
+    strict: bool,
+    expected: i64,
+) -> Call<'a> {
     let of = || commits.iter().copied();
     let events = || of().flat_map(|c| c.events.iter().map(move |event| (c, event)));
     let work = || of().flat_map(|c| c.to_workers.iter());
@@ -226,6 +231,7 @@ pub(crate) fn call<'a>(commits: &[&'a Commit], fed: &[&'a str], expected: i64) -
         .ints(cancelled().map(|(_, execution, _)| *execution))
         .ints(cancelled().map(|(_, _, activity)| *activity))
         .texts(fed.iter().copied())
+        .flag(strict)
 }
 
 /// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this: see `text`.

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use duroxide_core::provider::{Closing, Provider, ProviderAdmin};
-use duroxide_pg::Within;
 
-use crate::support::{Schema, connect};
+use crate::support::{Schema, connect, start_within};
 
 /// It fails while it waits only for a moment, names who is in the way, and others are not held up after that.
 #[tokio::test]
@@ -14,11 +13,7 @@ async fn a_close_that_has_to_wait_fails_soon_and_never_happens_later() {
     let store = schema.open().await;
     let mut client = connect().await;
     let tx = client.transaction().await.unwrap();
-    let within = Within::new(&tx, &schema.0).unwrap();
-    within
-        .start_orchestration("order", "Order", "{}")
-        .await
-        .unwrap();
+    start_within(&tx, &schema, "order").await;
     let began = Instant::now();
     let refused = store.close_store(None, Some("for a while")).await;
     let refused = refused.unwrap_err();

@@ -4,6 +4,7 @@
 mod closing;
 mod conformance;
 mod crowds;
+mod early;
 mod histories;
 mod letters;
 mod meetings;
@@ -12,6 +13,7 @@ mod pooler;
 mod roles;
 mod schema;
 mod stress;
+mod submitting;
 mod support;
 mod tls;
 mod within;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use duroxide_pg::{PostgresOptions, PostgresProvider, ProviderConfig};
+use duroxide_pg::{PostgresOptions, PostgresProvider, ProviderConfig, Within};
 use duroxide_validation::TestClock;
-use tokio_postgres::NoTls;
+use tokio_postgres::{NoTls, Transaction};
 
 /// Where the server is. Without one the tests fail and say what to do: nothing is skipped in silence.
 pub(crate) fn url() -> String {
@@ -81,6 +81,13 @@ pub(crate) async fn connect() -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
     tokio::spawn(connection);
     client
+}
+
+/// Starts an instance of `Order` inside a transaction of an application.
+pub(crate) async fn start_within(tx: &Transaction<'_>, schema: &Schema, instance: &str) {
+    let within = Within::new(tx, &schema.0).unwrap();
+    let started = within.start_orchestration(instance, "Order", "{}").await;
+    started.unwrap();
 }
 
 /// Runs a statement on a connection of its own, from any thread.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide_core::provider::{Provider, ProviderAdmin, WorkItem};
 use duroxide_pg::Within;
 
-use crate::support::{Schema, connect};
+use crate::support::{Schema, connect, start_within};
 
 const LEASE: Duration = Duration::from_secs(5);
 
@@ -62,11 +62,8 @@ async fn an_order_and_its_orchestration_are_rolled_back_together() {
     let store = schema.open().await;
     let mut client = connect().await;
     let tx = client.transaction().await.unwrap();
+    start_within(&tx, &schema, "order-8").await;
     let within = Within::new(&tx, &schema.0).unwrap();
-    within
-        .start_orchestration("order-8", "Order", "{}")
-        .await
-        .unwrap();
     within
         .cancel_instance("order-8", "changed my mind")
         .await

@@ -4,7 +4,7 @@ use duroxide_core::provider::{DeadLetter, Requeue, StartRule, Submission, Submit
 use duroxide_core::{EventKind, LABELS_MAX, StartExtras, WorkItem, labels_after};
 
 use super::audit::Deed;
-use super::start::NewStart;
+use super::start::{NewStart, asked_once};
 use super::{Client, ClientError};
 
 impl Client {
@@ -110,11 +110,11 @@ impl Client {
             version,
             input,
             labels,
-            extras,
+            extras: asked_once(extras),
         };
         let start = self.start_item(start)?;
         let submission = Submission::start(start, None, StartRule::MustBeNew, Vec::new());
-        if let Submitted::Refused(_) = self.store.submit(submission).await? {
+        if let Submitted::Refused(_) = self.submit(submission).await? {
             return Err(ClientError::invalid(format!(
                 "instance {new_id} exists; choose another id"
             )));

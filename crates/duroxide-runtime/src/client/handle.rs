@@ -10,7 +10,7 @@ use duroxide_core::{Orchestration, OrchestrationError, Payload, Undecodable, cod
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Ask, Client, ClientError, Sending};
+use super::{Ask, Changes, Client, ClientError, Sending};
 use crate::status::OrchestrationStatus;
 
 /// An instance of an orchestration. Awaiting the handle waits for the result.
@@ -137,6 +137,11 @@ impl<O: Orchestration> Handle<O> {
     /// As [`Client::view`].
     pub async fn view<T: Payload>(&self) -> Result<Option<T>, ClientError> {
         self.client.view(&self.id).await
+    }
+
+    /// Follows what the instance publishes, until it ends; see [`Client::changes`].
+    pub fn changes<T: Payload>(&self) -> Changes<T> {
+        self.client.changes(&self.id)
     }
 
     /// The memo that the instance was started with; see [`Client::memo`].

@@ -4,6 +4,7 @@ mod admin;
 mod again;
 mod ask;
 mod audit;
+mod changes;
 mod error;
 mod events;
 mod explain;
@@ -29,6 +30,7 @@ use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
 pub use ask::{Ask, AskError};
+pub use changes::Changes;
 pub use error::ClientError;
 pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
 pub use handle::{Handle, ResultError};

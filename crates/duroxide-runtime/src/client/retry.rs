@@ -57,6 +57,7 @@ impl Client {
         let request = RewindMessage::Rewind {
             execution_id: rewind.failed_execution_id,
             from_event_id: Some(rewind.from_event_id),
+            failure: rewind.failure,
         };
         self.put(request.to(instance)).await?;
         let detail = format!(

@@ -11,6 +11,11 @@ use serde::Serialize;
 
 use super::{Client, ClientError};
 
+/// How often a start under a rule is given to a store that does not answer.
+const TRIES_MAX: u32 = 3;
+/// The pause before the second try; each is longer than the one before by as much.
+const PAUSE: Duration = Duration::from_millis(50);
+
 impl Client {
     /// Starts an orchestration. `Ok` means the start is durably queued; a start for an id that exists is ignored.
     ///
@@ -157,7 +162,7 @@ impl Client {
     }
 
     /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued; returns whether
-    /// it was unknown. Of callers at the same moment one hears `true`.
+    /// it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is lost is asked for again.
     ///
     /// # Errors
     ///
@@ -174,11 +179,27 @@ impl Client {
             version: None,
             input: input.into(),
             labels: Labels::new(),
-            extras: StartExtras::default(),
+            extras: asked_once(StartExtras::default()),
         })?;
         let submission = Submission::start(start, None, StartRule::MustBeNew, Vec::new());
-        let submitted = self.store.submit(submission).await?;
-        Ok(submitted == Submitted::Started)
+        Ok(self.submit(submission).await? == Submitted::Started)
+    }
+
+    /// Gives the store a start under a rule, once more if it does not answer: the store knows what the same request asked for, so the
+    /// start is neither stored twice nor refused because of itself.
+    pub(super) async fn submit(&self, submission: Submission) -> Result<Submitted, ClientError> {
+        let is_safe = submission.request().is_some() && self.store.submits_in_one_step();
+        let mut tries = 1;
+        loop {
+            match self.store.submit(submission.clone()).await {
+                Err(error) if error.is_retryable() && is_safe && tries < TRIES_MAX => {
+                    tracing::debug!(target: "duroxide::runtime", %error, "a start was not answered, and is tried again");
+                    tokio::time::sleep(PAUSE * tries).await;
+                    tries += 1;
+                }
+                answer => return Ok(answer?),
+            }
+        }
     }
 
     async fn begin(
@@ -235,6 +256,13 @@ impl Client {
         check_labels(&start.labels).map_err(ClientError::invalid)?;
         start.extras.check().map_err(ClientError::invalid)
     }
+}
+
+/// Names the request that asks for a start, unless its caller did.
+pub(super) fn asked_once(mut extras: StartExtras) -> StartExtras {
+    let drawn = || uuid::Uuid::new_v4().to_string();
+    extras.request.get_or_insert_with(drawn);
+    extras
 }
 
 /// A start that is to be sent.

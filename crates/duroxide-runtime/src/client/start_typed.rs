@@ -13,7 +13,7 @@ use duroxide_core::{
 use serde::Serialize;
 
 use super::audit::Deed;
-use super::start::NewStart;
+use super::start::{NewStart, asked_once};
 use super::{Client, ClientError, Handle};
 
 impl Client {
@@ -65,7 +65,7 @@ impl Client {
     /// Stores a start with its messages, as the caller chose.
     async fn begin_by(
         &self,
-        start: NewStart,
+        mut start: NewStart,
         delay: Option<Duration>,
         choice: IfExists,
         messages: Vec<WorkItem>,
@@ -76,8 +76,9 @@ impl Client {
         }
         let id = start.instance.clone();
         let has_messages = !messages.is_empty();
+        start.extras = asked_once(start.extras);
         let submission = Submission::start(self.start_item(start)?, delay, choice.rule(), messages);
-        match self.store.submit(submission).await? {
+        match self.submit(submission).await? {
             Submitted::Started | Submitted::Joined(_) => Ok(()),
             Submitted::Replaced => {
                 tracing::info!(target: "duroxide::runtime", instance_id = %id, "replaced a finished instance");
@@ -145,8 +146,8 @@ pub enum IfExists {
     /// Nothing is started; the handle leads to what has the id.
     #[default]
     Use,
-    /// The start is refused with `InvalidInput`. If the store does not answer, the start may have been stored all the same, and a
-    /// repeated one is refused because of it.
+    /// The start is refused with `InvalidInput`. If the store does not answer, the start may have been stored all the same; one that
+    /// is repeated with the same [`request_id`](Start::request_id) is not refused because of that.
     Fail,
     /// An instance that has ended is deleted with its children and the start is stored, both or neither. While the instance or
     /// one of its children runs, the start is refused with `InvalidInput`. The new instance counts its executions and calls from
@@ -179,6 +180,27 @@ impl<O: Orchestration> Start<O> {
     pub fn any_version(mut self) -> Self {
         self.version = None;
         self
+    }
+
+    /// The id of the request that asks for this start, which whoever repeats it gives again: letters and digits of ASCII, `-` and `_`. A
+    /// store that has the id of the instance because of the same request, queued, running or ended, stores nothing and answers as the
+    /// first time, whatever [`if_exists`](Self::if_exists) says. Without one each start is a request of its own.
+    ///
+    /// ```
+    /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::OrchestrationRef;
+    /// # const INVOICE: OrchestrationRef<u64, String> = OrchestrationRef::new("invoice");
+    /// use duroxide::IfExists;
+    ///
+    /// // A web server that got the same click twice starts the invoice once, and succeeds twice.
+    /// let start = || client.start(INVOICE, 7).id("invoice-7").if_exists(IfExists::Fail).request_id("click-1");
+    /// start().await?;
+    /// start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_id(self, id: impl Into<String>) -> Self {
+        self.extend(|extras| extras.with_request(id))
     }
 
     /// Gives the instance a label, by which queries find it. Awaiting the start refuses one that is not fit, or one too many.

@@ -12,7 +12,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
-    TurnClaim, WorkClaim, WorkItem,
+    TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
 
 /// A provider behind a [`Layer`].
@@ -110,23 +110,10 @@ macro_rules! calls {
                 &self,
                 next: &dyn Provider,
                 lock_token: &str,
-                execution_id: u64,
-                history_delta: Vec<Event>,
-                worker_items: Vec<WorkItem>,
-                orchestrator_items: Vec<WorkItem>,
-                metadata: ExecutionMetadata,
-                cancelled_activities: Vec<ScheduledActivityIdentifier>,
+                writes: TurnWrites,
             ) -> impl Future<Output = Result<bool, ProviderError>> + Send {
                 async move {
-                    let commit = next.ack_holding_letters(
-                        lock_token,
-                        execution_id,
-                        history_delta,
-                        worker_items,
-                        orchestrator_items,
-                        metadata,
-                        cancelled_activities,
-                    );
+                    let commit = next.ack_holding_letters(lock_token, writes);
                     self.around("ack_orchestration_item", commit).await
                 }
             }
@@ -167,26 +154,10 @@ macro_rules! calls {
             async fn ack_holding_letters(
                 &self,
                 lock_token: &str,
-                execution_id: u64,
-                history_delta: Vec<Event>,
-                worker_items: Vec<WorkItem>,
-                orchestrator_items: Vec<WorkItem>,
-                metadata: ExecutionMetadata,
-                cancelled_activities: Vec<ScheduledActivityIdentifier>,
+                writes: TurnWrites,
             ) -> Result<bool, ProviderError> {
                 let next = &*self.inner;
-                self.layer
-                    .ack_holding_letters(
-                        next,
-                        lock_token,
-                        execution_id,
-                        history_delta,
-                        worker_items,
-                        orchestrator_items,
-                        metadata,
-                        cancelled_activities,
-                    )
-                    .await
+                self.layer.ack_holding_letters(next, lock_token, writes).await
             }
             $(
                 async fn $call(&self, $($argument: $kind),*) -> Result<$answer, ProviderError> {
@@ -251,6 +222,7 @@ calls! {
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
     set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
+    store_lease(lock_token: &str) -> ();
     set_aside_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;

@@ -13,7 +13,7 @@ use crate::registry::{ActivityRegistry, OrchestrationRegistry};
 const STATUSES: [&str; 5] = ["success", "failed", "cancelled", "poison", "continuedAsNew"];
 /// One number of turns for each bucket of the label.
 const TURNS: [u64; 4] = [1, 6, 11, 51];
-const OPERATIONS: [&str; 20] = [
+const OPERATIONS: [&str; 21] = [
     "fetch_orchestration_item",
     "ack_orchestration_item",
     "abandon_orchestration_item",
@@ -34,6 +34,7 @@ const OPERATIONS: [&str; 20] = [
     "get_kv_value",
     "set_aside_messages",
     "rest_orchestration_item",
+    "store_lease",
 ];
 
 impl MetricsProvider {

@@ -117,31 +117,11 @@ fn write<'a>(
     lock_token: &'a str,
     commit: TurnCommit,
 ) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
-    let (held, written) = match commit.holds_letters {
-        true => {
-            let held = engine.store.ack_holding_letters(
-                lock_token,
-                commit.execution_id,
-                commit.history,
-                commit.to_workers,
-                commit.to_orchestrators,
-                commit.metadata,
-                commit.cancelled,
-            );
-            (Some(held), None)
-        }
-        false => {
-            let written = engine.store.ack_orchestration_item(
-                lock_token,
-                commit.execution_id,
-                commit.history,
-                commit.to_workers,
-                commit.to_orchestrators,
-                commit.metadata,
-                commit.cancelled,
-            );
-            (None, Some(written))
-        }
+    let store = engine.store.as_ref();
+    let (holds_letters, writes) = commit.writes();
+    let (held, written) = match holds_letters {
+        true => (Some(store.ack_holding_letters(lock_token, writes)), None),
+        false => (None, Some(writes.commit_to(store, lock_token))),
     };
     async move {
         if let Some(held) = held {

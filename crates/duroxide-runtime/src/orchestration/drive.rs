@@ -65,6 +65,7 @@ pub(super) enum NotDriven {
 /// any more, so an answer would come too late.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
+    lock_token: &str,
     begin: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
@@ -110,6 +111,10 @@ pub(super) async fn drive(
             }
             Progress::NeedsHost(calls) => calls,
         };
+        if round == 0 {
+            // From here on the turn does more than decide.
+            Box::pin(store_lease(engine, lock_token, began)).await?;
+        }
         let asking = Asking::of(&execution);
         let questions = questions(&mut execution, calls);
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
@@ -122,6 +127,21 @@ pub(super) async fn drive(
         let is_early = began.elapsed() < engine.options.turn_duration_max / IN_PLACE_SHARE;
         progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX && is_early);
     }
+}
+
+/// A turn may have been handed out before its claim was stored. One whose claim cannot be stored leaves no trace.
+async fn store_lease(engine: &Engine, lock_token: &str, began: Instant) -> Result<(), NotDriven> {
+    let stored = engine.store.store_lease(lock_token);
+    match tokio::time::timeout(time_left(engine, began), stored).await {
+        Ok(stored) => stored.map_err(NotDriven::Store),
+        Err(_) => Err(NotDriven::Store(unanswered())),
+    }
+}
+
+/// A store that hangs is away like one that says so, and no fault of the instance.
+fn unanswered() -> ProviderError {
+    let why = "the store did not answer within the time of a turn";
+    ProviderError::retryable("ask", why)
 }
 
 /// A message that the turn asked to send, by the event that recorded the request.
@@ -258,11 +278,7 @@ async fn answer_one(
                 Ok(answer) => answer
                     .map_err(NotDriven::Store)?
                     .map_err(ErrorDetails::activity_failed),
-                // A store that hangs is away like one that says so, and no fault of the instance.
-                Err(_) => {
-                    let why = "the store did not answer within the time of a turn";
-                    return Err(NotDriven::Store(ProviderError::retryable("ask", why)));
-                }
+                Err(_) => return Err(NotDriven::Store(unanswered())),
             }
         }
     };

@@ -103,7 +103,10 @@ pub(super) fn run<'a>(
         claim.attempt,
     );
     async move {
-        match drive(engine, begin, messages).instrument(span).await {
+        match drive(engine, claim.lease.token(), begin, messages)
+            .instrument(span)
+            .await
+        {
             Ok(driven) => match decide(engine, &claim, &driven) {
                 Decision::Commit => finish(engine, claim, run, driven, cancel).await,
                 Decision::Block(cause, report) => {
@@ -136,6 +139,10 @@ async fn settle_undriven(
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
             try_later(engine, claim, REST).await;
+        }
+        NotDriven::Store(error) if error.is_lease_lost() => {
+            tracing::debug!(target: "duroxide::runtime", %error, "the turn belongs to somebody else");
+            give_back(engine, claim.lease, None).await;
         }
         NotDriven::Store(error) => {
             tracing::warn!(target: "duroxide::runtime", %error, "the turn could not ask the store, it will run again");

@@ -2,7 +2,7 @@
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{
-    ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier,
+    ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier, TurnWrites,
 };
 use duroxide_core::replay::{Outcome, ParentLink, Turn};
 use duroxide_core::{
@@ -92,6 +92,19 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
 }
 
 impl TurnCommit {
+    /// Whether queue messages are held back, and the rest as a store takes it.
+    pub(super) fn writes(self) -> (bool, TurnWrites) {
+        let writes = TurnWrites {
+            execution_id: self.execution_id,
+            history: self.history,
+            to_workers: self.to_workers,
+            to_orchestrators: self.to_orchestrators,
+            metadata: self.metadata,
+            cancelled: self.cancelled,
+        };
+        (self.holds_letters, writes)
+    }
+
     /// A commit that only consumes the claimed messages.
     pub(super) fn nothing(execution_id: u64) -> Self {
         Self {

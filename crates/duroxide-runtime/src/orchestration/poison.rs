@@ -140,6 +140,7 @@ mod tests {
         let rewind = RewindMessage::Rewind {
             execution_id: 1,
             from_event_id: None,
+            failure: None,
         };
         assert!(!is_expendable(&rewind.to("i")));
         assert!(!is_expendable(&RewindMessage::AskAgain.to("i")));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use duroxide_core::clock::SystemClock;
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::rules::Refusal;
-use duroxide_core::provider::{ExecutionMetadata, HandOut, TurnClaim, WorkItem};
+use duroxide_core::provider::{ExecutionMetadata, HandOut, TurnClaim, TurnWrites, WorkItem};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -101,15 +101,19 @@ fn commit(token: &str) -> (Box<dyn Job>, Reply<()>) {
     let kind = EventKind::OrchestrationCompleted {
         output: String::new(),
     };
-    let events = [Event::with_event_id(1, "i", 1, None, kind)];
+    let events = vec![Event::with_event_id(1, "i", 1, None, kind)];
     let metadata = ExecutionMetadata {
         orchestration_name: Some("o".to_owned()),
         orchestration_version: Some("1.0.0".to_owned()),
         status: Some("Completed".to_owned()),
         ..ExecutionMetadata::default()
     };
-    let commit =
-        commit_turn::Commit::new(token, 1, &events, &[], &[], metadata, Vec::new()).unwrap();
+    let writes = TurnWrites {
+        history: events,
+        metadata,
+        ..TurnWrites::nothing(1)
+    };
+    let commit = commit_turn::Commit::new(token, writes).unwrap();
     write_job(LeaseView::NotNeeded, move |tx: &mut WriterTx<'_>| {
         commit_turn::run(tx, &commit)
     })
@@ -277,8 +281,7 @@ fn an_instance_of_which_only_messages_were_consumed_is_not_remembered() {
     let mut group = bench.begin(&statements, &in_flight);
     run(&mut group, start()).unwrap();
     let token = run(&mut group, claim()).unwrap().remove(0);
-    let metadata = ExecutionMetadata::default();
-    let nothing = commit_turn::Commit::new(&token, 1, &[], &[], &[], metadata, Vec::new()).unwrap();
+    let nothing = commit_turn::Commit::new(&token, TurnWrites::nothing(1)).unwrap();
     let nothing = write_job(LeaseView::NotNeeded, move |tx: &mut WriterTx<'_>| {
         commit_turn::run(tx, &nothing)
     });

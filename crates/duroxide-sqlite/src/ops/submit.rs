@@ -1,11 +1,12 @@
 //! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes and
 //! writes in one transaction; a submission that is refused writes nothing.
 
+use duroxide_core::Event;
 use duroxide_core::provider::{
-    ExecutionStatus, OutcomeStatus, Standing, Step, Submission, Submitted,
+    ExecutionStatus, OutcomeStatus, Standing, Step, Submission, Submitted, rules,
 };
 
-use super::{delete, enqueue, outcome};
+use super::{delete, enqueue, outcome, read_history};
 use crate::codec;
 use crate::error::Result;
 use crate::tables::orchestrator_queue::{Due, NewMessage};
@@ -46,6 +47,9 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
     closing::check(tx)?;
     let id = submit.submission.instance();
     let found = standing(tx, id)?;
+    if is_repeated(tx, &submit.submission, found)? {
+        return Ok(Submitted::Started);
+    }
     let step = submit.submission.step(found);
     if step == Step::Replace && !delete::finished_tree(tx, id)? {
         return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
@@ -59,6 +63,25 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
         }
     }
     Ok(Submission::answer(found, step))
+}
+
+/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: Standing) -> Result<bool> {
+    let id = submission.instance();
+    if submission.request().is_none() || found == Standing::Unknown {
+        return Ok(false);
+    }
+    if found == Standing::Starting {
+        let queued = orchestrator_queue::start(tx, id, deletions::queued_to(tx, id)?)?;
+        let item = queued.and_then(|json| rules::work_item_from_json(&json).ok());
+        return Ok(item.is_some_and(|item| submission.asked_for(&item)));
+    }
+    let Some(execution) = instances::current_execution(tx, id)? else {
+        return Ok(false);
+    };
+    let first = read_history::started(tx, id, execution)?;
+    let first = first.and_then(|json| serde_json::from_slice::<Event>(&json).ok());
+    Ok(first.is_some_and(|first| submission.began(&first)))
 }
 
 /// What has an id. What is left of a deleted life does not count.

@@ -8,7 +8,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
-    TurnClaim, WorkClaim,
+    TurnClaim, TurnWrites, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
 
@@ -139,40 +139,20 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Answer<()> {
-        let turn = Turn {
-            lock_token,
-            execution: execution_id,
+        let writes = TurnWrites {
+            execution_id,
             history: history_delta,
             to_workers: worker_items,
             to_orchestrators: orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
-            holds_letters: false,
         };
-        let committed = turn::commit::run(self, turn).await;
+        let committed = turn::commit::run(self, Turn::of(lock_token, writes)).await;
         at("ack_orchestration_item", committed)
     }
 
-    async fn ack_holding_letters(
-        &self,
-        lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
-    ) -> Answer<bool> {
-        let turn = Turn {
-            lock_token,
-            execution: execution_id,
-            history: history_delta,
-            to_workers: worker_items,
-            to_orchestrators: orchestrator_items,
-            metadata,
-            cancelled: cancelled_activities,
-            holds_letters: true,
-        };
+    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
+        let turn = Turn::of(lock_token, writes).holding_letters();
         let committed = turn::commit::run(self, turn).await;
         at("ack_holding_letters", committed)?;
         Ok(true)

@@ -1,14 +1,14 @@
 //! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by what was
 //! read, so what appears or ends in between is noticed and the whole is tried again.
 
-use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted};
+use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted, rules};
 
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS};
 use super::rows::{ExecutionRow, InstanceRow, RUNNING};
 use super::{closing, delete, ms, read};
 use crate::atomic::{Batch, Guard, Operation, Query};
-use crate::message::{Role, Visible};
+use crate::message::{Message, Role, Visible};
 use crate::{EventStore, StoreError};
 
 pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Result<Submitted> {
@@ -18,6 +18,9 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
     for tried in 0..delete::TRIES {
         closing::check(store).await?;
         let (found, guards) = look(store, id).await?;
+        if is_repeated(store, submission, found).await? {
+            return Ok(Submitted::Started);
+        }
         let step = submission.step(found);
         if step == Step::Nothing {
             return Ok(Submission::answer(found, step));
@@ -71,13 +74,7 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
         };
         return Ok((found, vec![unchanged]));
     }
-    let query = Query::Messages {
-        queue: TURNS,
-        group: Some(id.to_owned()),
-        after: 0,
-        limit: usize::MAX,
-    };
-    let queued = store.query_one(query).await?.into_messages()?;
+    let queued = queued(store, id).await?;
     let is_there = queued.iter().any(|message| message.role == Role::Lead);
     let leads = Guard::Lead {
         queue: TURNS,
@@ -89,6 +86,40 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
         false => Standing::Unknown,
     };
     Ok((found, vec![unchanged, leads]))
+}
+
+/// Messages that are queued for an instance.
+async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
+    let query = Query::Messages {
+        queue: TURNS,
+        group: Some(id.to_owned()),
+        after: 0,
+        limit: usize::MAX,
+    };
+    Ok(store.query_one(query).await?.into_messages()?)
+}
+
+/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+async fn is_repeated<S: EventStore>(
+    store: &S,
+    submission: &Submission,
+    found: Standing,
+) -> Result<bool> {
+    let id = submission.instance();
+    if submission.request().is_none() || found == Standing::Unknown {
+        return Ok(false);
+    }
+    if found == Standing::Starting {
+        let queued = queued(store, id).await?;
+        let starts = queued.iter().filter(|one| one.role == Role::Lead);
+        let mut items = starts.filter_map(|one| rules::work_item_from_json(&one.payload).ok());
+        return Ok(items.any(|item| submission.asked_for(&item)));
+    }
+    let execution = read::latest_execution(store, id).await?;
+    let records = read::records(store, id, execution).await?;
+    let first = records.first();
+    let first = first.and_then(|it| read::decode_event(id, execution, it).ok());
+    Ok(first.is_some_and(|first| submission.began(&first)))
 }
 
 fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (Standing, Vec<Guard>) {

@@ -303,3 +303,68 @@ async fn two_ask_for_one_child<F: ProviderFactory + ?Sized>(
         bench.commit(&turn, first).await;
     }
 }
+
+/// A turn that continues as new refuses the start of a stranger, whose child has the id already: the stranger hears of it, and the
+/// instance's own parent nothing.
+pub async fn a_turn_that_continues_as_new_answers_who_asked<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    let asks = |parent| two_events().message(items::child_start("child", "ChildOrch", parent));
+    bench.create_with("own", asks("own")).await;
+    bench
+        .advance("child", Commit::first().child_of("own"))
+        .await;
+    bench.create_with("other", asks("other")).await;
+    let continued = Commit::to(1)
+        .event(2, kinds::continued("next"))
+        .status("ContinuedAsNew", Some("next"))
+        .message(items::next_execution("child"))
+        .message(items::child_failed("other", 2));
+    bench.advance("child", continued).await;
+    let (child, other) = both_of(&bench, "child", "other").await;
+    assert_eq!(child.item.messages, [items::next_execution("child")]);
+    assert_eq!(other.item.messages, [items::child_failed("other", 2)]);
+    bench
+        .idle("the parent of the child has nothing to hear")
+        .await;
+}
+
+/// A turn that continues as new asks for a child whose id is taken: the refusal reaches the next execution of the same life.
+pub async fn a_refusal_reaches_the_next_execution_of_who_asked<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    bench.create("taken").await;
+    let asks = two_events()
+        .continued("next")
+        .message(items::next_execution("asker"))
+        .message(items::child_start("taken", "ChildOrch", "asker"));
+    bench.create_with("asker", asks).await;
+    let (asker, taken) = both_of(&bench, "asker", "taken").await;
+    assert_eq!(asker.item.messages, [items::next_execution("asker")]);
+    bench.commit(&asker, Commit::first_of(2)).await;
+    let refusal = items::child_failed("asker", 2);
+    bench
+        .commit(&taken, Commit::to(1).message(refusal.clone()))
+        .await;
+    let turn = bench.turn_of("asker").await;
+    assert_eq!(turn.item.execution_id, 2, "the next execution");
+    assert_eq!(turn.item.messages, [refusal]);
+}
+
+/// The turns of two instances that are ready; which is claimed first is the store's choice.
+async fn both_of<F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    one: &str,
+    other: &str,
+) -> (Turn, Turn) {
+    let (first, second) = (bench.turn().await, bench.turn().await);
+    let (first, second) = match first.item.instance == one {
+        true => (first, second),
+        false => (second, first),
+    };
+    let claimed = (&*first.item.instance, &*second.item.instance);
+    assert_eq!(claimed, (one, other), "both are ready");
+    (first, second)
+}

@@ -1,20 +1,18 @@
 //! Copies instances, many at a time, and reads each back where it was written. What is there already is only compared.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use duroxide_core::kill;
 use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring};
 use tokio::task::JoinSet;
 
+use super::source::take;
 use super::{Source, admin, cannot};
 use crate::commands::line::digest;
 use crate::failure::Failure;
 
 /// How many instances are on their way at once: a store that commits groups writes them together.
 const AT_ONCE: usize = 32;
-/// How many ids one page has.
-const PAGE: u32 = 1_000;
 
 /// What went over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -60,27 +58,6 @@ impl Counts {
             self.key_values,
             self.dead_letters
         )
-    }
-}
-
-/// Hands the ids that a store holds anything of to `take`, each once, a page at a time.
-pub(crate) async fn held_pages<T>(store: &Arc<dyn Provider>, mut take: T) -> Result<u64, Failure>
-where
-    T: AsyncFnMut(Vec<String>) -> Result<(), Failure>,
-{
-    let admin = admin(store)?;
-    let mut seen = HashSet::new();
-    let mut after: Option<String> = None;
-    loop {
-        let page = admin.held_ids(after.as_deref(), PAGE).await?;
-        let page = page.ok_or_else(|| cannot("cannot list what it holds"))?;
-        let mut ids = page.ids;
-        ids.retain(|id| seen.insert(id.clone()));
-        take(ids).await?;
-        after = page.next;
-        if after.is_none() {
-            return Ok(seen.len() as u64);
-        }
     }
 }
 
@@ -169,20 +146,6 @@ async fn one(
         false => write(to, &snapshot, closed).await?,
     };
     Ok(One { snapshot, restored })
-}
-
-pub(crate) async fn take(store: &Arc<dyn Provider>, id: &str) -> Result<InstanceSnapshot, Failure> {
-    let taken = admin(store)?.snapshot_instance(id).await?;
-    taken.ok_or_else(|| cannot("takes no snapshots"))
-}
-
-/// An instance with all its descendants, parents first, from one state.
-pub(crate) async fn family(
-    store: &Arc<dyn Provider>,
-    root: &str,
-) -> Result<Vec<InstanceSnapshot>, Failure> {
-    let taken = admin(store)?.snapshot_family(root).await?;
-    taken.ok_or_else(|| cannot("takes no snapshots of families"))
 }
 
 /// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest, whoever wrote it.

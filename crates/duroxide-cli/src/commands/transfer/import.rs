@@ -13,7 +13,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::copy::{Counts, take, write};
+use super::copy::{Counts, write};
+use super::source::take;
 use super::{cannot, door};
 use crate::args::ImportArgs;
 use crate::audit;

@@ -9,11 +9,11 @@ mod source;
 mod standing;
 
 use copy::{Copier, Counts, Lives};
-pub(crate) use copy::{family, held_pages, take};
 pub(crate) use door::nodes_up;
 pub(crate) use import::run as import;
 pub(crate) use moving::{reopen, run as move_store};
 pub(crate) use published::run as import_published;
 use source::Source;
+pub(crate) use source::{family, held_pages, take};
 
 use crate::store::{admin, cannot};

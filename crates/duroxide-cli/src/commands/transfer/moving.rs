@@ -202,15 +202,19 @@ impl Moving {
             ));
         };
         let (from, to) = &self.places;
-        let is_under_way = matches!(
-            standing::of(source.as_deref(), target.as_deref(), from, to),
-            Standing::UnderWay(_) | Standing::Arrived(_)
-        );
-        if is_under_way {
-            return Failure::Store(format!(
-                "{error}. Both stores stay closed: call `duroxide move` again to finish, or give the move up with `duroxide reopen` on the \
-                 source, and use an empty target the next time"
-            ));
+        match standing::of(source.as_deref(), target.as_deref(), from, to) {
+            Standing::UnderWay(_) | Standing::Arrived(_) => {
+                return Failure::Store(format!(
+                    "{error}. Both stores stay closed: call `duroxide move` again to finish, or give the move up with `duroxide reopen` \
+                     on the source, and use an empty target the next time"
+                ));
+            }
+            Standing::TargetReady(_) if self.closed_target.is_none() => {
+                return Failure::Store(format!(
+                    "{error}. The target stays closed: call `duroxide move` again, or open the target with `duroxide reopen`"
+                ));
+            }
+            _ => {}
         }
         if let Some(reason) = &self.closed_target
             && let Err(failed) = door::change(&self.target, Some(reason), None).await

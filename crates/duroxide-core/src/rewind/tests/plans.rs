@@ -138,10 +138,13 @@ fn what_becomes_of_a_child_depends_on_how_it_stands() {
     assert_eq!(again(&history), Some(vec![2]), "the code starts it");
     let (history, messages) = decided(ChildStanding::Running);
     assert_eq!((again(&history), messages.len()), (Some(vec![]), 1));
-    let (_, messages) = decided(ChildStanding::Failed(3));
+    let failure = rewind.failure;
+    assert!(failure.is_some(), "it has ended");
+    let (_, messages) = decided(ChildStanding::Failed(3, failure));
     let request = RewindMessage::Rewind {
         execution_id: 3,
         from_event_id: None,
+        failure,
     };
     assert_eq!(messages[0], request.to("order::sub::2"));
     let (history, messages) = decided(ChildStanding::Completed("late".into()));
@@ -238,6 +241,7 @@ fn a_request_to_cancel_that_is_older_than_the_retry_is_dropped() {
     let request = RewindMessage::Rewind {
         execution_id: 1,
         from_event_id: None,
+        failure: None,
     };
     let waiting = vec![cancel("stale"), request.to("order"), cancel("fresh")];
     let (_, messages) = rewind.decided(nothing_born, waiting, 0);

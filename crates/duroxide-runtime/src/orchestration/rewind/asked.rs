@@ -3,7 +3,7 @@
 
 use duroxide_core::provider::{OrchestrationItem, OutcomeStatus};
 use duroxide_core::replay::ParentLink;
-use duroxide_core::rewind::{Rewind, RewindMessage, RewindPoint, plan};
+use duroxide_core::rewind::{FailureMark, Rewind, RewindMessage, RewindPoint, plan};
 use duroxide_core::{Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, is_label_key};
 use semver::Version;
 
@@ -25,12 +25,14 @@ pub(in crate::orchestration) fn asked(engine: &Engine, item: &OrchestrationItem)
         let RewindMessage::Rewind {
             execution_id,
             from_event_id,
+            failure,
         } = request
         else {
             continue;
         };
         asked = Asked::Refused;
-        if execution_id != item.execution_id {
+        let is_this_one = failure.is_none() || failure == FailureMark::of(&item.history);
+        if execution_id != item.execution_id || !is_this_one {
             continue;
         }
         let point = from_event_id.map_or(RewindPoint::Failure, RewindPoint::Event);
@@ -183,6 +185,7 @@ mod tests {
         let request = RewindMessage::Rewind {
             execution_id: 1,
             from_event_id: None,
+            failure: None,
         };
         item.messages.push(request.to("i"));
         let told = answers_without_rewind(&item, Some(&parent));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, ProviderError};
 use duroxide_core::replay::ParentLink;
-use duroxide_core::rewind::{Child, ChildStanding, Rewind};
+use duroxide_core::rewind::{Child, ChildStanding, FailureMark, Rewind};
 
 use crate::engine::Engine;
 
@@ -15,16 +15,17 @@ pub(super) async fn look_at(
 ) -> Result<Option<HashMap<u64, ChildStanding>>, ProviderError> {
     let mut standings = HashMap::new();
     for child in &rewind.children {
-        let link = match link_of(engine, child).await? {
-            Some(link) => Some(link),
+        let found = match found(engine, child).await? {
+            Some(found) => Some(found),
             // Once it has begun it can be told whose it is, and how it stands.
             None if is_about_to_begin(engine, child).await? => return Ok(None),
             // A start that is not queued any more may have been taken up between the two looks.
-            None => link_of(engine, child).await?,
+            None => found(engine, child).await?,
         };
-        let standing = match link {
-            Some(link) if is_its_own(rewind, child, &link) => {
-                standing(engine.store.read_outcome(&child.instance).await?)
+        let standing = match found {
+            Some(found) if is_its_own(rewind, child, &found.link) => {
+                let outcome = engine.store.read_outcome(&child.instance).await?;
+                standing(outcome, found.failure)
             }
             // Another instance may have the id: the start is sent again, and refused, which tells the code.
             _ => ChildStanding::Unborn,
@@ -50,10 +51,20 @@ async fn is_about_to_begin(engine: &Engine, child: &Child) -> Result<bool, Provi
     Ok(pending.is_some_and(|it| it.messages.iter().any(|one| one.begins.is_some())))
 }
 
-/// Who awaits the instance under the id of a child; `None` if nobody does, or there is none.
-async fn link_of(engine: &Engine, child: &Child) -> Result<Option<ParentLink>, ProviderError> {
+/// An instance under the id of a child.
+struct Found {
+    /// Who awaits it.
+    link: ParentLink,
+    /// How its current execution ended, if it has.
+    failure: Option<FailureMark>,
+}
+
+/// The instance under the id of a child; `None` if nobody awaits it, or there is none.
+async fn found(engine: &Engine, child: &Child) -> Result<Option<Found>, ProviderError> {
     let history = engine.store.read(&child.instance).await?;
-    Ok(ParentLink::recorded_in(&history))
+    let failure = FailureMark::of(&history);
+    let link = ParentLink::recorded_in(&history);
+    Ok(link.map(|link| Found { link, failure }))
 }
 
 /// Whether the instance under the id of a child was started by the operation that awaits the child.
@@ -63,13 +74,13 @@ fn is_its_own(rewind: &Rewind, child: &Child, link: &ParentLink) -> bool {
         && rewind.awaits(link.execution_id, child)
 }
 
-fn standing(outcome: Option<InstanceOutcome>) -> ChildStanding {
+fn standing(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
     match outcome {
         None => ChildStanding::Unborn,
         Some(outcome) => match outcome.status {
             OutcomeStatus::Running => ChildStanding::Running,
             OutcomeStatus::Completed { output } => ChildStanding::Completed(output),
-            OutcomeStatus::Failed { .. } => ChildStanding::Failed(outcome.execution_id),
+            OutcomeStatus::Failed { .. } => ChildStanding::Failed(outcome.execution_id, failure),
         },
     }
 }

@@ -1,11 +1,10 @@
-//! What one turn decided, ready to be written. In: the arguments of the contract. Out: rows, and what the rows mean for
+//! What one turn decided, ready to be written. In: what the contract was given. Out: rows, and what the rows mean for
 //! the instance. Runs in the caller's task, so that the writer only moves bytes.
 
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{
-    ExecutionMetadata, ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier,
-    WorkItem,
+    ExecutionStatus, Incarnation, OutcomeStatus, ScheduledActivityIdentifier, TurnWrites,
 };
 use duroxide_core::{LabelChange, is_label_key, label_changes, memo_at_birth};
 
@@ -50,35 +49,30 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    pub(crate) fn new(
-        token: &str,
-        execution_id: u64,
-        history_delta: &[Event],
-        worker_items: &[WorkItem],
-        orchestrator_items: &[WorkItem],
-        metadata: ExecutionMetadata,
-        cancelled: Vec<ScheduledActivityIdentifier>,
-    ) -> Result<Self> {
+    pub(crate) fn new(token: &str, writes: TurnWrites) -> Result<Self> {
+        let (history, metadata) = (&*writes.history, writes.metadata);
         let TurnToken {
             instance,
             bounds,
             next_life,
         } = token::turn(token)?;
-        let to_orchestrators = orchestrator_items
+        let to_orchestrators = writes
+            .to_orchestrators
             .iter()
             .map(codec::decided_message)
             .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            lane: lane::after_turn(&metadata, orchestrator_items),
-            ended: rules::ended_by(history_delta, metadata.status.as_deref()),
+            lane: lane::after_turn(&metadata, &writes.to_orchestrators),
+            ended: rules::ended_by(history, metadata.status.as_deref()),
             token: token.to_owned(),
             instance_at: token.len() - instance.len(),
             bounds,
             next_life,
-            execution_id,
-            begins_later: rules::begins_later_execution(history_delta),
-            events: codec::events(instance, history_delta)?,
-            to_workers: worker_items
+            execution_id: writes.execution_id,
+            begins_later: rules::begins_later_execution(history),
+            events: codec::events(instance, history)?,
+            to_workers: writes
+                .to_workers
                 .iter()
                 .map(codec::work)
                 .collect::<Result<_>>()?,
@@ -88,7 +82,7 @@ impl Commit {
                     name,
                     version,
                     parent: metadata.parent_instance_id,
-                    memo: memo_at_birth(history_delta),
+                    memo: memo_at_birth(history),
                 }),
                 _ => None,
             },
@@ -97,11 +91,11 @@ impl Commit {
                 output: metadata.output,
                 pinned: metadata.pinned_duroxide_version,
             },
-            custom_status: rules::last_custom_status(history_delta)
+            custom_status: rules::last_custom_status(history)
                 .map(|status| status.map(str::to_owned)),
-            kv: history_delta.iter().filter_map(kv_change).collect(),
-            labels: label_changes(history_delta),
-            cancelled,
+            kv: history.iter().filter_map(kv_change).collect(),
+            labels: label_changes(history),
+            cancelled: writes.cancelled,
             holds_letters: false,
         })
     }

@@ -456,3 +456,14 @@ pub(crate) fn has_start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Re
     )?;
     Ok(found.is_some())
 }
+
+/// The first start that is queued for an instance, beside what is left of a deleted one, as stored.
+pub(crate) fn start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Result<Option<Vec<u8>>> {
+    tx.first(
+        "SELECT work_item FROM orchestrator_queue
+         WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND kind = 'StartOrchestration'
+           AND id > ?2 ORDER BY id LIMIT 1",
+        (instance, gone_to.unwrap_or(i64::MIN)),
+        |row| payload(row, 0),
+    )
+}

@@ -1,6 +1,6 @@
 //! What a commit begins with: what the turn decided, and what is stored before it.
 
-use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier};
+use duroxide_core::provider::{ExecutionMetadata, ScheduledActivityIdentifier, TurnWrites};
 use duroxide_core::{Event, EventKind, WorkItem};
 
 use super::kv;
@@ -29,6 +29,27 @@ pub(super) struct Before {
     pub(super) key_values: kv::Stored,
     /// What the row must still be.
     pub(super) guard: Option<Guard>,
+}
+
+impl<'a> Turn<'a> {
+    pub(in crate::adapter) fn of(lock_token: &'a str, writes: TurnWrites) -> Self {
+        Self {
+            lock_token,
+            execution: writes.execution_id,
+            history: writes.history,
+            to_workers: writes.to_workers,
+            to_orchestrators: writes.to_orchestrators,
+            metadata: writes.metadata,
+            cancelled: writes.cancelled,
+            holds_letters: false,
+        }
+    }
+
+    /// The same turn; queue messages are held back until the next one.
+    pub(in crate::adapter) fn holding_letters(mut self) -> Self {
+        self.holds_letters = true;
+        self
+    }
 }
 
 impl Turn<'_> {

@@ -3,7 +3,7 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{CLAIM_LETTERS_MAX, Provider, ProviderError};
 
-use super::turns::Turn;
+use super::commits::Turn;
 use super::{Flaw, Mutant};
 
 type Result<T> = std::result::Result<T, ProviderError>;
@@ -52,17 +52,8 @@ impl Mutant {
     }
 
     pub(super) async fn inner_hold(&self, turn: Turn) -> Result<bool> {
-        self.inner
-            .ack_holding_letters(
-                &turn.token,
-                turn.execution_id,
-                turn.events,
-                turn.work,
-                turn.messages,
-                turn.metadata,
-                turn.cancelled,
-            )
-            .await
+        let (token, writes) = turn.writes();
+        self.inner.ack_holding_letters(&token, writes).await
     }
 
     /// Spoils the queue messages of a claim.

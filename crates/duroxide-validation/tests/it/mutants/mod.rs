@@ -5,11 +5,14 @@
 
 mod admin;
 mod causes;
+mod commits;
 mod contract;
 mod excused;
 mod factory;
+mod fetches;
 mod holds;
 mod labels;
+mod leases;
 mod matrix;
 mod nodes;
 mod notes;
@@ -19,7 +22,6 @@ mod reads;
 mod slips;
 mod snapshots;
 mod submissions;
-mod turns;
 mod work;
 
 use std::sync::Arc;
@@ -167,6 +169,8 @@ flaws! {
     WorkNamesNoLife: "an activity names a life that no instance has";
     ResultsReachAnyLife: "a child's result is delivered to any life of the parent's id";
     LaterRefusalIsLost: "of several parents that a commit answers only the first hears of it";
+    RefusalEndsWithItsSender: "who asked is not told by a turn that continues as new";
+    RefusalEndsWithItsAsker: "who has continued as new since it asked is not told";
     IgnoresHandlers: "an instance goes to a node without its code";
     PassedOverIsAnAttempt: "to be passed over for want of code counts as an attempt";
     OnlyTheFirstIsLookedAt: "what a node cannot run stands in its way";
@@ -295,6 +299,8 @@ flaws! {
     SubmitStartsTwice: "a start that uses what is there is stored beside it";
     SubmitFeedsTheDead: "a message to an instance that has ended is stored";
     SubmitDropsStrays: "items of a submission that do not belong to it are silently skipped";
+    SubmitForgetsWhoAsked: "a start that is repeated is refused because of itself";
+    SubmitTakesAnyForItsOwn: "whoever has the id is taken for what the request asked for before";
     ClosingIsOnlyTold: "a closed store says so, and goes on";
     ClosedStoreGivesDuties: "a closed store still gives duties";
     ClosedForGood: "a store that was opened again stays closed";

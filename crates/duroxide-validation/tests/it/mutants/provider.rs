@@ -8,12 +8,12 @@ use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
     InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
-    TurnClaim, WorkClaim,
+    TurnClaim, TurnWrites, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
 use duroxide_runtime::observability::Layer;
 
-use super::turns::Turn;
+use super::commits::Turn;
 use super::{Flaw, Mutant};
 
 type Result<T> = std::result::Result<T, ProviderError>;
@@ -44,15 +44,15 @@ impl Layer for Mutant {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<()> {
-        let turn = Turn {
-            token: self.real_token(lock_token),
+        let writes = TurnWrites {
             execution_id,
-            events: history_delta,
-            work: worker_items,
-            messages: orchestrator_items,
+            history: history_delta,
+            to_workers: worker_items,
+            to_orchestrators: orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
         };
+        let turn = Turn::of(self.real_token(lock_token), writes);
         if self.holds_on(&turn) {
             self.inner_hold(turn).await?;
             return Ok(());
@@ -64,22 +64,9 @@ impl Layer for Mutant {
         &self,
         _next: &dyn Provider,
         lock_token: &str,
-        execution_id: u64,
-        history_delta: Vec<Event>,
-        worker_items: Vec<WorkItem>,
-        orchestrator_items: Vec<WorkItem>,
-        metadata: ExecutionMetadata,
-        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+        writes: TurnWrites,
     ) -> Result<bool> {
-        let turn = Turn {
-            token: self.real_token(lock_token),
-            execution_id,
-            events: history_delta,
-            work: worker_items,
-            messages: orchestrator_items,
-            metadata,
-            cancelled: cancelled_activities,
-        };
+        let turn = Turn::of(self.real_token(lock_token), writes);
         self.hold(turn).await
     }
 

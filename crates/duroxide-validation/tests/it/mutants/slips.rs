@@ -10,7 +10,7 @@ use duroxide_core::provider::{
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 
-use super::turns::Turn;
+use super::commits::Turn;
 use super::{Flaw, Mutant};
 
 type Result<T> = std::result::Result<T, ProviderError>;

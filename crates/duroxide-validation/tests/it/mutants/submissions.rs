@@ -21,6 +21,43 @@ fn start_of(submission: &Submission) -> Option<WorkItem> {
     first.filter(|_| submission.begins())
 }
 
+/// The submission with a changed start and changed messages.
+fn changed(
+    submission: &Submission,
+    start: impl FnOnce(&mut WorkItem),
+    messages: impl FnOnce(&mut Vec<WorkItem>),
+) -> Submission {
+    let mut changed = cloned(submission, Step::StoreMessages);
+    messages(&mut changed);
+    let rule = match submission.steps() {
+        [_, Step::StoreMessages, ..] => StartRule::UseWhatIsThere,
+        [.., Step::Replace] => StartRule::ReplaceFinished,
+        _ => StartRule::MustBeNew,
+    };
+    match submission.items(Step::StoreAll).first() {
+        Some((item, delay)) if submission.begins() => {
+            let mut item = (*item).clone();
+            start(&mut item);
+            Submission::start(item, *delay, rule, changed)
+        }
+        _ => submission.clone(),
+    }
+}
+
+fn reversed(submission: &Submission) -> Submission {
+    changed(submission, |_| {}, |messages| messages.reverse())
+}
+
+/// Nobody knows who asked for it.
+fn anonymous(submission: &Submission) -> Submission {
+    let forget = |start: &mut WorkItem| {
+        if let WorkItem::StartOrchestration { input, .. } = start {
+            *input = String::new();
+        }
+    };
+    changed(submission, forget, |_| {})
+}
+
 impl Mutant {
     pub(super) async fn take(&self, submission: Submission) -> Result<Submitted> {
         if submission.check().is_err() && !self.has(Flaw::SubmitDropsStrays) {
@@ -38,6 +75,20 @@ impl Mutant {
                     _ => return self.inner.submit(submission).await,
                 };
                 self.write(&submission, found).await
+            }
+            Flaw::SubmitForgetsWhoAsked => {
+                let found = self.standing(submission.instance()).await?;
+                match found == Standing::Unknown {
+                    true => self.inner.submit(submission).await,
+                    false => self.inner.submit(anonymous(&submission)).await,
+                }
+            }
+            Flaw::SubmitTakesAnyForItsOwn => {
+                let found = self.standing(submission.instance()).await?;
+                match submission.request().is_some() && found != Standing::Unknown {
+                    true => Ok(Submitted::Started),
+                    false => self.inner.submit(submission).await,
+                }
             }
             Flaw::SubmitMessagesApart if submission.begins() => self.in_two_parts(submission).await,
             Flaw::SubmitReplacesApart => {
@@ -68,7 +119,7 @@ impl Mutant {
                 }
                 other => Ok(other),
             },
-            Flaw::SubmitReversesMessages => self.inner.submit(self.reversed(submission)).await,
+            Flaw::SubmitReversesMessages => self.inner.submit(reversed(&submission)).await,
             Flaw::SubmitIgnoresDelay if submission.begins() => {
                 let found = self.standing(submission.instance()).await?;
                 if submission.step(found) != Step::StoreAll {
@@ -168,23 +219,6 @@ impl Mutant {
         );
         self.inner.submit(rest).await?;
         Ok(submitted)
-    }
-
-    fn reversed(&self, submission: Submission) -> Submission {
-        let mut messages = cloned(&submission, Step::StoreMessages);
-        messages.reverse();
-        let rule = match submission.steps() {
-            [_, Step::StoreMessages, ..] => StartRule::UseWhatIsThere,
-            [.., Step::Replace] => StartRule::ReplaceFinished,
-            _ => StartRule::MustBeNew,
-        };
-        let items = submission.items(Step::StoreAll);
-        match items.first() {
-            Some((start, delay)) if submission.begins() => {
-                Submission::start((*start).clone(), *delay, rule, messages)
-            }
-            _ => submission,
-        }
     }
 
     async fn put_all(&self, items: Vec<WorkItem>) -> Result<()> {

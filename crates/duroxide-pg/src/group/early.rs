@@ -1,0 +1,508 @@
+//! Turns that are handed out before their messages are stored. This text is the protocol; everything else links here.
+//!
+//! # Why
+//!
+//! The result of an activity is a message: it is stored, claimed with its instance, and deleted by the turn that takes it. If the
+//! process that stores it is also the one that runs the turn, most of that is for nothing. So the group keeps the message, hands the
+//! turn out at once, and stores what the turn decided together with what it decided on: one transaction instead of two, and a
+//! message that is never written. The start of an instance goes the same way. A caller permits it by
+//! [`HandOut::BeforeCommit`](duroxide_core::provider::HandOut::BeforeCommit).
+//!
+//! # States
+//!
+//! ```text
+//!              a claim rests                    the turn is committed
+//!  Proposed ─────────────────► Out ─────────────────────────────────────────► Op::Early
+//!     │                         │  it takes long, or is renewed or given back
+//!     │ no claim rests          └───────────────────────────────────────────► Op::Lease
+//!     └─────────────────────────────────────────────────────────────────────► an ordinary write
+//! ```
+//!
+//! - **Proposed**: the result of an activity or a start has come, and nothing else is to be written about its instance.
+//! - **Out**: a dispatcher works on the turn. Nothing of it is stored: not the message, not the lease. What comes for the instance
+//!   meanwhile waits behind the turn.
+//! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance stands as the node
+//!   took it to (`0018_early.sql`): no inbox, the same life, execution and last event, the activity still leased to its worker.
+//! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes later, like any other.
+//!
+//! # What goes wrong
+//!
+//! - **The instance stands otherwise**, because another node or client was quicker: the transaction is taken back as a whole. The
+//!   message is stored as any other; the turn is answered as one that lost its lease, and decided anew from the record. For a while
+//!   nothing is handed out early, for longer each time.
+//! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease stored first
+//!   (`Provider::store_lease`), and a turn that cannot be stored does nothing.
+//! - **The turn is committed while its lease is on its way.** The commit waits for that.
+//! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the instance has no
+//!   answer. A turn that ends its process must be counted before it is tried again, so only results of first attempts go this way,
+//!   and starts not for [`CAUTION`] after a store was opened beside processes that may have ended uncleanly (table `openings`).
+//! - **The answer of the server is lost.** As with any commit: those who wait are told that it may have happened.
+//! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what has waited
+//!   longer comes first.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use duroxide_core::provider::rules::lane;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Op, Write};
+use crate::codec::NewMessage;
+use crate::ops::claim_turns::{Ask, Known, RawTurn};
+use crate::ops::commit_turn::Commit;
+use crate::ops::enqueue::Assumed;
+use crate::text;
+
+/// How long a turn is waited for before its message and its lease are stored.
+const HOLD: Duration = Duration::from_millis(20);
+/// How long an exchange waits for a claim that takes what could be handed out early.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// How long after the end of a claim the next one of the same dispatcher is expected.
+const RETURN: Duration = Duration::from_millis(100);
+/// How long starts are not handed out early beside nodes that may have ended uncleanly.
+pub(crate) const CAUTION: Duration = Duration::from_secs(60);
+/// For how long nothing is handed out early after it went wrong: at first, and at most.
+const REST: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = Duration::from_secs(10);
+/// How large the messages of one turn become at most.
+const CAUSES_BYTES_MAX: usize = 1024 * 1024;
+/// How many turns are proposed at most, and up to how many writes that wait.
+const PROPOSED_MAX: usize = 512;
+/// How many instances and activities are remembered; then they are learnt anew.
+const KNOWN_MAX: usize = 20_000;
+
+/// A turn that was handed out, and what it decides on.
+#[derive(Debug)]
+pub(crate) struct EarlyTurn {
+    /// As it is stored.
+    pub(crate) instance: String,
+    pub(crate) token: Uuid,
+    /// `None` for an instance that the turn begins.
+    known: Option<Known>,
+    lock_ms: i64,
+    /// Completed activities of the instance, or its start.
+    pub(crate) causes: Vec<Write>,
+    /// What came for the instance meanwhile.
+    behind: Vec<Write>,
+    until: Instant,
+}
+
+impl EarlyTurn {
+    /// How large its messages are on the wire, roughly.
+    pub(in crate::group) fn bytes(&self) -> usize {
+        bytes_of(&self.causes)
+    }
+
+    /// What its node takes for granted.
+    pub(in crate::group) fn assumed(&self) -> Option<Assumed<'_>> {
+        let opens = self.causes.first().and_then(|it| message_of(&it.op))?;
+        Some(Assumed {
+            opens,
+            token: self.token,
+            known: self.known,
+            lock_ms: self.lock_ms,
+        })
+    }
+}
+
+/// What the turn of one instance would decide on.
+#[derive(Debug)]
+struct Proposal {
+    instance: String,
+    causes: Vec<Write>,
+    behind: Vec<Write>,
+}
+
+impl Proposal {
+    fn has_room(&self) -> bool {
+        bytes_of(&self.causes) < CAUSES_BYTES_MAX
+    }
+
+    /// Leaves what is more than a claim takes behind the turn.
+    fn cut(&mut self, messages_max: usize) {
+        let more = self.causes.split_off(messages_max.min(self.causes.len()));
+        self.behind.splice(..0, more);
+    }
+}
+
+/// The code of an instance in one of its lives.
+#[derive(Debug)]
+struct Code {
+    life: i64,
+    name: String,
+    version: Option<String>,
+}
+
+/// Who waits until a lease is stored.
+#[derive(Debug, Default)]
+struct Parked {
+    told: Vec<oneshot::Sender<bool>>,
+    writes: Vec<Write>,
+}
+
+#[derive(Debug)]
+pub(super) struct Early {
+    proposed: Vec<Proposal>,
+    /// When the first of them came.
+    proposed_at: Instant,
+    out: HashMap<String, EarlyTurn>,
+    tokens: HashMap<Uuid, String>,
+    /// Turns whose leases are being stored, and who waits for that.
+    leasing: HashMap<Uuid, Parked>,
+    /// Activities of this process that nobody tried before.
+    first_tries: HashSet<i64>,
+    codes: HashMap<String, Code>,
+    starts_from: Instant,
+    /// When somebody came last who takes turns early, or was handed some.
+    served_at: Instant,
+    rests_until: Instant,
+    rest: Duration,
+    hold: Duration,
+}
+
+impl Early {
+    pub(super) fn new(starts_from: Instant) -> Self {
+        Self {
+            proposed: Vec::new(),
+            proposed_at: Instant::now(),
+            out: HashMap::new(),
+            tokens: HashMap::new(),
+            leasing: HashMap::new(),
+            first_tries: HashSet::new(),
+            codes: HashMap::new(),
+            starts_from,
+            served_at: Instant::now(),
+            rests_until: Instant::now(),
+            rest: REST,
+            hold: HOLD,
+        }
+    }
+
+    /// Somebody came who takes turns early.
+    pub(super) fn claimed(&mut self, now: Instant) {
+        self.served_at = now;
+    }
+
+    /// Whether somebody waits for turns, or may be expected back.
+    fn is_served(&self, waits: bool, now: Instant) -> bool {
+        waits || now < self.served_at + RETURN
+    }
+
+    /// How long turns are waited for from now on.
+    pub(super) fn hold_for(&mut self, hold: Duration) {
+        self.hold = hold;
+    }
+
+    /// Whether no turn is out and none is proposed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.out.is_empty() && self.proposed.is_empty()
+    }
+
+    /// When the first of the turns that are out has been waited for long enough.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        self.out.values().map(|turn| turn.until).min()
+    }
+
+    /// An activity was handed out by the store.
+    pub(super) fn work_began(&mut self, id: i64, attempts: u32) {
+        if self.first_tries.len() >= KNOWN_MAX {
+            self.first_tries.clear();
+        }
+        match attempts {
+            1 => self.first_tries.insert(id),
+            _ => self.first_tries.remove(&id),
+        };
+    }
+
+    /// The store said which code an instance needs.
+    pub(super) fn learn(&mut self, instance: &str, life: i64, name: &str, version: Option<&str>) {
+        if self.codes.len() >= KNOWN_MAX {
+            self.codes.clear();
+        }
+        let code = Code {
+            life,
+            name: name.to_owned(),
+            version: version.map(str::to_owned),
+        };
+        self.codes.insert(instance.to_owned(), code);
+    }
+
+    /// A turn says which code its instance needs, or that the instance has ended.
+    pub(super) fn learn_from(&mut self, commit: &Commit) {
+        let known = self.codes.get(&commit.instance).map(|code| code.life);
+        match commit.begun() {
+            _ if commit.ended.is_some() => drop(self.codes.remove(&commit.instance)),
+            Some((life, name, version)) => {
+                // Later executions are of the same life.
+                let life = known.filter(|_| commit.execution_id > 1).unwrap_or(life);
+                self.learn(&commit.instance, life, name, Some(version));
+            }
+            None => {}
+        }
+    }
+
+    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`: whether a claim does.
+    pub(super) fn take(
+        &mut self,
+        write: Write,
+        queued: &VecDeque<Write>,
+        waits: bool,
+        now: Instant,
+    ) -> Option<Write> {
+        let may_cause = self.may_cause(&write.op, now);
+        let Some(message) = message_of(&write.op) else {
+            return Some(write);
+        };
+        let instance = message.instance.as_str();
+        if let Some(turn) = self.out.get_mut(instance) {
+            turn.behind.push(write);
+            return None;
+        }
+        if let Some(proposal) = self.proposed.iter_mut().find(|it| it.instance == instance) {
+            let is_room = proposal.has_room() && proposal.behind.is_empty();
+            match may_cause && is_room && matches!(write.op, Op::Ack(_)) {
+                true => proposal.causes.push(write),
+                false => proposal.behind.push(write),
+            }
+            return None;
+        }
+        let is_first = || {
+            !queued
+                .iter()
+                .any(|it| it.op.instances().contains(&instance))
+        };
+        let is_time = now >= self.rests_until && self.is_served(waits, now);
+        let is_room = self.proposed.len() < PROPOSED_MAX && queued.len() < PROPOSED_MAX;
+        if !may_cause || !is_time || !is_room || !is_first() {
+            return Some(write);
+        }
+        if self.proposed.is_empty() {
+            self.proposed_at = now;
+        }
+        self.proposed.push(Proposal {
+            instance: instance.to_owned(),
+            causes: vec![write],
+            behind: Vec::new(),
+        });
+        None
+    }
+
+    fn may_cause(&mut self, op: &Op, now: Instant) -> bool {
+        match op {
+            Op::Ack(ack) => {
+                let is_first_try = self.first_tries.remove(&ack.id);
+                let completion = ack.completion.as_ref();
+                is_first_try && completion.is_some_and(|it| self.codes.contains_key(&it.instance))
+            }
+            Op::Message(message) => {
+                let is_plain = message.due.is_none() && message.delay == 0;
+                let is_root = message.starts_child_of.is_none() && message.begins.is_some();
+                message.is_start() && is_plain && is_root && now >= self.starts_from
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn has_proposals(&self) -> bool {
+        !self.proposed.is_empty()
+    }
+
+    /// Until when the next exchange waits for somebody who takes what is proposed.
+    pub(super) fn waits_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.has_proposals().then(|| self.proposed_at + PATIENCE)?;
+        (until > now).then_some(until)
+    }
+
+    /// Turns for a claim that rests, at most as many as it wants. What this claimer cannot take goes to `writes`.
+    pub(super) fn hand_out(
+        &mut self,
+        ask: &Ask,
+        now: Instant,
+        writes: &mut VecDeque<Write>,
+    ) -> Vec<RawTurn> {
+        let mut turns = Vec::new();
+        self.served_at = now;
+        for mut proposal in self.take_proposals(ask.max) {
+            proposal.cut(ask.messages_max());
+            let token = Uuid::new_v4();
+            let Some((turn, known)) = self.turn_of(&proposal, token, ask) else {
+                writes.extend(proposal.causes);
+                writes.extend(proposal.behind);
+                continue;
+            };
+            turns.push(turn);
+            self.tokens.insert(token, proposal.instance.clone());
+            let out = EarlyTurn {
+                instance: proposal.instance.clone(),
+                token,
+                known,
+                lock_ms: ask.lock_ms(),
+                causes: proposal.causes,
+                behind: proposal.behind,
+                until: now + self.hold,
+            };
+            self.out.insert(proposal.instance, out);
+        }
+        turns
+    }
+
+    fn take_proposals(&mut self, max: usize) -> Vec<Proposal> {
+        let count = self.proposed.len().min(max);
+        self.proposed.drain(..count).collect()
+    }
+
+    /// The turn as its claimer gets it; `None` if the claimer does not hold the instance, or lacks the code.
+    fn turn_of(
+        &self,
+        proposal: &Proposal,
+        token: Uuid,
+        ask: &Ask,
+    ) -> Option<(RawTurn, Option<Known>)> {
+        let messages = proposal.causes.iter().filter_map(|it| message_of(&it.op));
+        let items: Vec<String> = messages.clone().map(|it| it.json.clone()).collect();
+        let start = messages.clone().find(|message| message.is_start());
+        if let Some(start) = start {
+            let begins = text::shown(start.begins.clone()?);
+            let needs = lane::needs(&begins);
+            let fits = ask.abilities.are_all() || ask.abilities.fit(needs.as_ref());
+            return fits.then(|| (RawTurn::first(&proposal.instance, token, items), None));
+        }
+        let code = self.codes.get(&proposal.instance)?;
+        let shown = text::shown(proposal.instance.clone());
+        let held = ask.cached.as_ref()?.cached(&shown)?;
+        let known = Known {
+            life: held.incarnation.to_stored(),
+            execution: i64::try_from(held.execution_id).ok()?,
+            event: i64::try_from(held.last_event_id).ok()?,
+        };
+        let named = (code.name.clone(), code.version.clone());
+        (known.life == code.life).then(|| {
+            let turn = RawTurn::next(&proposal.instance, token, items, known, named);
+            (turn, Some(known))
+        })
+    }
+
+    /// What was proposed and nobody could take: ordinary writes.
+    pub(super) fn withdraw(&mut self) -> impl Iterator<Item = Write> {
+        let proposed = self.proposed.drain(..);
+        proposed.flat_map(|it| it.causes.into_iter().chain(it.behind))
+    }
+
+    fn end(&mut self, token: Uuid) -> Option<EarlyTurn> {
+        let instance = self.tokens.remove(&token)?;
+        self.out.remove(&instance)
+    }
+
+    /// A turn wants to be committed: what has to be written then.
+    pub(super) fn commit(&mut self, commit: Box<Commit>, reply: super::Reply) -> Vec<Write> {
+        let Some(mut turn) = self.end(commit.token) else {
+            let token = commit.token;
+            let op = Op::Commit(commit);
+            return self.park(token, Write { op, reply }).into_iter().collect();
+        };
+        let behind = std::mem::take(&mut turn.behind);
+        let op = Op::Early(Box::new(turn), commit);
+        std::iter::once(Write { op, reply }).chain(behind).collect()
+    }
+
+    /// A turn that is out cannot be waited for any longer: what has to be written then.
+    pub(super) fn lease(&mut self, token: Uuid) -> Vec<Write> {
+        let Some(mut turn) = self.end(token) else {
+            return Vec::new();
+        };
+        self.leasing.insert(token, Parked::default());
+        let behind = std::mem::take(&mut turn.behind);
+        // Nobody waits for the lease itself.
+        let (reply, _) = oneshot::channel();
+        let op = Op::Lease(Box::new(turn));
+        std::iter::once(Write { op, reply }).chain(behind).collect()
+    }
+
+    /// Those that have been waited for long enough.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Write> {
+        let is_over = |turn: &&EarlyTurn| turn.until <= now;
+        let over: Vec<Uuid> = self
+            .out
+            .values()
+            .filter(is_over)
+            .map(|it| it.token)
+            .collect();
+        if !over.is_empty() {
+            self.rest(now);
+        }
+        over.into_iter()
+            .flat_map(|token| self.lease(token))
+            .collect()
+    }
+
+    /// Tells `done` whether the lease of this turn is stored, once that is known. The store knows about turns that it handed out itself.
+    pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<bool>) {
+        match self.leasing.get_mut(&token) {
+            Some(parked) => parked.told.push(done),
+            None => drop(done.send(true)),
+        }
+    }
+
+    /// Keeps a write that uses a lease until the lease is stored; gives back any other.
+    pub(super) fn park(&mut self, token: Uuid, write: Write) -> Option<Write> {
+        match self.leasing.get_mut(&token) {
+            Some(parked) => {
+                parked.writes.push(write);
+                None
+            }
+            None => Some(write),
+        }
+    }
+
+    /// Whether nothing of the lease of this turn is stored yet.
+    pub(super) fn owes(&self, token: Uuid) -> bool {
+        self.tokens.contains_key(&token) || self.leasing.contains_key(&token)
+    }
+
+    /// These leases are stored, or lost, or nobody knows: what waited for that.
+    pub(super) fn leased(&mut self, leases: &[(Uuid, bool)]) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (token, is_stored) in leases {
+            let Some(parked) = self.leasing.remove(token) else {
+                continue;
+            };
+            for done in parked.told {
+                // A failed send: the caller dropped the call.
+                let _ = done.send(*is_stored);
+            }
+            writes.extend(parked.writes);
+        }
+        writes
+    }
+
+    /// Something that was handed out early could not be stored so, or took long.
+    pub(super) fn rest(&mut self, now: Instant) {
+        self.rests_until = now + self.rest;
+        self.rest = (self.rest * 2).min(REST_MAX);
+    }
+
+    /// Something that was handed out early was stored so.
+    pub(super) fn went_well(&mut self) {
+        self.rest = (self.rest - self.rest / 16).max(REST);
+    }
+
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        now < self.rests_until
+    }
+}
+
+fn bytes_of(writes: &[Write]) -> usize {
+    let messages = writes.iter().filter_map(|it| message_of(&it.op));
+    messages.map(|message| message.json.len()).sum()
+}
+
+/// The message that a write sends, if it does nothing else for orchestrations.
+fn message_of(op: &Op) -> Option<&NewMessage> {
+    match op {
+        Op::Ack(ack) => ack.completion.as_ref(),
+        Op::Message(message) => Some(message),
+        _ => None,
+    }
+}
