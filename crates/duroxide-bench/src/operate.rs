@@ -275,7 +275,8 @@ fn commands(subject: Subject, folder: &Path) -> Vec<Row> {
     let row = |command: &&[&str]| {
         let once = || {
             let mut process = Command::new(&program);
-            process.args(&address).args(*command).stdout(Stdio::null());
+            process.args(&address).args(*command);
+            process.stdout(Stdio::null()).stderr(Stdio::null());
             let began = Instant::now();
             let ended = process.status().expect("run the command line");
             assert!(ended.success(), "{command:?} ended with {ended}");

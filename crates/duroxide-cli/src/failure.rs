@@ -1,6 +1,7 @@
 //! What can go wrong, and the exit code that says so.
 
 use duroxide_core::provider::ProviderError;
+use duroxide_pg::PgError;
 use duroxide_runtime::client::ClientError;
 
 /// Why a command did not do what it was asked.
@@ -61,6 +62,12 @@ impl From<ClientError> for Failure {
 
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+impl From<PgError> for Failure {
+    fn from(error: PgError) -> Self {
         Self::Store(error.to_string())
     }
 }

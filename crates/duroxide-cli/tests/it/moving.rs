@@ -8,6 +8,8 @@ use std::time::Duration;
 use duroxide::providers::Provider;
 use duroxide::providers::redb::RedbProvider;
 use duroxide::providers::sqlite::SqliteProvider;
+#[cfg(feature = "kill-points")]
+use duroxide::{ActivityRegistry, OrchestrationContext, OrchestrationRegistry, Runtime};
 use duroxide::{Client, OrchestrationStatus};
 
 use crate::support::{Answer, Kind, Store, answer, binary, start};
@@ -463,6 +465,45 @@ async fn moves_imports_and_reopenings_are_in_the_audit_trail() {
             .all(|line| line["actor"] == "duroxide-cli:night shift")
     );
     assert_eq!(trail[0]["detail"], format!("{from} to {to}"));
+}
+
+/// A long history comes in steps. Killed between two of them, nothing is there of it, and the next call brings all of it.
+#[cfg(feature = "kill-points")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_history_whose_move_is_killed_between_two_steps_is_moved_whole() {
+    let source = Store::empty(Kind::Redb).await;
+    {
+        let store = source.open().await;
+        let long = |ctx: OrchestrationContext, _: String| async move {
+            for n in 0..2_500 {
+                ctx.set_kv_value("n", n.to_string());
+            }
+            Ok(String::new())
+        };
+        let orchestrations = OrchestrationRegistry::builder().register("long", long);
+        let activities = ActivityRegistry::builder().build();
+        let runtime =
+            Runtime::start_with_store(store.clone(), activities, orchestrations.build()).await;
+        let client = Client::new(store);
+        client
+            .start_orchestration("long", "long", "")
+            .await
+            .unwrap();
+        let minute = Duration::from_secs(60);
+        client.wait_for_orchestration("long", minute).await.unwrap();
+        runtime.shutdown(None).await;
+    }
+    let (from, folder) = (source.address(), tempfile::tempdir().unwrap());
+    let to = format!("sqlite:{}", folder.path().join("b.db").display());
+    let before = digests(&from);
+    let arguments = ["move", &from, &to, "--yes"];
+    for nth in [1, 3] {
+        assert!(killed(&arguments, "restore_step", nth), "{nth}");
+        assert!(digests(&to).is_empty(), "a part of it is there");
+    }
+    let moved = run(&arguments);
+    assert_eq!((moved.code, moved.err.as_str()), (0, ""));
+    assert_eq!(digests(&to), before);
 }
 
 /// The source may be on its way though its closing was answered with an error: nothing runs in the target before that is known.

@@ -35,6 +35,18 @@ pub(crate) fn page(
         (None, SortOrder::NewestFirst) => (i64::MAX, ""),
         (None, SortOrder::OldestFirst) => (i64::MIN, ""),
     };
+    // The index is entered where the page begins, and not where the range of times does.
+    if let Some(position) = position {
+        let at = stored_ms(position.at_ms);
+        let range = match query.sort.by {
+            SortKey::Created => &mut criteria.created,
+            SortKey::Updated => &mut criteria.updated,
+        };
+        match query.sort.order {
+            SortOrder::NewestFirst => range.1 = range.1.min(at.saturating_add(1)),
+            SortOrder::OldestFirst => range.0 = range.0.max(at),
+        }
+    }
     let size = query.page_size();
     let source = source(tx, &criteria, query.sort.by)?;
     // One more than asked for tells whether there is another page.

@@ -13,7 +13,6 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::moving::{copy_all, is_empty, is_postgres};
-use super::source::failed;
 use super::{Copier, Counts, Lives, Source, cannot, door};
 use crate::args::ImportPublishedArgs;
 use crate::audit;
@@ -78,7 +77,7 @@ async fn from_schema(
     }
     let old = open(&from, url, schema).await?;
     nobody_works(&old, &from, args.force).await?;
-    let before = old.counts().await.map_err(|error| failed(&error))?;
+    let before = old.counts().await?;
     let target = Target::begin(&address, Origin::schema(&from)).await?;
     let counts = target
         .copy(output, Source::Published(Arc::new(old)))
@@ -86,7 +85,7 @@ async fn from_schema(
     all_arrived(before, &counts)?;
     // The copy shows the moment at which it began.
     let after = open(&from, url, schema).await?;
-    let after = after.counts().await.map_err(|error| failed(&error))?;
+    let after = after.counts().await?;
     if after != before {
         return Err(Failure::Store(format!(
             "programs wrote to {} while it was read, {before:?} became {after:?}. Stop them, and import into an empty store",
@@ -103,7 +102,7 @@ async fn open(from: &Address, url: &str, schema: &str) -> Result<PublishedSchema
 
 /// What programs do after the moment that is read would be lost.
 async fn nobody_works(old: &PublishedSchema, from: &Address, force: bool) -> Result<(), Failure> {
-    let leases = old.leases().await.map_err(|error| failed(&error))?;
+    let leases = old.leases().await?;
     if leases == 0 || force {
         return Ok(());
     }

@@ -31,10 +31,7 @@ impl Source {
         };
         let mut count = 0;
         loop {
-            let ids = schema
-                .next_ids(PAGE)
-                .await
-                .map_err(|error| failed(&error))?;
+            let ids = schema.next_ids(PAGE).await?;
             if ids.is_empty() {
                 return Ok(count);
             }
@@ -46,13 +43,9 @@ impl Source {
     pub(super) async fn take(&self, id: &str) -> Result<InstanceSnapshot, Failure> {
         match self {
             Self::Store(store) => take(store, id).await,
-            Self::Published(schema) => schema.snapshot(id).await.map_err(|error| failed(&error)),
+            Self::Published(schema) => Ok(schema.snapshot(id).await?),
         }
     }
-}
-
-pub(super) fn failed(error: &duroxide_pg::PgError) -> Failure {
-    Failure::Store(error.to_string())
 }
 
 /// Hands the ids that a store holds anything of to `take`, each once, a page at a time.
