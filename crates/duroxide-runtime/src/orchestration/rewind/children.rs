@@ -8,6 +8,9 @@ use duroxide_core::rewind::{Child, ChildStanding, FailureMark, Rewind};
 
 use crate::engine::Engine;
 
+/// How a store names a request to cancel.
+const CANCEL: &str = "CancelInstance";
+
 /// Where the children stand; `None` while one that the failure cancelled has not ended, or one has not begun.
 pub(super) async fn look_at(
     engine: &Engine,
@@ -30,12 +33,31 @@ pub(super) async fn look_at(
             // Another instance may have the id: the start is sent again, and refused, which tells the code.
             _ => ChildStanding::Unborn,
         };
-        if child.cancelled && standing == ChildStanding::Running {
+        if child.cancelled && is_being_cancelled(engine, child, &standing).await? {
             return Ok(None);
         }
         standings.insert(child.event_id, standing);
     }
     Ok(Some(standings))
+}
+
+/// Whether a child that the failure cancelled has yet to end. One that has ended may have the request before it all the same: behind the
+/// request of an earlier retry, which lets it go on first.
+async fn is_being_cancelled(
+    engine: &Engine,
+    child: &Child,
+    standing: &ChildStanding,
+) -> Result<bool, ProviderError> {
+    let admin = match standing {
+        ChildStanding::Running => return Ok(true),
+        ChildStanding::Failed(..) => engine.store.as_management_capability(),
+        ChildStanding::Completed(_) | ChildStanding::Unborn => None,
+    };
+    let Some(admin) = admin else {
+        return Ok(false);
+    };
+    let pending = admin.pending_work(&child.instance).await?;
+    Ok(pending.is_some_and(|it| it.messages.iter().any(|one| one.kind == CANCEL)))
 }
 
 /// Whether there is no instance under the id of a child, and a start for it waits for a node or for the commit of its first turn.
