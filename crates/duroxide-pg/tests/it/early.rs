@@ -228,8 +228,8 @@ impl<'s> Node<'s> {
     }
 
     async fn early_result_after(&self, first: impl Fn(&str) -> Decided) -> (ClaimedTurn, Sent) {
-        for n in 0..TRIES {
-            let id = format!("result-{n}");
+        for _ in 0..TRIES {
+            let id = format!("result-{}", uuid::Uuid::new_v4().simple());
             let begun = self.start(&id);
             let turn = self.turn().await;
             self.commit(&turn, first(&id)).await.unwrap();
