@@ -133,6 +133,9 @@ struct Code {
     life: i64,
     name: String,
     version: Option<String>,
+    /// Activities that it asked for in this process and that are not completed. While there are some, results are gathered: one turn
+    /// takes many of them.
+    open: usize,
 }
 
 /// Who waits until a lease is stored.
@@ -225,6 +228,7 @@ impl Early {
             life,
             name: name.to_owned(),
             version: version.map(str::to_owned),
+            open: self.codes.get(instance).map_or(0, |code| code.open),
         };
         self.codes.insert(instance.to_owned(), code);
     }
@@ -240,6 +244,9 @@ impl Early {
                 self.learn(&commit.instance, life, name, Some(version));
             }
             None => {}
+        }
+        if let Some(code) = self.codes.get_mut(&commit.instance) {
+            code.open = (code.open + commit.to_workers.len()).saturating_sub(commit.cancels());
         }
     }
 
@@ -293,8 +300,13 @@ impl Early {
         match op {
             Op::Ack(ack) => {
                 let is_first_try = self.first_tries.remove(&ack.id);
-                let completion = ack.completion.as_ref();
-                is_first_try && completion.is_some_and(|it| self.codes.contains_key(&it.instance))
+                let instance = ack.completion.as_ref().map(|it| it.instance.as_str());
+                let code = instance.and_then(|it| self.codes.get_mut(it));
+                let is_last = code.is_some_and(|code| {
+                    code.open = code.open.saturating_sub(1);
+                    code.open == 0
+                });
+                is_first_try && is_last
             }
             Op::Message(message) => {
                 let is_plain = message.due.is_none() && message.delay == 0;

@@ -329,7 +329,9 @@ impl Group {
             .front()
             .is_some_and(|write| write.op.is_renewal());
         let after_gathering = self.gathering.waits_until(now).filter(|_| !is_urgent);
-        let after_claims = self.early.waits_until(now).filter(|_| !is_urgent);
+        // A claim that waits and was not answered early has to be tried first.
+        let is_answered = self.turns.is_empty() && !is_urgent;
+        let after_claims = self.early.waits_until(now).filter(|_| is_answered);
         after_others.max(after_gathering).max(after_claims)
     }
 

@@ -127,6 +127,11 @@ impl Commit {
         Some((self.life, &named.name, &named.version))
     }
 
+    /// How many activities it cancels.
+    pub(crate) fn cancels(&self) -> usize {
+        self.cancelled.len()
+    }
+
     /// Whether it says something about its execution beyond that it runs.
     fn is_loud(&self) -> bool {
         match self.status.as_deref() {
