@@ -20,6 +20,8 @@ use crate::url;
 use crate::wake::Wake;
 use crate::{migrate, ops};
 
+/// How long the end of a store waits until the end is noted.
+const FORGETTING_PATIENCE: Duration = Duration::from_secs(1);
 /// How long opening a store waits for its listener.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -233,12 +235,11 @@ async fn early_starts_from(db: &Db, opening: Uuid) -> Instant {
     }
 }
 
-/// This process ends cleanly.
+/// This process ends cleanly. A server that does not answer soon is not waited for: the next process is careful for a minute.
 async fn forget_opening(db: &Db, opening: Uuid) {
-    let forgotten = db
-        .transact(&[Call::new("forget_opening").uuid(opening)])
-        .await;
-    if let Err(error) = forgotten {
-        tracing::debug!(target: "duroxide::providers::postgres", %error, "a clean end could not be noted");
+    let call = [Call::new("forget_opening").uuid(opening)];
+    let forgotten = tokio::time::timeout(FORGETTING_PATIENCE, db.transact(&call)).await;
+    if !matches!(forgotten, Ok(Ok(_))) {
+        tracing::debug!(target: "duroxide::providers::postgres", "a clean end could not be noted");
     }
 }

@@ -208,8 +208,13 @@ fn or(one: Look, other: Look) -> Look {
 }
 
 /// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost the lease that they
-/// never had. If it is not known which, all of them have.
+/// never had. If the server names none of this batch, all of them have: what is sent again must not be refused for ever.
 fn undo_early(batch: Batch, others: &[String]) -> Done {
+    let is_named = |write: &Write| match &write.op {
+        Op::Early(turn, _) | Op::Lease(turn) => others.contains(&turn.instance),
+        _ => false,
+    };
+    let names_some = batch.writes.iter().any(is_named);
     let mut done = Done {
         early: Some(false),
         ..Done::default()
@@ -217,7 +222,7 @@ fn undo_early(batch: Batch, others: &[String]) -> Done {
     for Write { op, reply } in batch.writes {
         match op {
             Op::Early(turn, _) | Op::Lease(turn)
-                if others.is_empty() || others.contains(&turn.instance) =>
+                if !names_some || others.contains(&turn.instance) =>
             {
                 done.leased.push((turn.token, false));
                 done.again.extend(turn.causes);
