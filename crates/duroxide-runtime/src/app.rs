@@ -18,7 +18,9 @@ type Opened = Result<Arc<dyn Provider>, Box<dyn Error + Send + Sync>>;
 type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
 
 /// Why an app did not start.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` shows the message and the code: a `main` that returns the error prints that.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
     /// The store did not open.
@@ -41,6 +43,12 @@ impl AppError {
             Self::Handlers(_) => "D0404",
             Self::Options(options) => options.code(),
         }
+    }
+}
+
+impl fmt::Debug for AppError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} ({}, see docs/errors.md)", self.code())
     }
 }
 
@@ -87,9 +95,9 @@ impl AppBuilder {
         self
     }
 
-    /// Replaces all code and state by a collection, which tests can use too.
+    /// Adds the code and the state of a collection, which tests can use too.
     pub fn handlers(mut self, handlers: Handlers) -> Self {
-        self.handlers = handlers;
+        self.handlers = self.handlers.and(handlers);
         self
     }
 

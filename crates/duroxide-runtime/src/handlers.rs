@@ -284,6 +284,30 @@ impl Handlers {
         self
     }
 
+    /// Adds the code and the state of another collection. What both have is a mistake, which [`build`](Self::build) tells.
+    ///
+    /// ```
+    /// # use duroxide::{ActivityContext, ActivityRef, Handlers, activity_fn};
+    /// # const GREET: ActivityRef<String, String> = ActivityRef::new("greet");
+    /// # fn greetings() -> Handlers {
+    /// #     Handlers::new().register(activity_fn(GREET, |_ctx: ActivityContext, name: String| async move { Ok(name) }))
+    /// # }
+    /// let all = Handlers::new().state("EUR".to_owned()).and(greetings());
+    /// assert!(all.build().is_ok());
+    /// assert!(greetings().and(greetings()).build().is_err());
+    /// ```
+    pub fn and(mut self, other: Self) -> Self {
+        if let Some(name) = self.states.extend(other.states) {
+            self.mistakes.push(format!("two states of type {name}"));
+        }
+        self.activities.extend(other.activities);
+        self.plain_activities = self.plain_activities.and(other.plain_activities);
+        self.orchestrations = self.orchestrations.and(other.orchestrations);
+        self.declared.extend(other.declared);
+        self.mistakes.extend(other.mistakes);
+        self
+    }
+
     /// Adds activities that are registered in the published way.
     pub fn activities(mut self, activities: ActivityRegistry) -> Self {
         self.plain_activities = self.plain_activities.merge(activities);

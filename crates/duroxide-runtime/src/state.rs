@@ -86,13 +86,25 @@ impl Needed {
 
 /// All values of a program, by type. Each is kept as its [`State`], which has a size whatever it leads to.
 #[derive(Clone, Default)]
-pub struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+pub struct States(HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>);
 
 impl States {
     /// Adds a value; false if there is one of this type already.
     pub(crate) fn insert<T: Send + Sync + ?Sized + 'static>(&mut self, value: Arc<T>) -> bool {
         let state = Arc::new(State(value));
-        self.0.insert(TypeId::of::<T>(), state).is_none()
+        let named = (type_name::<T>(), state as Arc<dyn Any + Send + Sync>);
+        self.0.insert(TypeId::of::<T>(), named).is_none()
+    }
+
+    /// Adds the values of another collection; the first type that both have, if there is one.
+    pub(crate) fn extend(&mut self, other: Self) -> Option<&'static str> {
+        let mut twice = None;
+        for (id, (name, value)) in other.0 {
+            if self.0.insert(id, (name, value)).is_some() {
+                twice = twice.or(Some(name));
+            }
+        }
+        twice
     }
 
     /// The name of the type, if it is missing.
@@ -109,7 +121,7 @@ impl States {
     #[must_use]
     pub fn get<T: Send + Sync + ?Sized + 'static>(&self) -> State<T> {
         let state = self.0.get(&TypeId::of::<T>());
-        let state = state.and_then(|state| state.downcast_ref::<State<T>>());
+        let state = state.and_then(|(_, state)| state.downcast_ref::<State<T>>());
         state
             .cloned()
             .unwrap_or_else(|| panic!("no state of type {}: list it in `needs`", type_name::<T>()))

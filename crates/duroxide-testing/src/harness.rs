@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::Event;
 use duroxide_core::clock::Clock;
+use duroxide_core::provider::Provider;
 use duroxide_runtime::{Client, OrchestrationStatus};
 use duroxide_store::TokioClock;
 use futures_util::FutureExt as _;
@@ -24,6 +26,9 @@ type Panic = Box<dyn Any + Send>;
 const IDLE_LOOKS: u32 = 4;
 /// Longer than any test sleeps; nothing wakes up in between to look around.
 pub(crate) const AGES: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 20);
+
+/// How long nothing is committed until the harness asks whether anything can still happen.
+const STILL: Duration = Duration::from_secs(60 * 60 * 24 * 30);
 
 /// More commits than any test needs: an orchestration that makes as many does not end.
 pub(crate) const COMMITS_MAX: u64 = 100_000;
@@ -55,6 +60,8 @@ pub struct Harness {
     /// What clients do after a time.
     clients: Group,
     panicked: Arc<Mutex<Option<Panic>>>,
+    /// How many of them are left.
+    later: Arc<AtomicUsize>,
 }
 
 impl Harness {
@@ -79,6 +86,7 @@ impl Harness {
             runs: 0,
             hosts: vec![polls, raises],
             panicked: Arc::default(),
+            later: Arc::default(),
         }
     }
 
@@ -92,6 +100,12 @@ impl Harness {
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(Arc::clone(&self.workers.store))
+    }
+
+    /// The store under test, for [`verify_store`](crate::verify_store) and other looks at it.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Provider> {
+        Arc::clone(&self.workers.store)
     }
 
     /// What the clock shows, in milliseconds since the Unix epoch.
@@ -140,7 +154,9 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// If it does not end within twenty years or 100,000 commits.
+    /// If it does not end within twenty years or 100,000 commits; and if nothing happens for thirty days and nothing can
+    /// happen any more: no timer is set, no activity runs, and nothing is to be done [`after`](Self::after) a time. The
+    /// panic says what the instance waits for.
     pub async fn wait(&mut self, instance: &str) -> OrchestrationStatus {
         self.wait_within(instance, AGES).await
     }
@@ -159,6 +175,7 @@ impl Harness {
             .watch_instance(instance)
             .expect("the in-memory store wakes its watchers");
         let deadline = tokio::time::Instant::now() + limit;
+        let mut seen = first;
         loop {
             self.rethrow();
             assert!(
@@ -178,7 +195,15 @@ impl Harness {
             tokio::select! {
                 () = watch.changed() => {}
                 () = tokio::time::sleep_until(deadline) => {
-                    panic!("{instance} did not end within {limit:?}; it stands at {status:?}")
+                    let why = self.client().explain(instance).await;
+                    let why = why.map_or_else(|_| String::new(), |why| why.to_string());
+                    panic!("{instance} did not end within {limit:?}; it stands at {status:?}\n{why}")
+                }
+                () = tokio::time::sleep(STILL) => {
+                    let stands_still = std::mem::replace(&mut seen, self.commits()) == seen;
+                    if let (true, Some(why)) = (stands_still, self.stuck(instance).await) {
+                        panic!("{instance} cannot end any more: nothing that is left can happen by itself\n{why}");
+                    }
                 }
             }
         }
@@ -219,6 +244,8 @@ impl Harness {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let (client, panicked) = (self.client(), Arc::clone(&self.panicked));
+        let later = Arc::clone(&self.later);
+        later.fetch_add(1, Ordering::Relaxed);
         let acting = AssertUnwindSafe(async move {
             tokio::time::sleep(delay).await;
             action(client).await;
@@ -227,8 +254,14 @@ impl Harness {
             if let Err(panic) = acting.catch_unwind().await {
                 *panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
             }
+            later.fetch_sub(1, Ordering::Relaxed);
         };
         self.workers.scheduler.spawn(self.clients, Box::pin(job));
+    }
+
+    /// Whether something is still to be done after a time.
+    pub(crate) fn acts_later(&self) -> bool {
+        self.later.load(Ordering::Relaxed) > 0
     }
 
     /// Panics of what was to be done after a time are panics of the test.

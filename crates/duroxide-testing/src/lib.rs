@@ -16,6 +16,7 @@ pub mod rng;
 pub mod sched;
 mod script;
 mod seed;
+mod stuck;
 mod typed;
 mod verify;
 mod workers;

@@ -90,27 +90,28 @@ async fn refund(app: State<App>, receipt: Receipt) -> Result<(), String> {
 /// What happens to an order. Each step is recorded before the next one begins.
 #[duroxide::orchestration(version = "1.1.0")]
 async fn checkout(ctx: OrchestrationContext, order: Order) -> Result<Receipt, CheckoutError> {
-    let receipt = ctx
-        .call(charge, &order)
-        .retry(RetryPolicy::exponential(5).jitter(0.2))
-        .timeout(Duration::from_secs(30))
-        .await?;
-    if order.cents < 50_000 {
-        return Ok(receipt);
-    }
     let saga = ctx.saga();
-    saga.undo(refund, &receipt);
-    let decision = async {
+    let steps = async {
+        let charging = ctx
+            .call(charge, &order)
+            .retry(RetryPolicy::exponential(5).jitter(0.2))
+            .timeout(Duration::from_secs(30));
+        // Shielded: whoever cancels meanwhile gets the money back, because it is known by then that it was taken.
+        let receipt = ctx.shield(charging).await?;
+        saga.undo(refund, &receipt);
+        if order.cents < 50_000 {
+            return Ok(receipt);
+        }
         let answer = ctx.receive::<Approval>("approval");
         match ctx.timeout(Duration::from_millis(300), answer).await {
-            Ok(Ok(approval)) if approval.granted => Ok(()),
+            Ok(Ok(approval)) if approval.granted => Ok(receipt),
             Ok(Ok(Approval { by, .. })) => Err(CheckoutError::Refused { by }),
             Ok(Err(strange)) => Err(CheckoutError::Other(strange.to_string())),
             Err(_elapsed) => Err(CheckoutError::TooLate),
         }
     };
-    match saga.run(decision).await {
-        Ok(()) => Ok(receipt),
+    match saga.run(steps).await {
+        Ok(receipt) => Ok(receipt),
         Err(SagaError::Failed { error, .. }) => Err(error),
         Err(cancelled) => Err(CheckoutError::Other(cancelled.to_string())),
     }

@@ -68,9 +68,17 @@ impl Duroxide {
 /// Only its scheme is kept, because the rest may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownStore {
-    /// What stands before the first `:`.
+    /// What stands before the first `:`, with it; empty if there is none.
     pub scheme: String,
 }
+
+/// The stores of this crate that are there with a feature, by scheme.
+const WITH_FEATURE: [(&str, &str); 4] = [
+    ("sqlite:", "sqlite"),
+    ("redb:", "redb"),
+    ("postgres:", "postgres"),
+    ("postgresql:", "postgres"),
+];
 
 impl UnknownStore {
     /// A stable code; docs/errors.md says what it means and what to do.
@@ -93,10 +101,22 @@ impl fmt::Display for UnknownStore {
             known.push("postgres://…");
         }
         let (scheme, known) = (&self.scheme, known.join(", "));
-        write!(
-            f,
-            "a url that begins with `{scheme}` names no store that is compiled in; known are {known}"
-        )
+        if let Some((_, feature)) = WITH_FEATURE.iter().find(|(known, _)| known == scheme) {
+            return write!(
+                f,
+                "a url that begins with `{scheme}` needs the feature `{feature}` of the crate `duroxide`"
+            );
+        }
+        match scheme.as_str() {
+            "" => write!(
+                f,
+                "a url begins with the kind of its store; known are {known}"
+            ),
+            _ => write!(
+                f,
+                "a url that begins with `{scheme}` names no store; known are {known}"
+            ),
+        }
     }
 }
 
@@ -123,9 +143,9 @@ async fn open(url: &str) -> Result<Arc<dyn Provider>, Box<dyn std::error::Error 
         let store = crate::providers::redb::RedbProvider::open_async(path, options).await?;
         return Ok(Arc::new(store));
     }
-    let (scheme, _) = url.split_once(':').unwrap_or_default();
+    let scheme = url.split_once(':').map(|(scheme, _)| format!("{scheme}:"));
     Err(Box::new(UnknownStore {
-        scheme: format!("{scheme}:"),
+        scheme: scheme.unwrap_or_default(),
     }))
 }
 
@@ -140,5 +160,16 @@ mod tests {
             let told = format!("{refused} {refused:?}");
             assert!(!told.contains("secret"), "{told}");
         }
+    }
+
+    #[test]
+    fn a_url_without_a_kind_and_one_of_a_feature_that_is_off_are_told_apart() {
+        let told = |scheme: &str| {
+            let scheme = scheme.to_owned();
+            UnknownStore { scheme }.to_string()
+        };
+        assert!(told("").starts_with("a url begins with the kind of its store"));
+        assert!(told("redb:").contains("needs the feature `redb`"));
+        assert!(told("mysql:").contains("names no store"));
     }
 }

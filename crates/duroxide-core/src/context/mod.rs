@@ -21,6 +21,7 @@ mod receive;
 mod requests;
 mod saga;
 mod scopes;
+mod shielding;
 mod start;
 mod status;
 mod system;

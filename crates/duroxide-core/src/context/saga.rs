@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Either2, OrchestrationContext};
+use super::OrchestrationContext;
 use crate::codec;
 use crate::definition::{Activity, Arguments, Retry, ToActivity};
 
@@ -96,6 +96,21 @@ impl Saga {
     /// Runs the steps. If they fail, or the orchestration is asked to cancel, what was done is undone in reverse order, one
     /// after the other, and no request to cancel stops that. An undo that fails for good does not stop the others.
     ///
+    /// A request to cancel drops the step that is under way: whether its activity took effect is not known, and nothing
+    /// undoes it. A step with an effect that must be undone belongs into [`shield`](OrchestrationContext::shield): it is
+    /// finished, the code goes on to its `undo`, and then the request counts.
+    ///
+    /// ```
+    /// # use duroxide_core::{ActivityRef, OrchestrationContext, Saga};
+    /// # const CHARGE: ActivityRef<u64, String> = ActivityRef::new("charge");
+    /// # const REFUND: ActivityRef<String, ()> = ActivityRef::new("refund");
+    /// async fn pay(ctx: &OrchestrationContext, saga: &Saga, cents: u64) -> Result<String, String> {
+    ///     let receipt = ctx.shield(ctx.call(CHARGE, &cents)).await?;
+    ///     saga.undo(REFUND, &receipt);
+    ///     Ok(receipt)
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Why the steps did not succeed, and what could not be undone.
@@ -106,13 +121,13 @@ impl Saga {
     ) -> impl Future<Output = Result<T, SagaError<E>>> {
         let requested = self.ctx.cancellation_requested();
         async move {
-            let failed = match self.ctx.select2(steps, requested).await {
-                Either2::First(Ok(value)) => {
+            let failed = match self.ctx.until_cancelled(steps, requested).await {
+                Ok(Ok(value)) => {
                     self.open().clear();
                     return Ok(value);
                 }
-                Either2::First(Err(error)) => Failed::Step(error),
-                Either2::Second(reason) => Failed::Cancelled(reason),
+                Ok(Err(error)) => Failed::Step(error),
+                Err(reason) => Failed::Cancelled(reason),
             };
             let not_undone = self.compensate().await;
             Err(match failed {

@@ -4,8 +4,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 
-use super::{Either2, OrchestrationContext};
+use super::OrchestrationContext;
+use super::shielding::Shield;
 
 /// A group that was cancelled with its orchestration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +42,8 @@ impl From<Cancelled> for String {
 impl OrchestrationContext {
     /// Runs a group of durable work until it is done or a client asks to cancel the orchestration. Then the group is
     /// dropped, and so everything it asked for is cancelled; the code goes on after it and may put things right. When the
-    /// code returns, the orchestration ends as cancelled.
+    /// code returns, the orchestration ends as cancelled. A group in which something is [shielded](Self::shield) is dropped
+    /// when that is done.
     ///
     /// ```
     /// use duroxide_core::{ActivityRef, OrchestrationContext};
@@ -65,23 +69,28 @@ impl OrchestrationContext {
     ) -> impl Future<Output = Result<F::Output, Cancelled>> {
         let requested = self.cancellation_requested();
         async move {
-            match self.select2(group, requested).await {
-                Either2::First(value) => Ok(value),
-                Either2::Second(reason) => Err(Cancelled { reason }),
-            }
+            let ended = self.until_cancelled(group, requested).await;
+            ended.map_err(|reason| Cancelled { reason })
         }
     }
 
     /// Runs work that a request to cancel does not touch: compensation, or steps that belong together. A request that comes
-    /// meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, the next
-    /// [`cancellable`](Self::cancellable) group ends with it, and the orchestration ends as cancelled when its code returns.
-    /// Terminating an instance ends it all the same.
+    /// meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, a [`cancellable`](Self::cancellable) group or a
+    /// [saga](Self::saga) around the work ends with it when the work is done, and the orchestration ends as cancelled when
+    /// its code returns. The code behind the work runs on to its next `await` first, so it can say what undoes it.
+    /// Terminating an instance ends it all the same, and so does dropping the future of the work.
     #[track_caller]
     pub fn shield<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
         let watch = self.cancellation_requested();
+        let mut shield = Shield::new(&self.shared);
         async move {
-            let value = work.await;
-            drop(watch);
+            let mut work = pin!(work);
+            let value = poll_fn(|cx| {
+                shield.join();
+                work.as_mut().poll(cx)
+            })
+            .await;
+            drop((shield, watch));
             value
         }
     }

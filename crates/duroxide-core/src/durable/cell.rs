@@ -11,6 +11,7 @@ use super::command::{Command, CommandKind};
 use super::identity::Identity;
 use super::operations::{OperationKind, Operations};
 use super::presence::{CALLED, Presence};
+use super::shields::Shields;
 use crate::codec::same_meaning;
 use crate::label::Labels;
 use crate::provider::KvEntry;
@@ -135,6 +136,8 @@ pub(crate) struct Cell {
     pub(crate) patches: BTreeMap<String, bool>,
     /// Work that runs in place, by its slot, until the host takes it or its future is gone.
     pub(crate) in_place: HashMap<usize, InPlace>,
+    /// The groups of work that are being polled and end with a request to cancel, innermost last.
+    pub(crate) groups: Vec<Shields>,
 }
 
 /// What the code is told about its execution. In the part of a record that a rewound execution shares with an earlier one, it is told

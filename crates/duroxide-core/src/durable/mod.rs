@@ -9,6 +9,7 @@ mod machines;
 mod on_close;
 mod operations;
 mod presence;
+mod shields;
 mod syscalls;
 
 pub use cell::InPlaceFuture;
@@ -19,6 +20,7 @@ pub(crate) use machines::{Call, Resolution};
 pub(crate) use on_close::OnClose;
 pub(crate) use operations::{Operation, OperationKind};
 pub(crate) use presence::{DROPPED, POLLED, Presence, WOKEN};
+pub(crate) use shields::Shields;
 pub use syscalls::{
     SYSCALL_ACTIVITY_CLAIMED, SYSCALL_AWAIT_INSTANCE, SYSCALL_GET_KV_VALUE, SYSCALL_NEW_GUID,
     SYSCALL_PATCHED, SYSCALL_PREFIX, SYSCALL_RUN_PREFIX, SYSCALL_SEND, SYSCALL_UTC_NOW_MS,

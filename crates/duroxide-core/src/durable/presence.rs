@@ -141,7 +141,7 @@ impl fmt::Debug for Presence {
 }
 
 /// What an author reads whose orchestration was woken by something else than its history.
-pub(crate) const WOKEN: &str = "the orchestration waits for something that is not durable and was woken by it (for example a tokio timer, a channel, I/O or a spawned task); no replay can repeat that: use an activity, ctx.schedule_timer or an event instead";
+pub(crate) const WOKEN: &str = "the orchestration waits for something that is not durable and was woken by it (for example a tokio timer, a channel, I/O or a spawned task); no replay can repeat that: use an activity, ctx.sleep or an event instead";
 /// What an author reads whose context other code used.
 pub(crate) const CALLED: &str = "the context of an orchestration was used outside its own code (for example in a spawned task or on another thread); no replay can repeat that: call it from the orchestration itself and use an activity for work beside it";
 /// What an author reads whose durable future other code polled.

@@ -63,6 +63,11 @@ impl RegistryBuilder<dyn ActivityHandler> {
         self.merge_registry(other, NOUN)
     }
 
+    /// Adds all that another builder has.
+    pub(crate) fn and(self, other: Self) -> Self {
+        self.with_all_of(other, NOUN)
+    }
+
     /// The older name of [`Registry::builder_from`](super::Registry::builder_from).
     #[must_use]
     pub fn from_registry(registry: &ActivityRegistry) -> Self {

@@ -89,6 +89,12 @@ impl<H: ?Sized> RegistryBuilder<H> {
         self
     }
 
+    /// Adds all that another builder has, its mistakes too; `noun` names what they are in errors.
+    pub(super) fn with_all_of(mut self, mut other: Self, noun: &str) -> Self {
+        self.errors.append(&mut other.errors);
+        self.merge_registry(other.into_registry(), noun)
+    }
+
     /// Registers many handlers with one function.
     #[must_use]
     pub fn register_all_handlers<F: Clone>(

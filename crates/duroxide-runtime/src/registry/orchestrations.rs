@@ -97,6 +97,11 @@ impl RegistryBuilder<dyn OrchestrationHandler> {
         self.merge_registry(other, NOUN)
     }
 
+    /// Adds all that another builder has.
+    pub(crate) fn and(self, other: Self) -> Self {
+        self.with_all_of(other, NOUN)
+    }
+
     /// Adds an orchestration by its definition, in any order of versions.
     pub(crate) fn with_definition(
         mut self,

@@ -13,6 +13,7 @@ mod faults;
 mod replays;
 mod retries;
 mod seeds;
+mod stuck;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -71,6 +71,57 @@ async fn shielded(ctx: OrchestrationContext) -> Result<String, String> {
     }
 }
 
+/// Each step takes a minute.
+#[duroxide::activity]
+async fn slow(log: State<Log>, what: String) -> Result<String, String> {
+    tokio::time::sleep(60 * SECOND).await;
+    log.0.lock().unwrap().push(what.clone());
+    Ok(what)
+}
+
+#[duroxide::orchestration]
+async fn paid(ctx: OrchestrationContext) -> Result<(), String> {
+    let saga = ctx.saga();
+    let steps = async {
+        let payment = ctx.shield(ctx.call(slow, "pay")).await?;
+        saga.undo(step, format!("refund {payment}"));
+        ctx.call(slow, "ship").await?;
+        Ok::<_, String>(())
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+#[duroxide::orchestration]
+async fn nested(ctx: OrchestrationContext) -> Result<(), String> {
+    let (outer, inner) = (ctx.saga(), ctx.saga());
+    let steps = async {
+        ctx.call(step, "outer").await?;
+        outer.undo(slow, "undo outer");
+        let within = async {
+            ctx.call(step, "inner").await?;
+            inner.undo(slow, "undo inner");
+            ctx.sleep(600 * SECOND).await;
+            Ok::<_, String>(())
+        };
+        inner.run(within).await.map_err(|error| error.to_string())
+    };
+    outer.run(steps).await.map_err(|error| error.to_string())
+}
+
+#[duroxide::orchestration]
+async fn beside(ctx: OrchestrationContext) -> Result<(), String> {
+    let shielded = ctx.shield(ctx.call(slow, "shielded"));
+    let group = ctx.cancellable(ctx.sleep(600 * SECOND));
+    let cleaned = async {
+        let ended = group.await;
+        ctx.call(step, "cleaned").await?;
+        ended.map_err(String::from)
+    };
+    let (done, ended) = duroxide::join!(shielded, cleaned);
+    done?;
+    ended
+}
+
 async fn harness() -> (Harness, Arc<Log>) {
     let log = Arc::new(Log::default());
     let code = Handlers::new()
@@ -78,7 +129,11 @@ async fn harness() -> (Harness, Arc<Log>) {
         .register(step)
         .register(travel)
         .register(failing_travel)
-        .register(shielded);
+        .register(shielded)
+        .register(slow)
+        .register(paid)
+        .register(nested)
+        .register(beside);
     (Harness::builder().handlers(code).start().await, log)
 }
 
@@ -154,4 +209,34 @@ async fn shielded_work_is_finished_before_a_request_to_cancel_counts() {
     assert_eq!(details.display_message(), "canceled: enough");
     assert_eq!(lines(&log), ["before", "after"]);
     assert_eq!(harness.execute(shielded, ()).await.unwrap(), "nobody asked");
+}
+
+/// Starts an orchestration, cancels it after half a minute, and tells what was done when it has ended.
+async fn cancelled(orchestration: &str) -> Vec<String> {
+    let (mut harness, log) = harness().await;
+    harness.start("i", orchestration, "null").await;
+    harness.cancel_after(30 * SECOND, "i", "enough");
+    let status = harness.wait("i").await;
+    let OrchestrationStatus::Failed { details, .. } = status else {
+        panic!("{status:?}");
+    };
+    assert_eq!(details.display_message(), "canceled: enough");
+    harness.assert_deterministic("i").await;
+    lines(&log)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shielded_step_of_a_saga_is_finished_and_undone_when_a_client_cancels() {
+    assert_eq!(cancelled("paid").await, ["pay", "refund pay"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_within_a_saga_is_undone_to_its_end_before_the_outer_one() {
+    let done = ["outer", "inner", "undo inner", "undo outer"];
+    assert_eq!(cancelled("nested").await, done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_shielded_elsewhere_does_not_hold_up_a_group() {
+    assert_eq!(cancelled("beside").await, ["cleaned", "shielded"]);
 }
