@@ -107,7 +107,7 @@ pub(super) async fn drive(
                 });
             }
             Progress::Done(turn) => {
-                return Box::pin(finish(engine, execution, turn, outbox, began)).await;
+                return Box::pin(answer_late(engine, execution, turn, outbox, began)).await;
             }
             Progress::NeedsHost(calls) => calls,
         };
@@ -309,7 +309,7 @@ async fn in_place(
 }
 
 /// Answers the questions of a turn that asked too often, as completions of a later one.
-async fn finish(
+async fn answer_late(
     engine: &Engine,
     mut execution: Box<Execution>,
     mut turn: Box<Turn>,

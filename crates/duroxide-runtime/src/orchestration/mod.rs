@@ -2,7 +2,7 @@
 //!
 //! The files follow the path of a turn: `dispatcher` claims, `turn` decides what to do with the claim, `sort` puts its
 //! messages in order, `drive` replays and runs the code, `plan` turns the decision into writes, `commit` writes, `report`
-//! says what happened (`finish` goes from `drive` to `report`). What leaves that path has a file of its own:
+//! says what happened (`run` goes from `drive` to `report`). What leaves that path has a file of its own:
 //! `without_code` (no handler here), `blocked` (the code does not fit, or the store refuses), `poison` (tried too
 //! often), `forced` (an end without running code), `rewind` (a failed instance that is retried).
 
@@ -11,7 +11,6 @@ mod claim;
 mod commit;
 mod dispatcher;
 mod drive;
-mod finish;
 mod forced;
 mod foreign;
 mod from_parent;
@@ -20,6 +19,7 @@ mod plan;
 mod poison;
 mod report;
 mod rewind;
+mod run;
 mod sort;
 mod spans;
 mod turn;

@@ -17,12 +17,12 @@ use super::blocked::block;
 use super::claim::{ClaimInHand, REST};
 use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
-use super::finish::{self, ReadyTurn, Source, TurnRun};
 use super::forced::{self, CancelRequest, Consumed, ForcedEnd};
 use super::from_parent;
 use super::plan::{ExecutionRef, TurnCommit};
 use super::report::FirstTurn;
 use super::rewind::{self, Asked};
+use super::run::{self, ReadyTurn, Source, TurnRun};
 use super::sort::{Batch, Beginning, Standing};
 use super::spans;
 
@@ -82,7 +82,7 @@ impl OpenedTurn {
         {
             return Next::settle(async move {
                 tokio::time::sleep(delay).await;
-                self.taken_up(engine, worker_id).finish(engine).await;
+                self.taken_up(engine, worker_id).run(engine).await;
             });
         }
         self.taken_up(engine, worker_id)
@@ -118,8 +118,8 @@ pub(super) fn run<'a>(
     worker_id: &'a str,
 ) -> impl Future<Output = ()> + Send + 'a {
     let started = Instant::now();
-    let finished = opened.next(engine, worker_id).finish(engine);
-    finished.map(move |()| {
+    let ran = opened.next(engine, worker_id).run(engine);
+    ran.map(move |()| {
         let lasted = started.elapsed().as_secs_f64() * 1_000.0;
         engine.metrics.record_turn_duration(lasted);
     })
@@ -143,9 +143,9 @@ impl<'a> Next<'a> {
         Self::Settle(Box::pin(how))
     }
 
-    fn finish(self, engine: &'a Arc<Engine>) -> impl Future<Output = ()> + Send + 'a {
+    fn run(self, engine: &'a Arc<Engine>) -> impl Future<Output = ()> + Send + 'a {
         match self {
-            Self::Run(ready) => Either::Left(finish::run(engine, ready)),
+            Self::Run(ready) => Either::Left(run::run(engine, ready)),
             Self::Settle(settled) => Either::Right(settled),
         }
     }
@@ -271,7 +271,7 @@ impl Spent<'_> {
         match isolated {
             Isolated::Yes => {
                 let next = Next::of_history(engine, claim, item, history, kept);
-                next.finish(engine).await;
+                next.run(engine).await;
             }
             Isolated::No => {
                 let details = poison::details(&item, claim.attempt, engine.options.max_attempts);

@@ -108,7 +108,9 @@ pub(super) fn run<'a>(
             .await
         {
             Ok(driven) => match decide(engine, &claim, &driven) {
-                Decision::Commit => finish(engine, claim, run, driven, cancel).await,
+                Decision::Commit => {
+                    commit_and_follow_up(engine, claim, run, driven, cancel).await;
+                }
                 Decision::Block(cause, report) => {
                     Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
                 }
@@ -190,7 +192,7 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
 }
 
 /// Commits what the turn decided, and what follows from that.
-fn finish<'a>(
+fn commit_and_follow_up<'a>(
     engine: &'a Engine,
     claim: ClaimInHand<'a>,
     run: TurnRun,
