@@ -15,13 +15,16 @@ mod forced;
 mod foreign;
 mod from_parent;
 mod host;
+mod opened;
 mod plan;
 mod poison;
 mod report;
 mod rewind;
 mod run;
+mod settled;
 mod sort;
 mod spans;
+mod spent;
 mod turn;
 mod without_code;
 

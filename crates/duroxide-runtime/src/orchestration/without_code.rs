@@ -5,10 +5,12 @@
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::{Event, WorkItem};
 
 use super::claim::ClaimInHand;
 use super::commit::{give_back, try_later};
 use super::forced::{self, CancelRequest};
+use super::sort::Standing;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
 
@@ -68,4 +70,31 @@ async fn fail_in_the_end(engine: &Engine, claim: ClaimInHand<'_>, handler: &str)
         delay.as_secs_f64()
     );
     try_later(engine, claim, delay).await;
+}
+
+/// The handler of an instance whose code is not here: the recorded one, or the one that its next execution asks for.
+pub(super) fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
+    let standing = Standing::of(&item.history);
+    let recorded = item.history.iter().find_map(Event::started_handler);
+    let Some((name, version)) = recorded.filter(|_| standing != Standing::BetweenExecutions) else {
+        return missing_beginning(engine, standing, &item.messages);
+    };
+    let found = engine.orchestrations.resolve_recorded(&name, &version);
+    found.is_none().then_some(name)
+}
+
+/// The handler that a start or continue-as-new among these messages asks for, if it is not here.
+pub(super) fn missing_beginning(
+    engine: &Engine,
+    standing: Standing,
+    messages: &[WorkItem],
+) -> Option<String> {
+    let begins = |message: &&WorkItem| match message {
+        WorkItem::StartOrchestration { .. } => standing == Standing::Unborn,
+        WorkItem::ContinueAsNew { .. } => true,
+        _ => false,
+    };
+    let (name, version) = messages.iter().find(begins)?.begins()?;
+    let found = engine.orchestrations.resolve_start(name, version);
+    found.is_none().then(|| name.to_owned())
 }
