@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use semver::Version;
 
@@ -16,9 +15,10 @@ use super::divergence::Divergence;
 use super::earlier_signals::EarlierSignals;
 use super::handler_future::HandlerFuture;
 use super::replaying;
+use super::start::{ExecutionStart, ParentLink};
 use crate::action::Action;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared, Told};
+use crate::durable::{Cell, Identity, RecordedKv, SYSCALL_PATCHED, Shared, Told};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
@@ -28,7 +28,6 @@ use crate::provider::KvEntry;
 use crate::rewound::Rewound;
 use crate::start::StartExtras;
 use crate::trace_context::TraceContext;
-use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
@@ -40,58 +39,6 @@ const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
 /// Reason of cancel records that stem from the code dropping a future.
 pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
-
-/// Who awaits the result of an execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParentLink {
-    /// The parent.
-    pub instance: String,
-    /// Its scheduling event.
-    pub id: u64,
-    /// Its execution; unknown for children begun by very old engines.
-    pub execution_id: Option<u64>,
-}
-
-impl ParentLink {
-    /// Who awaits the execution with this history.
-    #[must_use]
-    pub fn recorded_in(history: &[Event]) -> Option<Self> {
-        history.iter().find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted {
-                parent_instance: Some(instance),
-                parent_id,
-                parent_execution_id,
-                ..
-            } => Some(Self {
-                instance: instance.clone(),
-                id: parent_id.unwrap_or_default(),
-                execution_id: *parent_execution_id,
-            }),
-            _ => None,
-        })
-    }
-}
-
-/// What an execution begins with.
-#[derive(Debug, Clone, Default)]
-pub struct ExecutionStart {
-    /// The instance.
-    pub instance: String,
-    /// The execution.
-    pub execution_id: u64,
-    /// Registered name of the handler.
-    pub name: String,
-    /// The version it was resolved to.
-    pub version: String,
-    /// Input.
-    pub input: String,
-    /// The instance that awaits the result.
-    pub parent: Option<ParentLink>,
-    /// Unread queue messages of the previous execution.
-    pub carried: Vec<(String, String)>,
-    /// Custom status at the end of the previous execution.
-    pub custom_status: Option<String>,
-}
 
 /// Whether an event was stored before this turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -301,115 +248,6 @@ impl Execution {
             turns: 0,
             turn: super::turn_state::TurnState::default(),
         })
-    }
-
-    /// The instance.
-    #[must_use]
-    pub fn instance_id(&self) -> &str {
-        &self.shared.identity.instance_id
-    }
-
-    /// The execution's number.
-    #[must_use]
-    pub fn execution_id(&self) -> u64 {
-        self.shared.identity.execution_id
-    }
-
-    /// Registered name of the handler.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.shared.identity.name
-    }
-
-    /// Version of the handler.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.shared.identity.version
-    }
-
-    /// The instance that awaits the result.
-    #[must_use]
-    pub fn parent(&self) -> Option<&ParentLink> {
-        self.parent.as_ref()
-    }
-
-    /// Takes the work that the code asked to run in place, to be driven by the host within the turn; `None` if it was
-    /// taken before. Nothing of it runs before the future is polled; a panic of the author's code comes out of that.
-    #[must_use]
-    pub fn take_in_place(&mut self, activity_id: u64) -> Option<InPlaceFuture> {
-        let mut cell = self.shared.cell();
-        let slot = cell.operations.slot_of(activity_id)?;
-        let work = cell.in_place.remove(&slot)?;
-        drop(cell);
-        Some(Box::pin(async move { (work.work)().await }))
-    }
-
-    /// How long the work behind a question may take, if its author said; to be asked before the work is taken.
-    #[must_use]
-    pub fn in_place_limit(&self, activity_id: u64) -> Option<Duration> {
-        let cell = self.shared.cell();
-        let slot = cell.operations.slot_of(activity_id)?;
-        cell.in_place.get(&slot)?.limit
-    }
-
-    /// What the start gave beside input and labels.
-    #[must_use]
-    pub fn extras(&self) -> StartExtras {
-        self.shared.cell().extras.clone()
-    }
-
-    /// The place of this execution in the trace that it belongs to.
-    #[must_use]
-    pub fn trace_context(&self) -> Option<TraceContext> {
-        self.shared.cell().trace.clone()
-    }
-
-    /// The last event applied.
-    #[must_use]
-    pub fn last_event_id(&self) -> u64 {
-        self.last_event_id
-    }
-
-    /// Whether its terminal event is recorded or decided; such an execution takes no further turn.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// When the execution began, in milliseconds since the Unix epoch.
-    #[must_use]
-    pub fn started_at_ms(&self) -> u64 {
-        self.started_at_ms
-    }
-
-    /// A message that gives the instance a turn and has no other effect: a timer of an execution that never is.
-    #[must_use]
-    pub fn nudge(&self) -> WorkItem {
-        WorkItem::TimerFired {
-            instance: self.instance_id().to_owned(),
-            execution_id: 0,
-            id: 0,
-            fire_at_ms: 0,
-        }
-    }
-
-    /// Calls back, once, when something from outside its history reaches the orchestration: a wake by a timer, channel or
-    /// task that it awaits, or a use of its context elsewhere. It is in the log by then, and the next turn of this
-    /// execution fails with the report. Called on the foreign thread, or at once if it has happened already.
-    pub fn on_foreign(&self, tell: Arc<dyn Fn() + Send + Sync>) {
-        self.shared.presence.on_foreign(tell);
-    }
-
-    /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
-    /// ignored, instead of ending the execution.
-    pub fn set_strays_aside(&mut self) {
-        self.sets_strays_aside = true;
-    }
-
-    /// How many turns it took so far, this one included; see [`count_turns`].
-    #[must_use]
-    pub fn turns(&self) -> u64 {
-        self.turns
     }
 
     /// What the code will be told about: patches that it took before.
