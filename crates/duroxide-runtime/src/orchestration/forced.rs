@@ -18,7 +18,7 @@ use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::rewind;
-use super::sort::{Batch, Beginning, Standing};
+use super::sort::{Batch, Beginning, HistoryEnd};
 use super::spans::{Placed, TurnSpans};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
@@ -146,13 +146,13 @@ pub(super) async fn end(
             }
         }
     }
-    let standing = Standing::of(&item.history);
-    if standing == Standing::Ended {
+    let history_end = HistoryEnd::of(&item.history);
+    if history_end == HistoryEnd::Ended {
         // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
         let parent = ParentLink::recorded_in(&item.history);
         let mut writes = TurnCommit::nothing(item.execution_id);
         let answers = rewind::answers_without_rewind(&item, parent.as_ref());
-        writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
+        writes.to_orchestrators = Batch::sort(&mut item, history_end, parent.as_ref()).refusals;
         writes.to_orchestrators.extend(answers);
         consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
@@ -170,7 +170,7 @@ pub(super) async fn end(
         },
     };
     let life = claim.incarnation;
-    let mut point = locate_failure(item, standing, parent, engine.clock.now_ms());
+    let mut point = locate_failure(item, history_end, parent, engine.clock.now_ms());
     point.of.life = life;
     end_at(engine, claim, point, &how).await;
 }
@@ -314,13 +314,13 @@ impl FailurePoint {
 
 fn locate_failure(
     mut item: OrchestrationItem,
-    standing: Standing,
+    history_end: HistoryEnd,
     parent: Option<ParentLink>,
     now_ms: u64,
 ) -> FailurePoint {
     let undecodable = item.history_error.is_some();
-    if standing == Standing::Running || undecodable {
-        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
+    if history_end == HistoryEnd::Running || undecodable {
+        let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
         return FailurePoint {
             refusals: batch.refusals,
             arrived: batch.messages,
@@ -336,8 +336,8 @@ fn locate_failure(
             undecodable,
         };
     }
-    let batch = Batch::sort(&mut item, standing, parent.as_ref());
-    let follows = standing == Standing::BetweenExecutions;
+    let batch = Batch::sort(&mut item, history_end, parent.as_ref());
+    let follows = history_end == HistoryEnd::BetweenExecutions;
     let execution_id = item.execution_id + u64::from(follows);
     let beginning = batch.beginning.unwrap_or_else(|| Beginning {
         execution_id,

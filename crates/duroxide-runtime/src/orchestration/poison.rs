@@ -5,7 +5,7 @@ use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
-use super::sort::Standing;
+use super::sort::HistoryEnd;
 use crate::engine::Engine;
 
 /// What became of messages that were tried too often.
@@ -87,9 +87,9 @@ pub(super) fn details(
     max_attempts: u32,
 ) -> ErrorDetails {
     let instance = item.instance.clone();
-    let execution_id = match Standing::of(&item.history) {
-        Standing::BetweenExecutions => item.execution_id + 1,
-        Standing::Unborn | Standing::Running | Standing::Ended => item.execution_id,
+    let execution_id = match HistoryEnd::of(&item.history) {
+        HistoryEnd::BetweenExecutions => item.execution_id + 1,
+        HistoryEnd::Unborn | HistoryEnd::Running | HistoryEnd::Ended => item.execution_id,
     };
     let (message_type, message) = match &item.history_error {
         Some(error) => (

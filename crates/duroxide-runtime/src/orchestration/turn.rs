@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use duroxide_core::Event;
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory};
+use duroxide_core::provider::{CachedHistory, ClaimedTurn, OrchestrationItem, TurnHistory};
 use duroxide_core::replay::{ExecutionStart, ParentLink};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -23,7 +23,7 @@ use super::plan::ExecutionRef;
 use super::report::FirstTurn;
 use super::rewind::{self, Asked};
 use super::run::{self, ReadyTurn, Source, TurnRun};
-use super::sort::{Batch, Beginning, Standing};
+use super::sort::{Batch, Beginning, HistoryEnd};
 use super::spans;
 use super::spent::Spent;
 use super::without_code::{self, missing_beginning};
@@ -166,9 +166,7 @@ impl<'a> Next<'a> {
         }
         match history {
             TurnHistory::Unchanged(position) => match kept {
-                Some(kept)
-                    if kept.position() == position || Defect::LateAnswerReplacesNewer.is_on() =>
-                {
+                Some(kept) if is_current(&kept, position) => {
                     engine.metrics.record_sticky(true);
                     claim.go_on(item, kept)
                 }
@@ -182,6 +180,14 @@ impl<'a> Next<'a> {
             }
         }
     }
+}
+
+/// Whether memory holds the state that the store confirmed.
+fn is_current(kept: &Kept, confirmed: CachedHistory) -> bool {
+    if Defect::LateAnswerReplacesNewer.is_on() {
+        return true;
+    }
+    kept.position() == confirmed
 }
 
 fn is_replayable(engine: &Engine, history: &[Event]) -> bool {
@@ -198,7 +204,7 @@ impl<'a> ClaimInHand<'a> {
     /// Goes on with an orchestration that was kept in memory.
     fn go_on(self, mut item: OrchestrationItem, kept: Kept) -> Next<'a> {
         let parent = kept.execution.parent().cloned();
-        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
+        let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
         let run = TurnRun {
             of: ExecutionRef {
                 instance: item.instance,
@@ -220,32 +226,32 @@ impl<'a> ClaimInHand<'a> {
     }
 
     fn with_history(self, engine: &'a Arc<Engine>, mut item: OrchestrationItem) -> Next<'a> {
-        let standing = Standing::of(&item.history);
+        let history_end = HistoryEnd::of(&item.history);
         let parent = ParentLink::recorded_in(&item.history);
-        match standing {
-            Standing::Ended => {
+        match history_end {
+            HistoryEnd::Ended => {
                 let asked = rewind::asked(engine, &item);
                 if let Asked::Granted(rewind) = asked {
                     return Next::settle(rewind::run(engine, self, item, *rewind));
                 }
-                let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+                let mut batch = Batch::sort(&mut item, history_end, parent.as_ref());
                 if matches!(asked, Asked::Refused) {
                     let again = rewind::repeated_end(&item.history, parent.as_ref());
                     batch.refusals.extend(again);
                 }
                 Next::settle(self.acknowledge(engine, item, batch, "ended"))
             }
-            Standing::Running => self.replay(engine, item, parent),
-            Standing::Unborn | Standing::BetweenExecutions => {
-                if let Some(name) = missing_beginning(engine, standing, &item.messages) {
+            HistoryEnd::Running => self.replay(engine, item, parent),
+            HistoryEnd::Unborn | HistoryEnd::BetweenExecutions => {
+                if let Some(name) = missing_beginning(engine, history_end, &item.messages) {
                     return self.without_code(engine, item, name);
                 }
-                let mut batch = Batch::sort(&mut item, standing, parent.as_ref());
+                let mut batch = Batch::sort(&mut item, history_end, parent.as_ref());
+                let mut is_unknown = history_end == HistoryEnd::Unborn;
+                is_unknown |= Defect::MessagesLostBetweenExecutions.is_on();
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning),
-                    None if standing == Standing::Unborn
-                        || Defect::MessagesLostBetweenExecutions.is_on() =>
-                    {
+                    None if is_unknown => {
                         Next::settle(self.acknowledge(engine, item, batch, "unknown_instance"))
                     }
                     None => Next::settle(self.await_successor(engine, item.instance)),
@@ -295,16 +301,14 @@ impl<'a> ClaimInHand<'a> {
             carried: beginning.carried,
             custom_status: beginning.custom_status,
         };
-        let kv = match Defect::KeyValuesLostAtContinue.is_on() {
-            true => std::collections::HashMap::new(),
-            false => item.kv_snapshot,
-        };
+        let (mut kv, mut messages) = (item.kv_snapshot, batch.messages);
+        if Defect::KeyValuesLostAtContinue.is_on() {
+            kv.clear();
+        }
+        if Defect::MessagesLostBetweenExecutions.is_on() && beginning.continues {
+            messages.clear();
+        }
         let begin = TurnStart::New { start, handler, kv };
-        let lost = beginning.continues && Defect::MessagesLostBetweenExecutions.is_on();
-        let messages = match lost {
-            true => Vec::new(),
-            false => batch.messages,
-        };
         Next::Run(ReadyTurn {
             claim: self,
             run,
@@ -333,7 +337,7 @@ impl<'a> ClaimInHand<'a> {
         {
             return Next::settle(self.still_blocked(engine, item, report));
         }
-        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
+        let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
         let history: Arc<[Event]> = Arc::from(item.history);
         let run = TurnRun {
             of: ExecutionRef {

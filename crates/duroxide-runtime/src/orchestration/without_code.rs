@@ -10,7 +10,7 @@ use duroxide_core::{Event, WorkItem};
 use super::claim::ClaimInHand;
 use super::commit::{give_back, try_later};
 use super::forced::{self, CancelRequest};
-use super::sort::Standing;
+use super::sort::HistoryEnd;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;
 
@@ -53,10 +53,10 @@ pub(super) async fn handle(
         );
     }
     let delay = engine.options.unregistered_backoff.delay(seen.times);
-    match Defect::MissingOrchestrationCounts.is_on() {
-        true => try_later(engine, claim, delay).await,
-        false => give_back(engine, claim.lease, Some(delay)).await,
+    if Defect::MissingOrchestrationCounts.is_on() {
+        return try_later(engine, claim, delay).await;
     }
+    give_back(engine, claim.lease, Some(delay)).await;
 }
 
 /// The published way: each claim without the code counts, and the instance is poison in the end.
@@ -74,10 +74,11 @@ async fn fail_in_the_end(engine: &Engine, claim: ClaimInHand<'_>, handler: &str)
 
 /// The handler of an instance whose code is not here: the recorded one, or the one that its next execution asks for.
 pub(super) fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
-    let standing = Standing::of(&item.history);
+    let history_end = HistoryEnd::of(&item.history);
     let recorded = item.history.iter().find_map(Event::started_handler);
-    let Some((name, version)) = recorded.filter(|_| standing != Standing::BetweenExecutions) else {
-        return missing_beginning(engine, standing, &item.messages);
+    let Some((name, version)) = recorded.filter(|_| history_end != HistoryEnd::BetweenExecutions)
+    else {
+        return missing_beginning(engine, history_end, &item.messages);
     };
     let found = engine.orchestrations.resolve_recorded(&name, &version);
     found.is_none().then_some(name)
@@ -86,11 +87,11 @@ pub(super) fn missing_handler(engine: &Engine, item: &OrchestrationItem) -> Opti
 /// The handler that a start or continue-as-new among these messages asks for, if it is not here.
 pub(super) fn missing_beginning(
     engine: &Engine,
-    standing: Standing,
+    history_end: HistoryEnd,
     messages: &[WorkItem],
 ) -> Option<String> {
     let begins = |message: &&WorkItem| match message {
-        WorkItem::StartOrchestration { .. } => standing == Standing::Unborn,
+        WorkItem::StartOrchestration { .. } => history_end == HistoryEnd::Unborn,
         WorkItem::ContinueAsNew { .. } => true,
         _ => false,
     };

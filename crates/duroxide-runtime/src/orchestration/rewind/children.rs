@@ -25,18 +25,18 @@ pub(super) async fn look_at(
             // A start that is not queued any more may have been taken up between the two looks.
             None => found(engine, child).await?,
         };
-        let standing = match found {
+        let history_end = match found {
             Some(found) if is_its_own(rewind, child, &found.link) => {
                 let outcome = engine.store.read_outcome(&child.instance).await?;
-                standing(outcome, found.failure)
+                history_end(outcome, found.failure)
             }
             // Another instance may have the id: the start is sent again, and refused, which tells the code.
             _ => ChildStanding::Unborn,
         };
-        if child.cancelled && is_being_cancelled(engine, child, &standing).await? {
+        if child.cancelled && is_being_cancelled(engine, child, &history_end).await? {
             return Ok(None);
         }
-        standings.insert(child.event_id, standing);
+        standings.insert(child.event_id, history_end);
     }
     Ok(Some(standings))
 }
@@ -46,9 +46,9 @@ pub(super) async fn look_at(
 async fn is_being_cancelled(
     engine: &Engine,
     child: &Child,
-    standing: &ChildStanding,
+    history_end: &ChildStanding,
 ) -> Result<bool, ProviderError> {
-    let admin = match standing {
+    let admin = match history_end {
         ChildStanding::Running => return Ok(true),
         ChildStanding::Failed(..) => engine.store.as_management_capability(),
         ChildStanding::Completed(_) | ChildStanding::Unborn => None,
@@ -96,7 +96,7 @@ fn is_its_own(rewind: &Rewind, child: &Child, link: &ParentLink) -> bool {
         && rewind.awaits(link.execution_id, child)
 }
 
-fn standing(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
+fn history_end(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
     match outcome {
         None => ChildStanding::Unborn,
         Some(outcome) => match outcome.status {

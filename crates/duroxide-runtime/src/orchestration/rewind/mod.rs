@@ -59,12 +59,12 @@ pub(super) async fn run(
     };
     let (failed, execution_id) = (rewind.failed_execution_id, rewind.execution_id());
     let (from, dropped) = (rewind.from_event_id, rewind.dropped);
-    let standing = |child: &Child| {
+    let history_end = |child: &Child| {
         let known = standings.get(&child.event_id).cloned();
         known.unwrap_or(ChildStanding::Running)
     };
     let (history, to_orchestrators) =
-        rewind.decided(standing, item.messages, engine.clock.now_ms());
+        rewind.decided(history_end, item.messages, engine.clock.now_ms());
     let of = ExecutionRef {
         name: item.orchestration_name,
         execution_id,
