@@ -89,15 +89,15 @@ pub(crate) struct Engine {
 impl Engine {
     /// The orchestrations to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn handlers(&self) -> Option<Arc<OrchestrationHandlers>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait
-            && !Defect::MissingOrchestrationCounts.is_on();
+        let mut waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits &= !Defect::MissingOrchestrationCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.orchestrations))
     }
 
     /// The activities to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn activity_names(&self) -> Option<Arc<BTreeSet<String>>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait
-            && !Defect::MissingActivityCounts.is_on();
+        let mut waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits &= !Defect::MissingActivityCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.activities))
     }
 

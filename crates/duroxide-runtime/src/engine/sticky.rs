@@ -194,10 +194,9 @@ impl StickyCache {
         let Some(mut shelf) = self.shelf() else {
             return;
         };
-        let is_open = shelf.open.get(&turn.instance) == Some(&turn.number);
-        if !is_open && !Defect::LateAnswerReplacesNewer.is_on()
-            || kept.bytes > self.limits.bytes_max
-        {
+        let mut is_open = shelf.open.get(&turn.instance) == Some(&turn.number);
+        is_open |= Defect::LateAnswerReplacesNewer.is_on();
+        if !is_open || kept.bytes > self.limits.bytes_max {
             drop(shelf);
             drop(kept);
             return;

@@ -102,10 +102,10 @@ impl StoreTime {
 
 impl Clock for StoreTime {
     fn now_ms(&self) -> u64 {
-        let offset = match Defect::NodeClockDecides.is_on() {
-            true => 0,
-            false => self.offset_ms.load(Ordering::Relaxed),
-        };
+        let mut offset = self.offset_ms.load(Ordering::Relaxed);
+        if Defect::NodeClockDecides.is_on() {
+            offset = 0;
+        }
         self.own.now_ms().saturating_add_signed(offset)
     }
 }

@@ -152,7 +152,9 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.leases.book().leases.remove(&self.id);
-        if self.has_ended || self.lost.is_cancelled() || Defect::WorkKeptAtShutdown.is_on() {
+        let mut is_settled = self.has_ended || self.lost.is_cancelled();
+        is_settled |= Defect::WorkKeptAtShutdown.is_on();
+        if is_settled {
             return;
         }
         let unfinished = Unfinished {

@@ -367,10 +367,10 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
-    let kept_until = match Defect::RenewalEndsAtStop.is_on() {
-        true => engine.stop.clone(),
-        false => engine.abort.clone(),
-    };
+    let mut kept_until = engine.abort.clone();
+    if Defect::RenewalEndsAtStop.is_on() {
+        kept_until = engine.stop.clone();
+    }
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), kept_until));
     let clock = Arc::clone(&engine.clock).follow(engine.store_of_keepers());
     let abort = engine.abort.clone();

@@ -93,8 +93,8 @@ impl Sessions {
         }
         self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        let one_at_a_time =
-            engine.options.worker_node_id.is_none() && !Defect::SessionRunsTwice.is_on();
+        let mut one_at_a_time = engine.options.worker_node_id.is_none();
+        one_at_a_time &= !Defect::SessionRunsTwice.is_on();
         if one_at_a_time && session.running > 0 {
             if session.waiting.len() >= WAITING_MAX {
                 return Admission::Full(work);
