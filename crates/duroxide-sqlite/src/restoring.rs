@@ -5,9 +5,9 @@ use std::sync::Arc;
 use duroxide_core::provider::{InstanceSnapshot, ProviderError, Restoring};
 
 use crate::error::SqliteError;
+use crate::handle::SqliteProvider;
 use crate::ops::restore::{self, Step};
 use crate::ops::{delete, steps};
-use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::tables::deletions::RestoreToken;
 use crate::writer_tx::WriterTx;
