@@ -29,6 +29,6 @@ pub fn point(name: &str) {
     }
 }
 
-/// Nothing.
+/// Does nothing: this build has no kill points.
 #[cfg(not(feature = "kill-points"))]
 pub fn point(_name: &str) {}

@@ -133,7 +133,7 @@ pub enum WorkItem {
         instance: String,
         /// Signal name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
     /// A child returned a value.
@@ -197,7 +197,7 @@ pub enum WorkItem {
         instance: String,
         /// Queue name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, ClientError};
-use crate::leases::Voice;
+use crate::leases::Heartbeats;
 
 /// An activity: real work, run at least once.
 #[async_trait]
@@ -82,7 +82,7 @@ pub struct ActivityContext {
     /// One permit per sign of life.
     beats: Arc<Notify>,
     /// Absent in unit tests, where no worker keeps a lease.
-    voice: Option<Voice>,
+    heartbeats: Option<Heartbeats>,
 }
 
 impl ActivityContext {
@@ -98,13 +98,13 @@ impl ActivityContext {
             shutdown,
             client,
             beats: Arc::default(),
-            voice: None,
+            heartbeats: None,
         }
     }
 
     /// With a way to the keeper of its lease.
-    pub(crate) fn with_voice(mut self, voice: Voice) -> Self {
-        self.voice = Some(voice);
+    pub(crate) fn with_heartbeats(mut self, heartbeats: Heartbeats) -> Self {
+        self.heartbeats = Some(heartbeats);
         self
     }
 
@@ -200,11 +200,11 @@ impl ActivityContext {
     /// ```
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
         self.alive();
-        let Some(voice) = &self.voice else {
+        let Some(heartbeats) = &self.heartbeats else {
             return;
         };
         match self.client.encoded(details, "heartbeat") {
-            Ok(details) => voice.say(details),
+            Ok(details) => heartbeats.say(details),
             Err(error) => self.trace_warn(format!("a heartbeat cannot be stored: {error}")),
         }
     }

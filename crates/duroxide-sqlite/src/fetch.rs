@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::tables::closing;
 use crate::writer_tx::WriterTx;
 
-/// What nobody waited for is claimed by the next one who asks.
+/// A claim whose caller has gone is given back without a delay.
 const AT_ONCE: abandon_turn::Again = abandon_turn::Again::After(None);
 
 /// Claims turns.

@@ -110,15 +110,15 @@ impl NewMessage {
 pub struct Message {
     /// Its number; grows in the order of enqueueing, unique in the store.
     pub id: u64,
-    /// Group.
+    /// The group that it waits in.
     pub group: String,
     /// Key by which it can be deleted.
     pub key: Option<String>,
     /// Affinity key.
     pub affinity: Option<String>,
-    /// Label.
+    /// The label that it was enqueued with.
     pub label: Option<String>,
-    /// Kind.
+    /// The kind that it was enqueued with.
     pub kind: Option<String>,
     /// The effect on its group.
     pub role: Role,
@@ -153,7 +153,7 @@ impl Message {
 /// What a message does to its group, beyond waiting in it. Grouped delivery only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Nothing.
+    /// It only waits in its group.
     #[default]
     Plain,
     /// It begins what the group does next: a group without a kind of its own has the kind of its oldest lead, and the

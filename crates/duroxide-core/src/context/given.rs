@@ -53,7 +53,7 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        let deadline_ms = self.shared.cell().told.deadline_ms?;
+        let deadline_ms = self.shared.cell().shown.deadline_ms?;
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(deadline_ms))
     }
 
@@ -70,6 +70,6 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        self.shared.cell().told.trace.clone()
+        self.shared.cell().shown.trace.clone()
     }
 }

@@ -30,7 +30,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many replies are kept at most when young ones are forgotten, but for those of the running turn.
 const YOUNG_REPLIES_MAX: usize = 1_000;
 
-/// Every so many replies the instance forgets young ones that are too many. Only then: a client that looks at least once in
+/// How many replies pass between two trims of replies younger than a minute. A client that looks at least once in
 /// [`YOUNG_REPLIES_MAX`] replies less these misses none.
 const SWEPT_EVERY: u64 = 100;
 

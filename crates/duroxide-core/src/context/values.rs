@@ -108,7 +108,7 @@ impl OrchestrationContext {
 
     fn named(&self, started_ms: u64, what: &str) -> Uuid {
         let identity = &self.shared.identity;
-        let execution_id = self.shared.cell().told.execution_id;
+        let execution_id = self.shared.cell().shown.execution_id;
         let name = format!(
             "{}\n{execution_id}\n{started_ms}\n{what}",
             identity.instance_id

@@ -97,7 +97,7 @@ pub(crate) struct Cell {
     pub(crate) clock_ms: u64,
     /// Whether the code is being fed events that were recorded before this turn.
     pub(crate) replaying: bool,
-    /// The execution is over or set aside; drops no longer mean anything.
+    /// The execution has ended or was discarded; drops no longer mean anything.
     pub(crate) closed: bool,
     pub(crate) operations: Operations,
     /// Asked for, not recorded yet.
@@ -112,8 +112,8 @@ pub(crate) struct Cell {
     pub(crate) extras: StartExtras,
     /// The place of this execution in its trace.
     pub(crate) trace: Option<TraceContext>,
-    /// What the code is told about all that.
-    pub(crate) told: Told,
+    /// What the code sees of all that.
+    pub(crate) shown: ShownToCode,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
@@ -137,10 +137,10 @@ pub(crate) struct Cell {
     pub(crate) in_place: HashMap<usize, InPlace>,
 }
 
-/// What the code is told about its execution. In the part of a record that a rewound execution shares with an earlier one, it is told
-/// what it was told there: it must decide the same.
+/// What the code sees of its execution. In the part of a record that a rewound execution shares with an earlier one, the code
+/// sees what it saw there: it must decide the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ShownToCode {
     pub(crate) execution_id: u64,
     pub(crate) deadline_ms: Option<u64>,
     pub(crate) trace: Option<TraceContext>,

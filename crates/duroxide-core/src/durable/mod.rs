@@ -12,7 +12,7 @@ mod presence;
 mod syscalls;
 
 pub use cell::InPlaceFuture;
-pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared, Told};
+pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared, ShownToCode};
 pub(crate) use command::{Command, CommandKind, Target};
 pub(crate) use identity::Identity;
 pub(crate) use machines::{Call, Resolution};

@@ -81,12 +81,12 @@ impl NodeInfo {
     }
 }
 
-/// How long a store believes in a node that it does not hear from.
+/// When a store gives up on a silent node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeTerm {
-    /// After so long without another word it counts as gone.
+    /// A node that has not announced itself for this long counts as gone.
     pub gone_after: Duration,
-    /// After so long beyond that it is no longer listed.
+    /// A node that has been gone for this long is removed from the list.
     pub forgotten_after: Duration,
 }
 

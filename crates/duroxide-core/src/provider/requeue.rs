@@ -13,7 +13,7 @@ pub enum Requeue {
     NoSuchLetter,
     /// Nothing was changed.
     Refused {
-        /// In words.
+        /// The reason, for an operator.
         why: String,
     },
 }

@@ -253,7 +253,7 @@ impl Execution {
 
     /// A completion that fits no schedule: sent by hand, by another life of the id, or by a store that lost history.
     fn reject(&mut self, id: u64, kind: EventKind, why: String) {
-        if self.sets_strays_aside {
+        if self.ignores_strays {
             self.note_ignored(id, Unused::Stray, &why);
             self.turn.notes.strays.push(Stray { id, kind, why });
         } else {

@@ -18,7 +18,7 @@ use super::replaying;
 use super::start::{ExecutionStart, ParentLink};
 use crate::action::Action;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, RecordedKv, SYSCALL_PATCHED, Shared, Told};
+use crate::durable::{Cell, Identity, RecordedKv, SYSCALL_PATCHED, Shared, ShownToCode};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
@@ -65,7 +65,7 @@ pub struct Execution {
     pub(super) ended_watching: bool,
     /// A client asked for the end at once; the code runs no more.
     pub(super) terminated: bool,
-    pub(super) sets_strays_aside: bool,
+    pub(super) ignores_strays: bool,
     pub(super) ended: bool,
     /// Recorded patches that the code no longer asks about, by their events.
     pub(super) passed_over: HashSet<u64>,
@@ -73,7 +73,7 @@ pub struct Execution {
     pub(super) rewound: Option<Rewound>,
     /// What is to be asked for anew, by scheduling event, as the code asks for it.
     pub(super) again: BTreeMap<u64, Action>,
-    /// That was asked for: failures that come now are younger than the rewind.
+    /// Whether those requests were sent; a failure that arrives after that belongs to this execution.
     pub(super) asked_again: bool,
     /// Signals that came before a rewind and have reached no wait since.
     pub(super) earlier_signals: EarlierSignals,
@@ -202,7 +202,7 @@ impl Execution {
         let extras = StartExtras::recorded_in(&first.kind);
         let trace = trace_of_execution(first);
         let cell = Cell {
-            told: Told {
+            shown: ShownToCode {
                 execution_id: first.execution_id,
                 deadline_ms: extras.deadline_ms,
                 trace: trace.clone(),
@@ -238,7 +238,7 @@ impl Execution {
             winds_down: false,
             ended_watching: false,
             terminated: false,
-            sets_strays_aside: false,
+            ignores_strays: false,
             ended: false,
             passed_over: HashSet::new(),
             earlier_signals: EarlierSignals::of(rewound.as_ref()),
@@ -250,7 +250,7 @@ impl Execution {
         })
     }
 
-    /// What the code will be told about: patches that it took before.
+    /// Collects the recorded patches, so that the code gets the same answers.
     fn expect_patches(&mut self, history: &[Event]) {
         let recorded = history.iter().filter_map(|event| match &event.kind {
             EventKind::ActivityScheduled { name, input, .. } if name == SYSCALL_PATCHED => {
@@ -319,7 +319,7 @@ impl Execution {
                 // What is decided now was decided there, if the next event is one that both have.
                 let first = rewound.first_with(self.last_event_id + 1);
                 let own = self.shared.identity.execution_id;
-                tell(
+                show_execution(
                     &mut cell,
                     &self.shared.identity,
                     rewound,
@@ -354,14 +354,14 @@ fn is_up_from_the_start(event: &Event) -> bool {
         && matches!(event.kind, EventKind::TimerFired { .. })
 }
 
-/// Tells the code what it was told in this execution, which it is or which it was rewound from.
-fn tell(cell: &mut Cell, identity: &Identity, rewound: &Rewound, execution_id: u64) {
-    if cell.told.execution_id == execution_id {
+/// Shows the code the number, deadline and trace of the execution in which it first ran.
+fn show_execution(cell: &mut Cell, identity: &Identity, rewound: &Rewound, execution_id: u64) {
+    if cell.shown.execution_id == execution_id {
         return;
     }
     let given = cell.extras.trace.as_ref();
     let place = |given| place_in_trace(given, &identity.instance_id, execution_id, cell.started_ms);
-    cell.told = Told {
+    cell.shown = ShownToCode {
         execution_id,
         deadline_ms: match rewound.deadlines.get(&execution_id) {
             Some(deadline_ms) => Some(*deadline_ms),

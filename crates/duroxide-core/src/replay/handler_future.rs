@@ -84,7 +84,7 @@ impl HandlerFuture {
 
     /// Drops suspended code. Its locals are the author's; a panic while they are dropped ends here.
     pub(crate) fn discard(&mut self) {
-        let discarded = Self::Panicked("the orchestration was set aside".to_owned());
+        let discarded = Self::Panicked("the orchestration was discarded".to_owned());
         let code = std::mem::replace(self, discarded);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(code))) {
             let text = panic_text(panic.as_ref());

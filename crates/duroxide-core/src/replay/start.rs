@@ -44,7 +44,7 @@ pub struct ExecutionStart {
     pub name: String,
     /// The version it was resolved to.
     pub version: String,
-    /// Input.
+    /// The serialized input.
     pub input: String,
     /// The instance that awaits the result.
     pub parent: Option<ParentLink>,

@@ -110,8 +110,8 @@ impl Execution {
 
     /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
     /// ignored, instead of ending the execution.
-    pub fn set_strays_aside(&mut self) {
-        self.sets_strays_aside = true;
+    pub fn ignore_strays(&mut self) {
+        self.ignores_strays = true;
     }
 
     /// How many turns it took so far, this one included; see [`count_turns`].

@@ -1,4 +1,5 @@
-//! Where a record is cut. In: the history of a failed execution. Out: the place of the first event that is dropped, never the first.
+//! Where a record is cut. In: the history of a failed execution. Out: the place of the first event
+//! that is dropped. The cut is never before the second event.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,9 @@
 //! Signals that a rewind hands on. In: the history of a failed execution. Out: name and data of those that would be lost otherwise.
 //!
 //! A signal names no operation: it reaches the wait that is open when it comes. One of the dropped part that had reached a wait comes
-//! before the code asks for that wait again, so the next execution carries it. One that reached none is lost once and for all, unless no
-//! code ran after it: an end that was decided without the code recorded it, and nobody knows what the code would have asked for.
+//! before the code asks for that wait again, so the next execution carries it. A signal that reached no wait stays lost.
+//! Exception: if the execution was ended without running its code, the rewind carries it, because the code might have waited
+//! for it.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 use duroxide_core::provider::{DeadLetter, Requeue, StartRule, Submission, Submitted};
 use duroxide_core::{EventKind, LABELS_MAX, StartExtras, WorkItem, labels_after};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::{NewStart, asked_once};
 use super::{Client, ClientError};
 
@@ -32,7 +32,7 @@ impl Client {
         if was_there {
             tracing::info!(target: "duroxide::runtime", id, "requeued dead letter");
             let detail = format!("dead letter {id}");
-            self.audit(Deed::of("requeue-dead-letter", "").because(&detail));
+            self.audit(Change::of("requeue-dead-letter", "").because(&detail));
         }
         Ok(was_there)
     }
@@ -119,7 +119,7 @@ impl Client {
                 "instance {new_id} exists; choose another id"
             )));
         }
-        self.audit(Deed::of("restart", instance).because(new_id));
+        self.audit(Change::of("restart", instance).because(new_id));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use duroxide_core::{
 };
 use serde::Serialize;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::encode;
 use super::{Client, ClientError};
 
@@ -180,11 +180,11 @@ impl Client {
             reason: reason.clone(),
         };
         self.put(item).await?;
-        let deed = match termination_reason(&reason) {
-            Some(reason) => Deed::of("terminate", &instance).because(reason),
-            None => Deed::of("cancel", &instance).because(&reason),
+        let change = match termination_reason(&reason) {
+            Some(reason) => Change::of("terminate", &instance).because(reason),
+            None => Change::of("cancel", &instance).because(&reason),
         };
-        self.audit(deed);
+        self.audit(change);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ pub struct Handle<O> {
 pub enum ResultError<E> {
     /// The orchestration ended without a value.
     Orchestration(OrchestrationError<E>),
-    /// Only the looking failed: the orchestration may be well.
+    /// The client could not read the result; the orchestration may still run or have succeeded.
     Client(ClientError),
 }
 

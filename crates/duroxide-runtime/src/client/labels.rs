@@ -4,7 +4,7 @@ use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling, ProviderE
 use duroxide_core::{LABELS_MAX, LabelChange, Labels, StartExtras, check_label};
 use serde::de::DeserializeOwned;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 impl Client {
@@ -84,7 +84,7 @@ impl Client {
         match self.admin()?.change_labels(instance, changes).await? {
             Some(Labelling::Done(labels)) => {
                 let words: Vec<String> = changes.iter().map(in_words).collect();
-                self.audit(Deed::of("label", instance).because(&words.join(", ")));
+                self.audit(Change::of("label", instance).because(&words.join(", ")));
                 Ok(labels)
             }
             Some(Labelling::NoSuchInstance) => Err(ClientError::InstanceNotFound {

@@ -2,7 +2,7 @@
 
 use duroxide_core::provider::{Pausing, ProviderError};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 impl Client {
@@ -34,7 +34,7 @@ impl Client {
         let answer = self.admin()?.pause_instance(instance).await?;
         let changed = told(answer, instance, "pause")?;
         if changed {
-            self.audit(Deed::of("pause", instance));
+            self.audit(Change::of("pause", instance));
         }
         Ok(changed)
     }
@@ -48,7 +48,7 @@ impl Client {
         let answer = self.admin()?.resume_instance(instance).await?;
         let changed = told(answer, instance, "resume")?;
         if changed {
-            self.audit(Deed::of("resume", instance));
+            self.audit(Change::of("resume", instance));
         }
         Ok(changed)
     }

@@ -2,7 +2,7 @@
 
 use duroxide_core::clock::{Clock, SystemClock};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 use crate::retention::{RetentionPolicy, RetentionReport, Sweep};
 
@@ -39,7 +39,7 @@ impl Client {
         if done != RetentionReport::default() {
             let (instances, executions) = (done.instances, done.executions);
             let detail = format!("{instances} instances, {executions} executions");
-            self.audit(Deed::of("retention", "").because(&detail));
+            self.audit(Change::of("retention", "").because(&detail));
         }
         Ok(done)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide_core::provider::ProviderError;
 use duroxide_core::rewind::{NoRewind, Rewind, RewindMessage, RewindPoint, plan};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 /// Longest pause between two looks at a store that cannot wake.
@@ -64,7 +64,7 @@ impl Client {
             "execution {}, from event {}",
             rewind.failed_execution_id, rewind.from_event_id
         );
-        self.audit(Deed::of("retry", instance).because(&detail));
+        self.audit(Change::of("retry", instance).because(&detail));
         Ok(rewind)
     }
 

@@ -12,7 +12,7 @@ use duroxide_core::{
 };
 use serde::Serialize;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::{NewStart, asked_once};
 use super::{Client, ClientError, Handle};
 
@@ -82,7 +82,7 @@ impl Client {
             Submitted::Started | Submitted::Joined(_) => Ok(()),
             Submitted::Replaced => {
                 tracing::info!(target: "duroxide::runtime", instance_id = %id, "replaced a finished instance");
-                self.audit(Deed::of("replace", &id));
+                self.audit(Change::of("replace", &id));
                 Ok(())
             }
             Submitted::Refused(Standing::Ended) if choice == IfExists::Use && has_messages => {

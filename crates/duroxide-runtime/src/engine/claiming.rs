@@ -76,7 +76,7 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
     }
 }
 
-/// A store that is closed is told once, and looked at again now and then.
+/// Logs once that the store is closed, then tries again every few seconds.
 async fn wait_until_open<S: Claiming>(source: &S, error: &ProviderError, was_closed: bool) -> bool {
     if !was_closed {
         tracing::warn!(target: "duroxide::runtime", %error, "no {} can be claimed until the store is opened again", S::WHAT);

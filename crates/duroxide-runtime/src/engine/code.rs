@@ -1,5 +1,5 @@
 //! Code: what this node has, and what it was asked for and does not have. In: registries, and instances that came here
-//! without their code being here. Out: what claims say, and whether a missing handler is news.
+//! without their code being here. Out: what claims say, and whether to log a missing handler (once per name).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;

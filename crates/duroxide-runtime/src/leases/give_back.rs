@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Leased;
-use super::voice::Unsaved;
+use super::heartbeats::Unsaved;
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);

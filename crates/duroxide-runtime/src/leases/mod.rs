@@ -6,8 +6,8 @@
 //! a panic.
 
 mod give_back;
+mod heartbeats;
 mod keep;
-mod voice;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use give_back::Unfinished;
 pub(crate) use give_back::{Attempt, Returns, abandon};
-use voice::Unsaved;
-pub(crate) use voice::Voice;
+pub(crate) use heartbeats::Heartbeats;
+use heartbeats::Unsaved;
 
 /// What is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,8 +129,8 @@ impl Held {
     }
 
     /// How the activity of this lease says something.
-    pub(crate) fn voice(&self, call: u64) -> Voice {
-        Voice {
+    pub(crate) fn heartbeats(&self, call: u64) -> Heartbeats {
+        Heartbeats {
             leases: Arc::clone(&self.leases),
             lease: self.id,
             call,
@@ -139,7 +139,7 @@ impl Held {
     }
 
     /// Stores what the activity said last, for the attempt that may follow; waits for that only for a moment.
-    pub(crate) async fn store_last_words(&self, store: &dyn Provider, length: Duration) {
+    pub(crate) async fn store_last_heartbeat(&self, store: &dyn Provider, length: Duration) {
         self.unsaved.write_last(store, &self.token, length).await;
     }
 

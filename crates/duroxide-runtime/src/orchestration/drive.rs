@@ -91,7 +91,7 @@ pub(super) async fn drive(
     }
     if engine.options.on_divergence == OnDivergence::Block {
         // Blocking would wait for other code, and no code can make a message fit that has no schedule.
-        execution.set_strays_aside();
+        execution.ignore_strays();
     }
     execution.start_turn(now_ms, messages);
     let mut progress = execution.advance(&engine.limits, true);

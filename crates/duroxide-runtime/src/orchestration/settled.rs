@@ -87,7 +87,7 @@ impl ClaimInHand<'_> {
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %instance,
-            "CAN successor start not visible, deferring the batch for {delay:?}"
+            "the next execution has no visible start; the messages rest for {delay:?}"
         );
         try_later(engine, self, delay).await;
     }

@@ -35,8 +35,8 @@ use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
 
-/// What a runtime takes from the world around it: who polls its futures, what time it is, who wants its spans. Nothing given, the
-/// engine's own threads, the operating system's clock and nobody.
+/// What a runtime takes from the world around it: what polls its futures, what time it is, where its spans go. By default: the
+/// engine's threads, the system clock, no span sink.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) poller: Option<Arc<dyn Poller>>,

@@ -191,7 +191,7 @@ impl Work {
         let client = Client::new(Arc::clone(&engine.store))
             .with_payload_limit(engine.options.payload_bytes_max);
         ActivityContext::new(identity, cancelled, shutdown, client)
-            .with_voice(self.lease.voice(self.first_attempt))
+            .with_heartbeats(self.lease.heartbeats(self.first_attempt))
     }
 
     /// Runs the handler. A panic ends here. A handler that ignores its cancellation is dropped after the grace period.
@@ -293,7 +293,7 @@ impl Work {
     async fn save_heartbeat(&self, engine: &Engine) {
         let length = engine.options.worker_lock_timeout;
         self.lease
-            .store_last_words(engine.store.as_ref(), length)
+            .store_last_heartbeat(engine.store.as_ref(), length)
             .await;
     }
 

@@ -20,7 +20,7 @@ const LAST_MIGRATION: i64 = 20_240_112_000_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Instances.
+    /// The number of instances that were imported.
     pub instances: u64,
     /// Their executions.
     pub executions: u64,

@@ -1,4 +1,4 @@
-//! Pauses and resumes an instance. Pausing writes one row: claims put aside what they meet. Resuming brings it back.
+//! Pauses and resumes an instance. Pausing writes one row: claims hold back what they meet. Resuming brings it back.
 
 use duroxide_core::provider::Pausing;
 

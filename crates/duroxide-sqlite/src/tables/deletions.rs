@@ -1,6 +1,6 @@
-//! Instances that were deleted and of which messages, executions or events are not removed yet; and instances that a restore brings in steps,
-//! of which the same holds until its last one. `queued_to` is the last message that is to go, or, below zero, the token of a restore: it has
-//! no messages to remove, and the first sweep takes the token away.
+//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, for which `queued_to` is the last
+//! message to remove, and unfinished restores, for which `queued_to` is negative and is the token of the restore. A restore
+//! has no messages to remove, and the first sweep takes the token away.
 
 use uuid::Uuid;
 

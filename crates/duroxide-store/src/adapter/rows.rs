@@ -187,7 +187,7 @@ pub(super) struct KvRow {
     pub(super) at: u64,
 }
 
-/// A message that was set aside.
+/// A dead letter.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DeadRow {
     pub(super) queue: String,
@@ -200,7 +200,7 @@ pub(super) struct DeadRow {
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
-    /// When it was set aside, if that was in another store.
+    /// When it was dead-lettered, if that was in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) set_aside_at: Option<u64>,
 }

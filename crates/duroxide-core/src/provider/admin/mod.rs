@@ -55,7 +55,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError>;
 
-    /// Totals.
+    /// Totals over the store.
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError>;
 
     /// How many instances run. Asked for regularly, to show it as a gauge.
@@ -141,7 +141,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError>;
 
-    /// What was set aside because it could not be understood or was tried too often, oldest first.
+    /// Dead letters, oldest first.
     ///
     /// Default: nothing, the store keeps no dead letters.
     async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, ProviderError> {

@@ -308,8 +308,8 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Sets claimed messages aside as dead letters, by their position in the claimed batch, under the same lease.
-    /// The rest of the batch stays claimed.
+    /// Dead-letters claimed messages, named by their position in the claimed batch, under the same lease. The rest of the
+    /// batch stays claimed.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
     async fn set_aside_messages(
@@ -322,11 +322,14 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Gives a claimed instance back so that nothing overtakes what was claimed: the store hands out nothing of the instance for
-    /// `rest`, or until another message arrives for it or becomes visible, whichever is first. Then its messages come together,
-    /// in their order. It does not rest if one has done so since the claim, unless the claim was full: what a full claim left
-    /// was there before, and what came since may wait with it, but for a request to cancel. Attempts are corrected as in
-    /// [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay later messages do not share.
+    /// Gives a claimed instance back so that nothing overtakes what was claimed:
+    ///
+    /// - The store hands out nothing of the instance until `rest` has passed, a message arrives, or one becomes visible.
+    /// - Then all its messages come, in order.
+    /// - If a message arrived or became visible between the claim and this call, the instance is claimable at once. After a
+    ///   full claim only a request to cancel has that effect, because the claim left older messages behind.
+    /// - Attempts are corrected as in [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay later
+    ///   messages do not share.
     ///
     /// Default: `false`, the store cannot do that and nothing changed.
     async fn rest_orchestration_item(
@@ -379,7 +382,7 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Sets a claimed item of the worker queue aside as a dead letter, under its lease.
+    /// Dead-letters a claimed item of the worker queue, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
@@ -414,7 +417,7 @@ pub trait Provider: Any + Send + Sync {
         Ok(history.iter().find_map(Event::started_handler))
     }
 
-    /// What the clock says that due times of timers are given in, in milliseconds since the Unix epoch. A runtime
+    /// The time of the clock that the store compares due times with, in milliseconds since the Unix epoch. A runtime
     /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`: the
     /// clocks are the same, or the store cannot tell.
     ///

@@ -1,5 +1,5 @@
-//! Whether a snapshot may be restored. In: a snapshot, perhaps out of a file that somebody wrote by hand. Out: what is wrong with it.
-//! What cannot be decoded is no fault: it was so where it comes from.
+//! Checks a snapshot before a restore; it may come from a file that was edited by hand. In: a snapshot. Out: what is wrong
+//! with it. Text that does not decode is accepted, because the source store held it too.
 
 use std::collections::BTreeSet;
 

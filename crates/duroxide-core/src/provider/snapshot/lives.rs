@@ -1,5 +1,6 @@
-//! Lives of a snapshot that comes into a store where the same instances may have lived before. In: a snapshot and a number that was drawn
-//! for all snapshots that belong together. Out: the same snapshot with other lives, parents and children still of one family.
+//! New incarnations for a snapshot that is restored into a store where its instances may have lived before. In: a snapshot,
+//! and a number that was drawn for all snapshots that belong together. Out: the same snapshot with other incarnations, in
+//! which parents and children still find each other.
 
 use uuid::Uuid;
 

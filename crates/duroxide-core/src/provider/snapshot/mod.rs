@@ -1,6 +1,6 @@
-//! Everything that a store holds of one instance, as data, and what becomes of it in another store. In: rows that stores read. Out:
-//! values that can be compared, written to a file, and restored. Leases, sessions and rests are never part of it: whoever held them is
-//! not there where it is restored.
+//! Everything that a store holds of one instance, as data, and what becomes of it in another store. In: rows that stores
+//! read. Out: values that can be compared, written to a file, and restored. Leases, sessions and rests are left out: their
+//! holders belong to the old store.
 
 mod check;
 mod family;

@@ -89,7 +89,7 @@ pub struct LetterRecord {
     pub queue: String,
     /// What it says.
     pub payload: String,
-    /// Why it was set aside.
+    /// Why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
     pub set_aside_at_ms: u64,
