@@ -59,6 +59,7 @@ mod token;
 mod tx;
 mod watch;
 mod writer;
+mod writer_memory;
 mod writer_tx;
 
 pub use connection::url::SqliteUrl;

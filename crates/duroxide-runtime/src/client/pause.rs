@@ -32,7 +32,7 @@ impl Client {
     /// `InstanceNotFound` if no node has begun it, `InvalidInput` if it has ended, `ManagementNotAvailable`, or what the store says.
     pub async fn pause_instance(&self, instance: &str) -> Result<bool, ClientError> {
         let answer = self.admin()?.pause_instance(instance).await?;
-        let changed = told(answer, instance, "pause")?;
+        let changed = answered(answer, instance, "pause")?;
         if changed {
             self.audit(Change::of("pause", instance));
         }
@@ -46,7 +46,7 @@ impl Client {
     /// As [`pause_instance`](Self::pause_instance).
     pub async fn resume_instance(&self, instance: &str) -> Result<bool, ClientError> {
         let answer = self.admin()?.resume_instance(instance).await?;
-        let changed = told(answer, instance, "resume")?;
+        let changed = answered(answer, instance, "resume")?;
         if changed {
             self.audit(Change::of("resume", instance));
         }
@@ -54,7 +54,11 @@ impl Client {
     }
 }
 
-fn told(answer: Option<Pausing>, instance: &str, verb: &'static str) -> Result<bool, ClientError> {
+fn answered(
+    answer: Option<Pausing>,
+    instance: &str,
+    verb: &'static str,
+) -> Result<bool, ClientError> {
     match answer {
         Some(Pausing::Done) => Ok(true),
         Some(Pausing::Unchanged) => Ok(false),

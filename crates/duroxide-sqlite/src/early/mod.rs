@@ -52,7 +52,7 @@
 //!   sender without an answer, which sends it again; one that was stored before is claimed again. The attempt was not
 //!   counted, so a turn that ends the process could do so for ever; [`CrashCaution`] prevents that (see below).
 //! - **Another process commits.** It cannot while the transaction is open: the writer holds SQLite's write lock from
-//!   its first statement. Before a transaction hands anything out, [`RecentInstances::check`] has compared the file's
+//!   its first statement. Before a transaction hands anything out, [`WriterMemory::check`](crate::writer_memory::WriterMemory::check) has compared the file's
 //!   change counter; if another process wrote since, everything remembered is dropped and instances are read from the
 //!   tables.
 //! - **The caller drops its call.** A claim whose caller is gone takes nothing. If the caller goes away with the answer
@@ -69,7 +69,7 @@
 //! [`CrashCaution`] allows only turns that cannot have ended a process before:
 //!
 //! - all their messages were enqueued after this process opened the store, and no claim has tried them;
-//! - the instance is new, or a turn of it was committed by this process ([`RecentInstances`]);
+//! - the instance is new, or a turn of it was committed by this process ([`WriterMemory`](crate::writer_memory::WriterMemory));
 //! - it holds no queue messages back: the claim may have to hide some;
 //! - no transaction that had handed it out was rolled back since its last commit;
 //! - for [`AFTER_UNCLEAN_SHUTDOWN`] after the store was opened on a file that its last user did not close, none at all:
@@ -98,12 +98,10 @@
 
 mod crash_caution;
 mod in_flight;
-mod recent_instances;
 mod uncommitted;
 
 pub(crate) use crash_caution::CrashCaution;
 pub(crate) use in_flight::{EarlyLease, InFlight};
-pub(crate) use recent_instances::{OtherConnections, RecentInstance, RecentInstances};
 pub(crate) use uncommitted::Uncommitted;
 
 #[cfg(test)]

@@ -37,7 +37,10 @@ fn open(path: &Path, mode: OpenFlags) -> Result<Connection> {
         });
     }
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    #[allow(unused_mut, reason = "some releases of the driver need it")]
+    #[allow(
+        unused_mut,
+        reason = "`busy_handler` takes `&mut self` in rusqlite 0.41 and `&self` in 0.37"
+    )]
     let mut conn =
         Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, &error))?;
     conn.busy_handler(Some(busy::wait_for_lock))?;

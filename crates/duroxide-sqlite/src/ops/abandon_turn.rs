@@ -33,7 +33,7 @@ pub(crate) fn run(
         return Err(Refusal::InvalidToken.into());
     }
     tx.writer().in_flight.rest(instance);
-    tx.writer().recent.claimed(instance, false);
+    tx.writer().memory.claimed(instance, false);
     let now = tx.now;
     let visible_at = match again {
         Again::After(delay) => delay.map(|delay| tx.later(delay)),

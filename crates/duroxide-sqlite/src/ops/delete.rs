@@ -213,7 +213,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
                 ..DeleteInstanceResult::default()
             },
         );
-        tx.writer().recent.forget(id);
+        tx.writer().memory.forget(id);
         tx.effects.instance_changed(id, InstanceChange::Unknown);
     }
     Ok(total)

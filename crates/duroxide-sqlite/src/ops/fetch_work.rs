@@ -9,10 +9,10 @@ use duroxide_core::provider::{
     ClaimedWork, HandOut, Incarnation, SessionFetchConfig, TagFilter, WorkClaim,
 };
 
-use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{closing, pauses, sessions, worker_queue};
 use crate::token;
@@ -218,7 +218,13 @@ fn choose(
         let unbound = worker_queue::free(tx, columns, tag, max, has_code, is_damaged)?;
         free.extend(unbound);
         if let Some(config) = &ask.session {
-            bound.choose(tx, ask, max, config, tag, damaged)?;
+            let wanted = Wanted {
+                ask,
+                config,
+                tag,
+                max,
+            };
+            bound.choose(tx, &wanted, damaged)?;
         }
     }
     free.append(&mut bound.free);
@@ -233,6 +239,14 @@ fn choose(
     Ok((free, bound.sessions_free_at))
 }
 
+/// Which bound items a claim wants: of one tag, and of each session and name at most `max`.
+struct Wanted<'a> {
+    ask: &'a Ask,
+    config: &'a SessionFetchConfig,
+    tag: Option<&'a str>,
+    max: usize,
+}
+
 /// Items that are bound to sessions, as the index tells them.
 #[derive(Default)]
 struct BoundItems {
@@ -245,15 +259,13 @@ struct BoundItems {
 
 impl BoundItems {
     /// Adds the items of one tag that the caller may take: of each session and name the oldest, at most `max`.
-    fn choose(
-        &mut self,
-        tx: &Tx<'_>,
-        ask: &Ask,
-        max: usize,
-        config: &SessionFetchConfig,
-        tag: Option<&str>,
-        damaged: &DamagedRows,
-    ) -> Result<()> {
+    fn choose(&mut self, tx: &Tx<'_>, wanted: &Wanted<'_>, damaged: &DamagedRows) -> Result<()> {
+        let Wanted {
+            ask,
+            config,
+            tag,
+            max,
+        } = *wanted;
         let mut place: Option<(String, Option<String>)> = None;
         let mut count = 0_usize;
         worker_queue::walk_bound(tx, tag, |item| {

@@ -208,7 +208,7 @@ fn write(tx: &Tx<'_>, snapshot: &InstanceSnapshot, row: RestoreRow<'_>) -> Resul
 
 fn finish(tx: &mut WriterTx<'_>, snapshot: &InstanceSnapshot) -> Result<Restoring> {
     let instance = &snapshot.instance_id;
-    tx.writer().recent.forget(instance);
+    tx.writer().memory.forget(instance);
     let late = snapshot.executions.iter();
     for execution in late.filter(|it| is_late(snapshot, it)) {
         whole_instance::write_execution(tx, instance, execution)?;

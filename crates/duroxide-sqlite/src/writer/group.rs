@@ -9,13 +9,13 @@
 
 use crate::connection::migrate;
 use crate::connection::statements::Statements;
-use crate::early::OtherConnections;
 use crate::error::{Result, SqliteError};
 use crate::kill;
 use crate::requests::{Job, LeaseView};
 use crate::store_clock::StoreClock;
 use crate::tables;
 use crate::tx::Effects;
+use crate::writer_memory::OtherConnections;
 use crate::writer_tx::{WriterState, WriterTx};
 
 /// An open transaction and the jobs that ran in it. Dropped without a commit, it is rolled back.
@@ -79,7 +79,7 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// Takes into account what other connections have written since the last transaction.
     fn heed_others(&self) -> Result<()> {
-        let recent = self.state.recent;
+        let recent = self.state.memory;
         if let OtherConnections::MayHaveWritten(version) = recent.check(self.statements)? {
             // A newer build may have migrated the schema meanwhile.
             migrate::check_version(self.statements)?;
@@ -170,7 +170,7 @@ impl<'g, 'c> Group<'g, 'c> {
     /// The transaction was rolled back.
     fn forget(&self) {
         self.state.caution.distrust(self.state.in_flight.forget());
-        self.state.recent.forget_all();
+        self.state.memory.forget_all();
     }
 
     fn start_over(&mut self) -> Result<()> {
@@ -222,7 +222,7 @@ impl<'g, 'c> Group<'g, 'c> {
                 Err(error) if error.spoils_connection() => return Err(error),
                 Err(_) => {
                     self.statements.run("ROLLBACK TO job")?;
-                    self.state.recent.forget_all();
+                    self.state.memory.forget_all();
                 }
             }
             self.statements.run("RELEASE job")?;

@@ -70,18 +70,18 @@ impl InstanceSnapshot {
         countable(activity.execution_id, "the execution of an activity")?;
         countable(activity.activity_id, "an activity")?;
         self.owns(&item)?;
-        let Ok(told) = rules::activity(&item) else {
+        let Ok(decoded) = rules::activity(&item) else {
             return Err("a message lies among the activities".to_owned());
         };
         let (execution_id, id) = (activity.execution_id, activity.activity_id);
-        if (told.execution_id, told.id) != (execution_id, id) {
+        if (decoded.execution_id, decoded.id) != (execution_id, id) {
             return Err(format!(
                 "activity {id} of execution {execution_id} says it is another one"
             ));
         }
-        if told.tag != activity.tag.as_deref()
-            || told.session_id != activity.session.as_deref()
-            || Some(told.name) != activity.name.as_deref()
+        if decoded.tag != activity.tag.as_deref()
+            || decoded.session_id != activity.session.as_deref()
+            || Some(decoded.name) != activity.name.as_deref()
         {
             return Err(format!("activity {id} contradicts itself"));
         }

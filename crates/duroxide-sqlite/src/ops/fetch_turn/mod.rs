@@ -20,10 +20,10 @@ use duroxide_core::provider::{
 };
 
 use self::choose::{Candidate, Chosen, Outlook};
-use crate::claims::ClaimAttempt;
 use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
@@ -257,7 +257,7 @@ fn take(
             return Ok(None);
         }
     }
-    let recent = tx.writer().recent;
+    let recent = tx.writer().memory;
     recent.claimed(&candidate.instance, batch.is_all);
     let token = token::for_turn(&candidate.instance, batch.bounds);
     let lease = EarlyLease {
