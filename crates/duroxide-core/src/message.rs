@@ -68,9 +68,10 @@ pub fn keyed_message(key: &str, message: &str) -> String {
 /// The data of a queue message without a key: the message itself, unless it could pass for one that has a key.
 #[must_use]
 pub fn plain_message(message: String) -> String {
-    match message.starts_with(PREFIX) {
-        true => keyed_message("", &message),
-        false => message,
+    if message.starts_with(PREFIX) {
+        keyed_message("", &message)
+    } else {
+        message
     }
 }
 

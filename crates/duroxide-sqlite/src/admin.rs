@@ -48,9 +48,12 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
-            true => Ok(Vec::new()),
-            false => executions::list(tx, &id),
+        let step = move |tx: &mut Tx<'_>| {
+            if deletions::contains(tx, &id)? {
+                Ok(Vec::new())
+            } else {
+                executions::list(tx, &id)
+            }
         };
         self.reading("list_executions", step).await
     }
@@ -69,9 +72,12 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
-            true => Ok(INITIAL_EXECUTION_ID),
-            false => executions::latest_id(tx, &id),
+        let step = move |tx: &mut Tx<'_>| {
+            if deletions::contains(tx, &id)? {
+                Ok(INITIAL_EXECUTION_ID)
+            } else {
+                executions::latest_id(tx, &id)
+            }
         };
         self.reading("latest_execution_id", step).await
     }

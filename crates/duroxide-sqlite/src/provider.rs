@@ -214,9 +214,10 @@ impl Provider for SqliteProvider {
         const OPERATION: &str = "submit";
         let submit = ops::submit::Submit::new(submission).at(OPERATION)?;
         // A deletion ends leases, an enqueueing does not look at them.
-        let leases = match submit.may_replace() {
-            true => LeaseView::Needed,
-            false => LeaseView::NotNeeded,
+        let leases = if submit.may_replace() {
+            LeaseView::Needed
+        } else {
+            LeaseView::NotNeeded
         };
         let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
         let submitted = self.writing(OPERATION, leases, step).await?;

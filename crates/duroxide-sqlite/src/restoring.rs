@@ -37,9 +37,10 @@ impl SqliteProvider {
         };
         let parts = restore::steps(snapshot);
         for _ in 0..TRIES_MAX {
-            let ended = match parts.is_empty() {
-                true => self.at_once(&task).await?,
-                false => self.in_steps(&task, &parts).await?,
+            let ended = if parts.is_empty() {
+                self.at_once(&task).await?
+            } else {
+                self.in_steps(&task, &parts).await?
             };
             match ended {
                 Step::Over(done) => return Ok(done),

@@ -116,12 +116,13 @@ pub fn changes(recorded: &str, declared: &[Declared]) -> Vec<String> {
 fn changed(key: &str, before: &str, today: &str) -> String {
     let types = |text: &str| text.split("; code ").next().unwrap_or_default().to_owned();
     let (types_before, types_today) = (types(before), types(today));
-    match types_before == types_today {
-        true => format!(
+    if types_before == types_today {
+        format!(
             "the code of {key} has changed: instances that run replay it; give it a new version, or put the change behind `ctx.patched`"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "the types of {key} have changed from {types_before} to {types_today}: what is stored must still decode"
-        ),
+        )
     }
 }

@@ -208,9 +208,10 @@ pub fn replay_all(
         let is_lines = file
             .extension()
             .is_some_and(|extension| extension == "jsonl");
-        let histories: Vec<&str> = match is_lines {
-            true => text.lines().collect(),
-            false => vec![&text],
+        let histories: Vec<&str> = if is_lines {
+            text.lines().collect()
+        } else {
+            vec![&text]
         };
         for (history, line) in histories.into_iter().zip(1..) {
             match replay_with(history, code) {
@@ -226,9 +227,10 @@ pub fn replay_all(
             }
         }
     }
-    match misfits.is_empty() {
-        true => Ok(all),
-        false => Err(misfits),
+    if misfits.is_empty() {
+        Ok(all)
+    } else {
+        Err(misfits)
     }
 }
 
@@ -248,10 +250,10 @@ fn histories_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         let is_history = path
             .extension()
             .is_some_and(|extension| extension == "json" || extension == "jsonl");
-        match path.is_dir() {
-            true => files.extend(histories_in(&path)?),
-            false if is_history => files.push(path),
-            false => {}
+        if path.is_dir() {
+            files.extend(histories_in(&path)?);
+        } else if is_history {
+            files.push(path);
         }
     }
     files.sort();

@@ -49,9 +49,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Within::new(&tx, &schema)?
             .start_orchestration(order, "ProcessOrder", order)
             .await?;
-        match is_paid {
-            true => tx.commit().await?,
-            false => tx.rollback().await?,
+        if is_paid {
+            tx.commit().await?
+        } else {
+            tx.rollback().await?
         }
     }
 

@@ -291,9 +291,10 @@ impl OrchestrationContext {
     #[track_caller]
     fn forget_replies(&self, kept: &[Kept], number: u64, at_ms: u64) {
         let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
-        let far_too_many = match number.is_multiple_of(SWEPT_EVERY) {
-            true => (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX),
-            false => 0,
+        let far_too_many = if number.is_multiple_of(SWEPT_EVERY) {
+            (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX)
+        } else {
+            0
         };
         let is_old = |one: &Kept| at_ms.saturating_sub(one.at_ms) > KEPT_FOR.as_millis() as u64;
         let earlier = kept.iter().take(too_many).enumerate();

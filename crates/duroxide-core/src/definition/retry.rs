@@ -142,9 +142,10 @@ impl Retry {
     #[must_use]
     pub fn jitter(mut self, share: f64) -> Self {
         // `clamp` keeps what is no number, and every pause would be nothing.
-        self.jitter = match share.is_nan() {
-            true => 0.0,
-            false => share.clamp(0.0, 1.0),
+        self.jitter = if share.is_nan() {
+            0.0
+        } else {
+            share.clamp(0.0, 1.0)
         };
         self
     }

@@ -154,7 +154,7 @@ impl Execution {
     }
 
     /// A request to cancel counts once, also while the code winds down; a request to terminate counts after it, once.
-    fn admit_cancel(&mut self, reason: String) {
+    fn admit_cancel(&mut self, mut reason: String) {
         if let Some((sender, _)) = sent_by_parent(&reason) {
             tracing::warn!(
                 target: "duroxide::runtime",
@@ -164,11 +164,9 @@ impl Execution {
             self.turn.notes.unused.push(Unused::NotTheParent);
             return;
         }
-        let is_second = self.cancel_reason.is_some() && Defect::SecondCancelKills.is_on();
-        let reason = match is_second && termination_reason(&reason).is_none() {
-            true => format!("{TERMINATE_PREFIX}{reason}"),
-            false => reason,
-        };
+        if Defect::SecondCancelKills.is_on() && self.cancel_reason.is_some() {
+            reason = defective_termination(reason);
+        }
         let terminates = termination_reason(&reason).is_some();
         let counts = |kind: &EventKind| match kind {
             EventKind::OrchestrationCancelRequested { reason } => {
@@ -241,8 +239,9 @@ impl Execution {
                 ),
             ),
             Some((_, awaits)) => {
-                let is_new = awaits && self.turn.answered.insert(id);
-                if is_new || Defect::DuplicateAccepted.is_on() {
+                let mut is_new = awaits && self.turn.answered.insert(id);
+                is_new |= Defect::DuplicateAccepted.is_on();
+                if is_new {
                     self.expect(kind, Some(id));
                 } else {
                     self.note_ignored(id, Unused::Duplicate, "ignoring duplicate completion");
@@ -305,4 +304,11 @@ impl OperationKind {
             Self::Cancellation => 5,
         }
     }
+}
+
+fn defective_termination(reason: String) -> String {
+    if termination_reason(&reason).is_some() {
+        return reason;
+    }
+    format!("{TERMINATE_PREFIX}{reason}")
 }

@@ -36,10 +36,10 @@ impl Execution {
         }
         self.turns += 1;
         let mut cell = self.shared.cell();
-        let recorded_ms = match Defect::TimeGoesBack.is_on() {
-            true => now_ms,
-            false => cell.now_ms.max(now_ms),
-        };
+        let mut recorded_ms = cell.now_ms.max(now_ms);
+        if Defect::TimeGoesBack.is_on() {
+            recorded_ms = now_ms;
+        }
         cell.set_time(recorded_ms, now_ms);
         self.turn.now_ms = cell.now_ms;
         drop(cell);
@@ -205,7 +205,10 @@ impl Execution {
         let EventKind::OrchestrationCancelRequested { reason } = kind else {
             return false;
         };
-        if termination_reason(reason).is_some() || Defect::LateCancelKills.is_on() {
+        if Defect::LateCancelKills.is_on() {
+            return false;
+        }
+        if termination_reason(reason).is_some() {
             return false;
         }
         self.poll_if_due();

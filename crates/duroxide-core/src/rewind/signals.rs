@@ -23,9 +23,10 @@ pub(super) fn carried(history: &[Event], place: usize, earlier: &Rewound) -> Vec
         let EventKind::ExternalEvent { name, data } = &event.kind else {
             continue;
         };
-        let is_lost = match reached {
-            true => at >= place,
-            false => at > last_decision,
+        let is_lost = if reached {
+            at >= place
+        } else {
+            at > last_decision
         };
         // One that names its wait was carried.
         let is_own = event.source_event_id.is_none() && event.event_id > shared;

@@ -168,9 +168,10 @@ impl Client {
     ) -> Result<(), SendError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
-        let rule = match early {
-            true => MessageRule::MustNotHaveEnded,
-            false => MessageRule::MustBeAlive,
+        let rule = if early {
+            MessageRule::MustNotHaveEnded
+        } else {
+            MessageRule::MustBeAlive
         };
         let message = WorkItem::QueueMessage {
             instance: instance.clone(),

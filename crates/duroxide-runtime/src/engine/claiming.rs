@@ -63,9 +63,10 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
             Err(error) => {
                 errors = if error.is_retryable() { errors + 1 } else { 0 };
                 drop(first);
-                match is_closed {
-                    true => wait_until_open(source, &error, was_closed).await,
-                    false => pause_after(source, &error, errors).await,
+                if is_closed {
+                    wait_until_open(source, &error, was_closed).await
+                } else {
+                    pause_after(source, &error, errors).await
                 }
             }
         };

@@ -95,9 +95,10 @@ impl CodeWanted {
             cancel_since: None,
         });
         seen.times = seen.times.saturating_add(1);
-        seen.cancel_since = match has_cancel_request {
-            true => seen.cancel_since.or_else(|| Some(Instant::now())),
-            false => None,
+        seen.cancel_since = if has_cancel_request {
+            seen.cancel_since.or_else(|| Some(Instant::now()))
+        } else {
+            None
         };
         *seen
     }

@@ -78,9 +78,10 @@ impl StoreTime {
         let took = self.own.now_ms().saturating_sub(before);
         let own = before.saturating_add(took / 2);
         let offset = stored.cast_signed().wrapping_sub(own.cast_signed());
-        let offset = match offset.unsigned_abs() <= EXACT_MS.max(took) {
-            true => 0,
-            false => offset,
+        let offset = if offset.unsigned_abs() <= EXACT_MS.max(took) {
+            0
+        } else {
+            offset
         };
         self.learn(offset, took / 2);
         self.known.cancel();

@@ -87,9 +87,10 @@ impl Executor {
             return Self::Given(Given::new(poller, tasks, abort));
         }
         let host = Handle::current();
-        let own = match threads::is_time_paused() {
-            true => None,
-            false => timekeeper(),
+        let own = if threads::is_time_paused() {
+            None
+        } else {
+            timekeeper()
         };
         let threads = match own {
             Some(_) => Threads::Own(Arc::default()),

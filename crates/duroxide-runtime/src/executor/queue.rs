@@ -201,9 +201,10 @@ impl Queue {
             }
             (engine, _) => engine.is_some(),
         };
-        let lane = match engine_first {
-            true => &mut self.engine,
-            false => &mut self.work,
+        let lane = if engine_first {
+            &mut self.engine
+        } else {
+            &mut self.work
         };
         lane.pop_front().map(|waiter| waiter.task)
     }

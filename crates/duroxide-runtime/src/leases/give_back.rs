@@ -67,9 +67,10 @@ impl Returns {
 impl Unfinished {
     async fn give_back(self, store: &dyn Provider) {
         // A drop at shutdown says nothing against the work; a panic does.
-        let (delay, attempt) = match self.after_panic {
-            true => (Some(PAUSE_AFTER_PANIC), Attempt::Counted),
-            false => (None, Attempt::Uncounted),
+        let (delay, attempt) = if self.after_panic {
+            (Some(PAUSE_AFTER_PANIC), Attempt::Counted)
+        } else {
+            (None, Attempt::Uncounted)
         };
         self.unsaved
             .write_last(store, &self.token, LONGEST_CALL)

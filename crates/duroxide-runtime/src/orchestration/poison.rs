@@ -121,13 +121,12 @@ const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 /// The beginning of a text, with its size if that is not all.
 fn shown(text: &str) -> String {
-    match text.len() <= SHOWN_BYTES_MAX {
-        true => text.to_owned(),
-        false => {
-            let fits = |end: &usize| text.is_char_boundary(*end);
-            let end = (0..=SHOWN_BYTES_MAX).rev().find(fits).unwrap_or(0);
-            format!("{}… ({} bytes in all)", &text[..end], text.len())
-        }
+    if text.len() <= SHOWN_BYTES_MAX {
+        text.to_owned()
+    } else {
+        let fits = |end: &usize| text.is_char_boundary(*end);
+        let end = (0..=SHOWN_BYTES_MAX).rev().find(fits).unwrap_or(0);
+        format!("{}… ({} bytes in all)", &text[..end], text.len())
     }
 }
 

@@ -159,9 +159,10 @@ impl Sweep {
             return Phase::BeginExecutions;
         }
         let mut query = all_of(rule).with_roots_only();
-        query.statuses = match rule.statuses.is_empty() {
-            true => vec![InstanceStatus::Completed, InstanceStatus::Failed],
-            false => rule.statuses.clone(),
+        query.statuses = if rule.statuses.is_empty() {
+            vec![InstanceStatus::Completed, InstanceStatus::Failed]
+        } else {
+            rule.statuses.clone()
         };
         match rule.newest_kept {
             Some(left @ 1..) => Phase::PassOver { query, left },

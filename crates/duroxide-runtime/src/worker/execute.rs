@@ -88,9 +88,10 @@ impl Work {
         if self.name == SYSCALL_AWAIT_INSTANCE {
             return Box::pin(self.look_for_end(engine)).await;
         }
-        let attempt = match self.attempt > engine.options.max_attempts {
-            true => engine.excuses.discount(&self.key(), self.attempt),
-            false => self.attempt,
+        let attempt = if self.attempt > engine.options.max_attempts {
+            engine.excuses.discount(&self.key(), self.attempt)
+        } else {
+            self.attempt
         };
         let handler = engine.activities.resolve_handler(&self.name);
         let mut waits = engine.options.on_unregistered() == OnUnregistered::Wait;

@@ -49,9 +49,10 @@ impl NewFile {
         let sync = |what: &Path| File::open(what).and_then(|file| file.sync_all());
         sync(&draft).map_err(|error| cannot_open(&path, &error))?;
         draft.persist_noclobber(&path).map_err(|failed| {
-            match failed.error.kind() == std::io::ErrorKind::AlreadyExists {
-                true => exists(&path),
-                false => cannot_open(&path, &failed.error),
+            if failed.error.kind() == std::io::ErrorKind::AlreadyExists {
+                exists(&path)
+            } else {
+                cannot_open(&path, &failed.error)
             }
         })?;
         sync(folder_of(&path)).map_err(|error| cannot_open(&path, &error))

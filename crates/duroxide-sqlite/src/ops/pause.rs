@@ -10,9 +10,10 @@ pub(crate) fn pause(tx: &Tx<'_>, instance: &str) -> Result<Pausing> {
     if let Some(refused) = refusal(tx, instance)? {
         return Ok(refused);
     }
-    Ok(match pauses::add(tx, instance)? {
-        true => Pausing::Done,
-        false => Pausing::Unchanged,
+    Ok(if pauses::add(tx, instance)? {
+        Pausing::Done
+    } else {
+        Pausing::Unchanged
     })
 }
 
@@ -36,9 +37,10 @@ fn refusal(tx: &Tx<'_>, instance: &str) -> Result<Option<Pausing>> {
     if instances::current_execution(tx, instance)?.is_none() {
         return Ok(Some(Pausing::NoSuchInstance));
     }
-    Ok(match instances::is_live(tx, instance)? {
-        true => None,
-        false => Some(Pausing::Ended),
+    Ok(if instances::is_live(tx, instance)? {
+        None
+    } else {
+        Some(Pausing::Ended)
     })
 }
 

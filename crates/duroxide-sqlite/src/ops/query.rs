@@ -175,9 +175,10 @@ fn asks_for_all(query: &InstanceQuery) -> bool {
 }
 
 fn criteria(query: &InstanceQuery) -> Criteria {
-    let wanted = match query.statuses.is_empty() {
-        true => &InstanceStatus::ALL[..],
-        false => &query.statuses,
+    let wanted = if query.statuses.is_empty() {
+        &InstanceStatus::ALL[..]
+    } else {
+        &query.statuses
     };
     let bits = wanted.iter().fold(0, |bits, one| bits | status_bit(*one));
     let prefix = query.id_prefix.clone().unwrap_or_default();

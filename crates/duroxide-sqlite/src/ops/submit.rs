@@ -101,8 +101,9 @@ fn standing(tx: &Tx<'_>, id: &str) -> Result<Standing> {
         });
     }
     let gone_to = deletions::queued_to(tx, id)?;
-    Ok(match orchestrator_queue::has_start(tx, id, gone_to)? {
-        true => Standing::Starting,
-        false => Standing::Unknown,
+    Ok(if orchestrator_queue::has_start(tx, id, gone_to)? {
+        Standing::Starting
+    } else {
+        Standing::Unknown
     })
 }

@@ -22,9 +22,10 @@ pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Hold>> {
         "SELECT is_closed FROM held_letters WHERE instance_id = ?1",
         [instance],
         |row| {
-            Ok(match row.get(0)? {
-                true => Hold::Closed,
-                false => Hold::Draining,
+            Ok(if row.get(0)? {
+                Hold::Closed
+            } else {
+                Hold::Draining
             })
         },
     )

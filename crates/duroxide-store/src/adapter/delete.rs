@@ -140,11 +140,12 @@ impl Found {
                 asked: keys_of(next()?.into_entries()?),
                 unborn: Vec::new(),
             };
-            let life = found.instance.as_ref().and_then(InstanceRow::life);
             // In a store without incarnations the parent's life of a child is unknown.
-            let is_told_apart =
-                !Defect::UnbornOutlivesParent.is_on() && !Defect::OtherLifeAccepted.is_on();
-            if let Some(life) = life.filter(|_| is_told_apart) {
+            let mut life = found.instance.as_ref().and_then(InstanceRow::life);
+            if Defect::UnbornOutlivesParent.is_on() || Defect::OtherLifeAccepted.is_on() {
+                life = None;
+            }
+            if let Some(life) = life {
                 found.unborn = unborn::of(store, id, life).await?;
             }
             if found.current.is_none() && found.executions > 0 {
@@ -168,9 +169,10 @@ impl Found {
             });
         }
         let live = self.current.as_ref().is_some_and(ExecutionRow::is_live);
-        match live && !force {
-            true => Err(Error::Running(self.id.clone())),
-            false => Ok(()),
+        if live && !force {
+            Err(Error::Running(self.id.clone()))
+        } else {
+            Ok(())
         }
     }
 

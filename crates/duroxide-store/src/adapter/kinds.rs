@@ -52,9 +52,10 @@ pub(super) fn replayed_by(filter: Option<&DispatcherCapabilityFilter>) -> Labels
     let labels = ranges.iter().fold(labels, |labels, range| {
         labels.or_within(version(&range.min), version(&range.max))
     });
-    match ranges.is_empty() {
-        true => labels,
-        false => labels.or_none(),
+    if ranges.is_empty() {
+        labels
+    } else {
+        labels.or_none()
     }
 }
 
@@ -93,12 +94,11 @@ fn parts(text: &mut String, mark: char, list: &str) {
     text.push(mark);
     for part in list.split('.') {
         // Numbers of any size compare by their length first; zeros in front count only for builds.
-        let _ = match part.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => {
-                let digits = part.trim_start_matches('0');
-                write!(text, "\x010{:010}{digits}\x02{part}", digits.len())
-            }
-            false => write!(text, "\x011{part}"),
+        let _ = if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            let digits = part.trim_start_matches('0');
+            write!(text, "\x010{:010}{digits}\x02{part}", digits.len())
+        } else {
+            write!(text, "\x011{part}")
         };
     }
     text.push('\0');

@@ -142,10 +142,7 @@ impl ExecutionRow {
     pub(super) fn set_outcome(&mut self, outcome: &Outcome) -> Result<()> {
         let told = self.status == COMPLETED
             && matches!(outcome, Outcome::Completed(value) if self.output.as_ref() == Some(value));
-        self.outcome = match told {
-            true => None,
-            false => Some(to_value(outcome)?),
-        };
+        self.outcome = if told { None } else { Some(to_value(outcome)?) };
         Ok(())
     }
 

@@ -81,9 +81,10 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
         group: id.to_owned(),
         is_there,
     };
-    let found = match is_there {
-        true => Standing::Starting,
-        false => Standing::Unknown,
+    let found = if is_there {
+        Standing::Starting
+    } else {
+        Standing::Unknown
     };
     Ok((found, vec![unchanged, leads]))
 }
@@ -131,8 +132,9 @@ fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (Standing, 
         };
         return (Standing::Running, vec![runs]);
     }
-    match current.is_live() {
-        true => (Standing::Running, vec![unchanged]),
-        false => (Standing::Ended, vec![unchanged]),
+    if current.is_live() {
+        (Standing::Running, vec![unchanged])
+    } else {
+        (Standing::Ended, vec![unchanged])
     }
 }

@@ -31,15 +31,16 @@ impl Unborn {
 
     /// Deletes its start. With it goes the lease of a first turn that is under way, unless another start is there.
     pub(super) fn delete(self) -> Operation {
-        match self.is_alone {
-            true => Operation::DeleteGroup {
+        if self.is_alone {
+            Operation::DeleteGroup {
                 queue: TURNS,
                 group: self.id,
-            },
-            false => Operation::DeleteMessages {
+            }
+        } else {
+            Operation::DeleteMessages {
                 queue: TURNS,
                 ids: self.starts,
-            },
+            }
         }
     }
 }

@@ -232,9 +232,10 @@ fn a_file_is_open_once() {
 #[ignore = "run by the tests above, in a process of its own"]
 async fn child() {
     let relaxed = std::env::var(RELAXED).is_ok_and(|relaxed| relaxed == "yes");
-    let (durability, lanes) = match relaxed {
-        true => (Durability::Relaxed, 1),
-        false => (Durability::Full, 4),
+    let (durability, lanes) = if relaxed {
+        (Durability::Relaxed, 1)
+    } else {
+        (Durability::Full, 4)
     };
     let options = RedbOptions {
         durability,

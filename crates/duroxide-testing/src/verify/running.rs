@@ -86,12 +86,11 @@ fn verify_next(
     (name, version): Begins,
     report: &mut StoreReport,
 ) {
-    match has(code, &name, version.as_deref()) {
-        true => report.fitting += 1,
-        false => {
-            let version = version.clone().unwrap_or_else(|| ANY_VERSION.to_owned());
-            report.without_code.push((id, (name.clone(), version)));
-        }
+    if has(code, &name, version.as_deref()) {
+        report.fitting += 1
+    } else {
+        let version = version.clone().unwrap_or_else(|| ANY_VERSION.to_owned());
+        report.without_code.push((id, (name.clone(), version)));
     }
     if let Some(version) = version {
         *report.needed.entry((name, version)).or_default() += 1;

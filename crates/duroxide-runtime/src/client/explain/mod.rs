@@ -408,21 +408,22 @@ fn ready_for(
             nodes: nodes.len() as u64,
         });
     }
-    Some(match now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
-        true => Finding::InLine {
+    Some(if now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
+        Finding::InLine {
             kind,
             name,
             version,
             count,
             since_ms,
-        },
-        false => Finding::NotClaimed {
+        }
+    } else {
+        Finding::NotClaimed {
             kind,
             name,
             version,
             count,
             since_ms,
-        },
+        }
     })
 }
 

@@ -126,9 +126,12 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |parts: &BTreeMap<String, String>| {
-            let part = |(name, holds): (&String, &String)| match holds.is_empty() {
-                true => name.clone(),
-                false => format!("{name} {holds}"),
+            let part = |(name, holds): (&String, &String)| {
+                if holds.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{name} {holds}")
+                }
             };
             parts.iter().map(part).collect::<Vec<_>>().join(", ")
         };

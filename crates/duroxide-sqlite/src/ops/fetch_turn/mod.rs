@@ -142,9 +142,10 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         orchestrator_queue::move_to(tx, id, &lane)?;
     }
     for held_back in held_back {
-        match held_back.is_cancel {
-            true => orchestrator_queue::defer_cancel(tx, held_back.id)?,
-            false => orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?,
+        if held_back.is_cancel {
+            orchestrator_queue::defer_cancel(tx, held_back.id)?
+        } else {
+            orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?
         }
         leaves_some = true;
     }

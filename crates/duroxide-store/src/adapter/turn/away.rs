@@ -118,9 +118,10 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
         forgive: true,
     };
     // A start that arrived during this claim wants the messages: they are not put to rest behind its back.
-    let guard = match old.is_empty() {
-        true => None,
-        false => Some(Guard::Undisturbed(claimed.token.clone())),
+    let guard = if old.is_empty() {
+        None
+    } else {
+        Some(Guard::Undisturbed(claimed.token.clone()))
     };
     let ids = old.iter().map(|message| message.id).collect();
     let mut operations = vec![release, Operation::DeleteMessages { queue: TURNS, ids }];

@@ -127,11 +127,10 @@ impl<'t> Lives<'t> {
                 ..
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
-            _ if is_own_end || Defect::RefusalToEarlierLife.is_on() => self.parent,
-            _ => match self.askers.is_empty() {
-                true => self.asking.or(self.parent),
-                false => self.refused(item),
-            },
+            _ if Defect::RefusalToEarlierLife.is_on() => self.parent,
+            _ if is_own_end => self.parent,
+            _ if self.askers.is_empty() => self.asking.or(self.parent),
+            _ => self.refused(item),
         }
     }
 }
@@ -329,9 +328,10 @@ fn send(
         now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
     };
     for activity in &turn.cancelled {
-        if Defect::CancelLeavesWork.is_on()
-            || Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id)
-        {
+        if Defect::CancelLeavesWork.is_on() {
+            continue;
+        }
+        if Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id) {
             continue;
         }
         operations.push(Operation::DeleteKeyed {

@@ -110,9 +110,10 @@ async fn children_of_a_parent_that_returns(ctx: OrchestrationContext, input: Str
 async fn third_time(ctx: OrchestrationContext, _: String) -> Outcome {
     ctx.sleep(SECOND).await;
     let id = ctx.instance_id();
-    match id.ends_with("~3") {
-        true => Ok(format!("{id} made it")),
-        false => Err(format!("{id} did not")),
+    if id.ends_with("~3") {
+        Ok(format!("{id} made it"))
+    } else {
+        Err(format!("{id} did not"))
     }
 }
 
