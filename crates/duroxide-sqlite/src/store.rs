@@ -238,7 +238,7 @@ impl Store {
     /// other connections read the log or much of it is left, this asks the writer again after a pause. Gives up when
     /// nothing has moved for several seconds.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
-        const PAUSE: Duration = Duration::from_millis(20);
+        const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_millis(20);
         const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
         let mut least = usize::MAX;
         let mut give_up_at = Instant::now() + GIVE_UP_AFTER;
@@ -255,7 +255,7 @@ impl Store {
                 Emptied::Not(_) if Instant::now() >= give_up_at => return Err(SqliteError::Busy),
                 Emptied::Not(_) => {}
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(CHECKPOINT_RETRY_PAUSE).await;
         }
     }
 

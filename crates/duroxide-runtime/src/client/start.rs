@@ -14,7 +14,7 @@ use super::{Client, ClientError};
 /// How often a start under a rule is given to a store that does not answer.
 const TRIES_MAX: u32 = 3;
 /// The pause before the second try; each is longer than the one before by as much.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 impl Client {
     /// Starts an orchestration. `Ok` means the start is durably queued; a start for an id that exists is ignored.
@@ -194,7 +194,7 @@ impl Client {
             match self.store.submit(submission.clone()).await {
                 Err(error) if error.is_retryable() && is_safe && tries < TRIES_MAX => {
                     tracing::debug!(target: "duroxide::runtime", %error, "a start was not answered, and is tried again");
-                    tokio::time::sleep(PAUSE * tries).await;
+                    tokio::time::sleep(RETRY_PAUSE * tries).await;
                     tries += 1;
                 }
                 answer => return Ok(answer?),

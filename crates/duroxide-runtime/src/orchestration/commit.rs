@@ -188,7 +188,7 @@ pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duratio
 pub(super) async fn try_later(engine: &Engine, claim: ClaimInHand<'_>, pause: Duration) {
     engine
         .not_before
-        .set(claim.lease.subject(), claim.life(), pause);
+        .set(claim.lease.subject(), claim.stored_incarnation(), pause);
     let lease = claim.lease;
     let (token, rest) = (lease.token(), Some(pause));
     if let Err(error) = abandon(engine.store.as_ref(), token, rest, Attempt::Counted).await {

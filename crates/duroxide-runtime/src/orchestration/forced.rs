@@ -13,7 +13,7 @@ use duroxide_core::{
 };
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
@@ -141,7 +141,7 @@ pub(super) async fn end(
             Ok(history) => item.history = history,
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the history of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST)).await;
+                give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
                 return;
             }
         }
@@ -164,7 +164,7 @@ pub(super) async fn end(
             Err(error) => {
                 // Ended now, it would leave its parent waiting for ever.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the parent of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST)).await;
+                give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
                 return;
             }
         },

@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 
 use super::after::{AfterCommit, Decided};
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
@@ -139,7 +139,7 @@ async fn settle_undriven(
         NotDriven::TooLong => {
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
-            try_later(engine, claim, REST).await;
+            try_later(engine, claim, INSTANCE_REST).await;
         }
         NotDriven::Store(error) if error.is_lease_lost() => {
             tracing::debug!(target: "duroxide::runtime", %error, "another node has claimed the turn");
@@ -154,7 +154,7 @@ async fn settle_undriven(
 
 /// The pause is made under the lease: messages that rest would be overtaken by later ones.
 async fn wait_for_store(engine: &Engine, claim: ClaimInHand<'_>) {
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(INSTANCE_REST).await;
     give_back(engine, claim.lease, None).await;
 }
 

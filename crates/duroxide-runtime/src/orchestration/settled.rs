@@ -4,7 +4,7 @@
 use duroxide_core::provider::OrchestrationItem;
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::try_later;
 use super::forced::{self, CancelRequest, Consumed};
 use super::plan::{ExecutionRef, TurnCommit};
@@ -16,7 +16,7 @@ impl ClaimInHand<'_> {
     /// An instance whose history does not decode: it waits for code that can read it, or is poison in the end.
     pub(super) async fn undecodable(self, engine: &Engine, item: OrchestrationItem) {
         if engine.options.on_divergence == OnDivergence::Fail {
-            try_later(engine, self, REST).await;
+            try_later(engine, self, INSTANCE_REST).await;
             return;
         }
         if let Some(request) = CancelRequest::of(&item.history, &item.messages) {

@@ -3,7 +3,7 @@
 
 use duroxide_core::provider::{OrchestrationItem, TurnHistory};
 
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::give_back;
 use super::forced::{self, ForcedEnd};
 use super::poison::{self, Isolated};
@@ -39,7 +39,7 @@ impl Spent<'_> {
         match isolated {
             Isolated::Yes => return Some(self),
             Isolated::No => self.end_as_poison(engine).await,
-            Isolated::StoreAway => give_back(engine, self.claim.lease, Some(REST)).await,
+            Isolated::StoreAway => give_back(engine, self.claim.lease, Some(INSTANCE_REST)).await,
         }
         None
     }

@@ -13,7 +13,7 @@ use futures_util::future::Either;
 use semver::Version;
 use tokio::time::Instant;
 
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
 use super::forced::CancelRequest;
@@ -95,7 +95,9 @@ impl<'a> Next<'a> {
             ..
         } = claimed;
         from_parent::recognise(&mut item, kept.as_ref());
-        if let Some(left) = engine.not_before.left(&item.instance, claim.life())
+        if let Some(left) = engine
+            .not_before
+            .left(&item.instance, claim.stored_incarnation())
             && CancelRequest::among(&item.messages).is_none()
         {
             // A message came while the instance waits for its next attempt.
@@ -113,7 +115,7 @@ impl<'a> Next<'a> {
             // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
             // code that never returns becomes poison without taking thread after thread.
             if claim.attempt <= engine.options.max_attempts {
-                return Self::settle(try_later(engine, claim, REST));
+                return Self::settle(try_later(engine, claim, INSTANCE_REST));
             }
         }
         if !is_replayable(engine, &item.history) {
@@ -122,7 +124,7 @@ impl<'a> Next<'a> {
                 instance_id = %item.instance,
                 "Execution pinned at incompatible version, abandoning (runtime-side check)"
             );
-            return Self::settle(give_back(engine, claim.lease, Some(REST)));
+            return Self::settle(give_back(engine, claim.lease, Some(INSTANCE_REST)));
         }
         if claim.attempt > engine.options.max_attempts {
             let spent = Spent {

@@ -22,7 +22,7 @@ pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
 }
 
 /// Stores the time for the process that opens the store next.
-pub(crate) fn tell_time(statements: &dyn Prepared, now: i64) -> Result<()> {
+pub(crate) fn store_time(statements: &dyn Prepared, now: i64) -> Result<()> {
     statements.with(
         "INSERT INTO store_time (id, at) VALUES (0, ?1) ON CONFLICT (id) DO UPDATE SET at = MAX(at, ?1)",
         |statement| statement.execute([now]),

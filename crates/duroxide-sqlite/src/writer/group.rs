@@ -130,7 +130,7 @@ impl<'g, 'c> Group<'g, 'c> {
     /// Writes the leases of turns in flight, and commits.
     pub(crate) fn commit(&self) -> Result<()> {
         self.state.in_flight.write_leases(&self.view())?;
-        let told = self.tell_time()?;
+        let stored = self.store_time()?;
         kill::point("before_commit");
         let committed = self.statements.run("COMMIT").map_err(SqliteError::from);
         committed.map_err(|error| match error {
@@ -138,19 +138,19 @@ impl<'g, 'c> Group<'g, 'c> {
             known => known,
         })?;
         kill::point("after_commit");
-        if let Some(at) = told {
-            self.clock.told(at);
+        if let Some(at) = stored {
+            self.clock.stored(at);
         }
         Ok(())
     }
 
     /// Stores the time, if something is written anyway and the time that is stored is old.
-    fn tell_time(&self) -> Result<Option<i64>> {
+    fn store_time(&self) -> Result<Option<i64>> {
         let has_written = self.statements.connection().total_changes() != self.changes_before;
-        let Some(now) = self.clock.time_to_tell().filter(|_| has_written) else {
+        let Some(now) = self.clock.time_to_store().filter(|_| has_written) else {
             return Ok(None);
         };
-        tables::tell_time(self.statements, now)?;
+        tables::store_time(self.statements, now)?;
         Ok(Some(now))
     }
 

@@ -9,7 +9,7 @@ use semver::Version;
 use crate::message::Labels;
 
 /// Kind of an instance that needs no code: it has ended.
-pub(super) const ANYBODY: &str = "";
+pub(super) const ANY_NODE: &str = "";
 
 /// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken apart.
 pub(super) fn of(name: &str, version: Option<&str>) -> String {
@@ -38,8 +38,8 @@ pub(super) fn run_by(handlers: Option<&OrchestrationHandlers>) -> Labels {
         .iter()
         .map(|(name, version)| of(name, Some(version)));
     let open = handlers.iter().map(|(name, _)| of(name, None));
-    let nobody = std::iter::once(ANYBODY.to_owned());
-    Labels::of(exact.chain(open).chain(nobody)).or_none()
+    let no_code = std::iter::once(ANY_NODE.to_owned());
+    Labels::of(exact.chain(open).chain(no_code)).or_none()
 }
 
 /// What a node with this filter can replay.
@@ -146,7 +146,7 @@ mod tests {
                 assert_eq!(parse(&of(name, version)), Some((name, version)));
             }
         }
-        assert_eq!(parse(ANYBODY), None);
+        assert_eq!(parse(ANY_NODE), None);
         assert_ne!(of("a@1", None), of("a", Some("1")));
     }
 }

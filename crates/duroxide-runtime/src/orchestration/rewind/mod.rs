@@ -18,7 +18,7 @@ use duroxide_core::{BUILD_VERSION, Event};
 use semver::Version;
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};
@@ -39,7 +39,7 @@ pub(super) async fn run(
     if let Some(name) = rewind.wants_version() {
         let Some((version, _)) = engine.orchestrations.resolve_start(name, None) else {
             tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, orchestration_name = %name, "a retry waits for a node that has the code");
-            give_back(engine, claim.lease, Some(REST)).await;
+            give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
             return;
         };
         rewind.begin_with(&version);
@@ -53,7 +53,7 @@ pub(super) async fn run(
         }
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the children of an instance that is to be retried could not be read");
-            give_back(engine, claim.lease, Some(REST)).await;
+            give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
             return;
         }
     };

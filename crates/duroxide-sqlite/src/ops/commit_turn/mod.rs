@@ -12,7 +12,7 @@ use duroxide_core::provider::rules::{self, Refusal, lane};
 use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
-use crate::tables::dead_letters::{Kept, NewLetter};
+use crate::tables::dead_letters::{NewLetter, Recipient};
 use crate::tables::held_letters::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
@@ -139,7 +139,7 @@ fn send(
                     reason: "the instance that started the child was deleted",
                     claimed: None,
                 };
-                dead_letters::push_as(tx, &letter, Kept::ForAnother)?;
+                dead_letters::push_as(tx, &letter, Recipient::Gone)?;
                 continue;
             }
         }

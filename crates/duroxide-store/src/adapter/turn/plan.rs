@@ -152,7 +152,7 @@ pub(in crate::adapter) fn labels(execution: &ExecutionRow) -> (Option<String>, O
         RUNNING => handler.map(|(name, version)| kinds::of(name, Some(version))),
         // The message that begins the next execution says what it is.
         CONTINUED => None,
-        _ => Some(kinds::ANYBODY.to_owned()),
+        _ => Some(kinds::ANY_NODE.to_owned()),
     };
     (version.as_ref().map(kinds::version), kind)
 }
