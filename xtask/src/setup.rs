@@ -45,17 +45,16 @@ const TOOLS: &[Tool] = &[
         is_there: || cargo_knows("nextest"),
         install: || cargo(&["install", "cargo-nextest", "--locked"]),
     },
+    #[cfg(target_os = "linux")]
     Tool {
         name: "postgresql",
         why: "the tests of the PostgreSQL provider run against a real server, which the gate starts and stops",
         how: "apt-get install postgresql (as root; or your system's own way), or name a server with DUROXIDE_TEST_POSTGRES_URL",
         needed: true,
         is_there: postgres::is_there,
-        install: || {
-            program("apt-get", &["update", "-qq"])?;
-            program("apt-get", &["install", "-y", "-qq", "postgresql"])
-        },
+        install: || apt("postgresql"),
     },
+    #[cfg(target_os = "linux")]
     Tool {
         name: "pgbouncer",
         why: "tests of the PostgreSQL provider run through a real pooler, which they start and stop",
@@ -68,10 +67,7 @@ const TOOLS: &[Tool] = &[
                 .map(|place| place.join("pgbouncer"))
                 .any(|program| program.exists())
         },
-        install: || {
-            program("apt-get", &["update", "-qq"])?;
-            program("apt-get", &["install", "-y", "-qq", "pgbouncer"])
-        },
+        install: || apt("pgbouncer"),
     },
     #[cfg(target_os = "linux")]
     Tool {
@@ -80,10 +76,7 @@ const TOOLS: &[Tool] = &[
         how: "apt-get install strace (as root; or your system's own way)",
         needed: false,
         is_there: || succeeds("strace", "-V"),
-        install: || {
-            program("apt-get", &["update", "-qq"])?;
-            program("apt-get", &["install", "-y", "-qq", "strace"])
-        },
+        install: || apt("strace"),
     },
     #[cfg(target_os = "linux")]
     Tool {
@@ -92,10 +85,7 @@ const TOOLS: &[Tool] = &[
         how: "apt-get install util-linux (as root; or your system's own way)",
         needed: false,
         is_there: || succeeds("prlimit", "--version"),
-        install: || {
-            program("apt-get", &["update", "-qq"])?;
-            program("apt-get", &["install", "-y", "-qq", "util-linux"])
-        },
+        install: || apt("util-linux"),
     },
 ];
 
@@ -118,6 +108,17 @@ const STRONGER: &[Tool] = &[
         install: || cargo(&["install", "cargo-deny", "--locked"]),
     },
 ];
+
+/// A package of the system. Others than root are asked for their password, or have none, by `sudo`.
+#[cfg(target_os = "linux")]
+fn apt(package: &str) -> Result<(), String> {
+    let apt_get = |args: &[&str]| match is_root() {
+        true => program("apt-get", args),
+        false => program("sudo", &[&["apt-get"], args].concat()),
+    };
+    apt_get(&["update", "-qq"])?;
+    apt_get(&["install", "-y", "-qq", package])
+}
 
 fn install_oldest_compiler() -> Result<(), String> {
     // The owner of the machine wants no toolchain to be fetched.

@@ -22,7 +22,7 @@ pub enum MigrationPolicy {
 /// let config = ProviderConfig {
 ///     schema_name: Some("tenant_7".into()),
 ///     migration_policy: MigrationPolicy::VerifyOnly,
-///     ..ProviderConfig::url("postgres://app@db.internal/orders")
+///     ..ProviderConfig::url("postgres://app:secret@db.internal/orders")
 /// };
 /// assert!(!format!("{config:?}").contains("secret"));
 /// ```
@@ -69,7 +69,7 @@ impl fmt::Debug for ProviderConfig {
 ///
 /// ```
 /// use duroxide_pg::PostgresOptions;
-/// let options = PostgresOptions { pool_size: 4, ..PostgresOptions::default() };
+/// let options = PostgresOptions { pool_size: 10, ..PostgresOptions::default() };
 /// assert!(options.listener_url.is_none());
 /// ```
 #[derive(Clone)]

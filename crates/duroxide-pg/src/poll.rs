@@ -174,7 +174,7 @@ impl PostgresProvider {
         ];
         self.store.db.transact(&calls).await?;
         for (_, reason) in broken {
-            tracing::warn!(target: "duroxide::providers::postgres", instance_id = %held.instance, %reason, "a message that does not decode was moved to the dead letters");
+            tracing::warn!(target: "duroxide::providers::postgres", instance_id = %held.instance, %reason, "a message was dead-lettered");
         }
         self.store.look(Look::TURNS, &[]);
         Ok(())

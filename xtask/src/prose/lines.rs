@@ -6,6 +6,8 @@ pub(super) enum Kind {
     Prose,
     Heading,
     Table,
+    /// `[name]: target`.
+    Definition,
     /// In or at a fence.
     Code,
     Empty,
@@ -23,6 +25,8 @@ pub(super) fn kinds(page: &str) -> impl Iterator<Item = (&str, Kind)> {
             Kind::Empty
         } else if trimmed.starts_with('|') {
             Kind::Table
+        } else if trimmed.starts_with('[') && trimmed.contains("]: ") {
+            Kind::Definition
         } else if trimmed.starts_with('#') {
             Kind::Heading
         } else {
@@ -50,7 +54,7 @@ mod tests {
 
     #[test]
     fn tables_code_and_single_words_may_be_long() {
-        let page = "short\nmuch too long\n| a long table |\n```\na long line\n```\nhttps://a-long-address\n";
+        let page = "short\nmuch too long\n| a long table |\n[`a`]: a::long::definition\n```\na long line\n```\nhttps://a-long-address\n";
         assert_eq!(too_long(page, 8), [2]);
     }
 }

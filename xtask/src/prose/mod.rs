@@ -1,6 +1,7 @@
-//! The pages of the repository. In: its markdown files. Out: pass, or links that lead nowhere and lines that are too long; and
-//! `cargo xtask wrap`, which breaks long lines.
+//! The pages of the repository and the comments of its code. In: markdown and Rust files. Out: pass, or links that lead
+//! nowhere and lines that are too long; and `cargo xtask wrap`, which breaks long lines.
 
+mod comments;
 mod lines;
 mod links;
 mod wrap;
@@ -19,11 +20,15 @@ pub(crate) fn check() -> Result<(), String> {
     let pages = pages(&root)?;
     println!("   {} pages", pages.len());
     let mut wrong = links::broken(&root, &pages)?;
-    for page in &pages {
-        let long = lines::too_long(&text(&root.join(page))?, COLUMNS);
-        let page = page.display();
+    for file in pages.into_iter().chain(code(&root)?) {
+        let text = text(&root.join(&file))?;
+        let long = match is_code(&file) {
+            true => comments::too_long(&text, COLUMNS),
+            false => lines::too_long(&text, COLUMNS),
+        };
+        let file = file.display();
         wrong.extend(long.iter().map(|line| {
-            format!("{page}:{line}: longer than {COLUMNS} columns; `cargo xtask wrap` breaks it")
+            format!("{file}:{line}: longer than {COLUMNS} columns; `cargo xtask wrap` breaks it")
         }));
     }
     if wrong.is_empty() {
@@ -36,16 +41,33 @@ pub(crate) fn check() -> Result<(), String> {
 /// Breaks the paragraphs that have a line that is too long.
 pub(crate) fn wrap() -> Result<(), String> {
     let root = root()?;
-    for page in pages(&root)? {
-        let path = root.join(&page);
+    for file in pages(&root)?.into_iter().chain(code(&root)?) {
+        let path = root.join(&file);
         let before = text(&path)?;
-        let after = wrap::wrapped(&before, COLUMNS);
+        let after = match is_code(&file) {
+            true => comments::wrapped(&before, COLUMNS),
+            false => wrap::wrapped(&before, COLUMNS),
+        };
         if after != before {
             fs::write(&path, after).map_err(|e| format!("{}: {e}", path.display()))?;
-            println!("{}", page.display());
+            println!("{}", file.display());
         }
     }
     Ok(())
+}
+
+/// The code of the crates, the examples and the tools.
+fn code(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut code = Vec::new();
+    for folder in ["crates", "examples", "xtask"] {
+        code.extend(below(root, folder, ".rs")?);
+    }
+    code.sort();
+    Ok(code)
+}
+
+fn is_code(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "rs")
 }
 
 /// The pages at the root, for the forge, and in `docs`.

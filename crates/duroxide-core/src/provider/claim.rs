@@ -115,9 +115,8 @@ impl fmt::Debug for TurnClaim {
 /// When a store hands out the turns of a claim.
 ///
 /// A turn only decides: until the store commits it, nothing outside the caller has seen any effect of it. So a store
-/// may hand a turn out while the transaction that claims it is still open, run the commit of the turn in that same
-/// transaction, and save one sync to disk. [`BeforeCommit`](Self::BeforeCommit) permits that to a store that keeps four
-/// rules:
+/// may hand a turn out before it has committed the claim, store message, claim and turn in one transaction, and save
+/// syncs to disk. [`BeforeCommit`](Self::BeforeCommit) permits that to a store that keeps four rules:
 ///
 /// 1. **It is a permission.** A store that hands out after the commit does everything right and can ignore the variant.
 /// 2. **The claim and the turn last together.** From the moment of the hand-out the turn is leased, and the lease runs
@@ -150,7 +149,7 @@ pub enum HandOut {
     /// The store hands a turn out after it has committed the claim.
     #[default]
     AfterCommit,
-    /// The store may hand a turn out earlier, while the transaction of the claim is open.
+    /// The store may hand a turn out before it has committed the claim.
     BeforeCommit,
 }
 

@@ -404,7 +404,7 @@ impl Group {
     /// What a claim noticed beside the turns it found.
     fn notice(&mut self, claimed: &claim_turns::Claimed<RawTurn>) {
         if claimed.dead > 0 {
-            tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, "messages for instances that nobody started in time were moved to the dead letters");
+            tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, reason = "their instances were not started in time", "a message was dead-lettered");
         }
         if claimed.arrivals && self.receiving.is_none() {
             self.receiving = Some(Box::pin(arrivals::receive(Arc::clone(&self.db))));

@@ -123,8 +123,8 @@ pub struct RuntimeOptions {
     /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
     pub on_unregistered: Option<OnUnregistered>,
     /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by any node:
-    /// nothing is compensated then. Longer than a deployment takes. A request to terminate waits as long, if no node has the
-    /// code.
+    /// nothing is compensated then. Longer than a deployment takes. A request to terminate does not wait: any node carries it
+    /// out at once.
     pub cancel_without_code_after: Duration,
     /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes poison.
     pub turn_duration_max: Duration,

@@ -60,7 +60,8 @@ pub(super) async fn isolate(
             target: "duroxide::runtime",
             instance_id = %item.instance,
             message = message.kind_name(),
-            "a message was tried too often and became a dead letter"
+            reason = "tried too often",
+            "a message was dead-lettered"
         );
     }
     Isolated::Yes

@@ -22,7 +22,7 @@ pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     match kept {
         Ok(true) => {
             engine.metrics.record_set_aside_message("wrong_kind");
-            tracing::error!(target: "duroxide::runtime::worker", %kind, "an item of the worker queue that is not an activity became a dead letter");
+            tracing::error!(target: "duroxide::runtime::worker", %kind, %reason, "a message was dead-lettered");
         }
         Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {

@@ -106,3 +106,31 @@ pub async fn deleted_events_are_counted_and_their_numbers_free(harness: &impl Ha
     let again = store.append("a", 2, vec![record(1, "again")]).await;
     again.expect("the number is free");
 }
+
+/// However long a log is, readers see all of it or nothing, and the same numbers can be written again at once.
+pub async fn a_long_log_is_deleted_as_one(harness: &impl Harness) {
+    const LONG: u64 = 3_000;
+    let store = harness.store();
+    let long = || (1..=LONG).map(|number| record(number, "x")).collect();
+    let deletion = || Operation::DeleteEntity {
+        entity: "a".to_owned(),
+    };
+    store.append("a", 1, long()).await.expect("append");
+    store.append("a", 2, long()).await.expect("append");
+    store.append("b", 1, long()).await.expect("append");
+    let counts = store.commit(Batch::of([deletion()])).await;
+    assert_eq!(counts.expect("commit"), [2 * LONG]);
+    assert!(store.partitions("a").await.expect("read").is_empty());
+    assert!(store.events("a", 1, 0).await.expect("read").is_empty());
+    let info = store.partition("a", 2).await.expect("read");
+    assert_eq!((info.events, info.last), (0, 0));
+    let total = store.query_one(Query::EventCount).await;
+    assert_eq!(total.and_then(|a| a.into_count()), Ok(LONG));
+    let counts = store.commit(Batch::of([deletion()])).await;
+    assert_eq!(counts.expect("commit"), [0], "nothing is left to delete");
+    let again = store.append("a", 1, vec![record(2, "again")]).await;
+    again.expect("the number is free");
+    let all = store.events("a", 1, 0).await.expect("read");
+    assert_eq!(all, [record(2, "again")]);
+    assert_eq!(store.partitions("a").await.expect("read"), [1]);
+}

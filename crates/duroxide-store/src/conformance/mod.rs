@@ -153,6 +153,7 @@ macro_rules! store_conformance {
             a_number_is_never_written_twice,
             partitions_are_independent_and_listed,
             deleted_events_are_counted_and_their_numbers_free,
+            a_long_log_is_deleted_as_one,
             entries_come_back_by_key_page_by_page,
             any_text_is_a_scope_and_a_key,
             deleting_a_scope_leaves_other_scopes_alone,

@@ -7,7 +7,7 @@ use ::redb::ReadableTableMetadata;
 use super::error::{Result, in_order};
 use super::group::FOLLOWING;
 use super::tables::Views;
-use super::{backlog, messages};
+use super::{backlog, discarded, messages};
 use crate::atomic::{Answer, Query};
 use crate::lease::Lease;
 use crate::message::{Delivery, Depth, Message, Queue};
@@ -25,7 +25,10 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
             Answer::Partition(partition_info(views, entity, *partition)?)
         }
         Query::Partitions { entity } => Answer::Partitions(partitions(views, entity)?),
-        Query::EventCount => Answer::Count(views.events.len()?),
+        Query::EventCount => {
+            let dead = discarded::left(&views.discarded)?;
+            Answer::Count(views.events.len()?.saturating_sub(dead))
+        }
         Query::Entry { scope, key } => {
             let found = views.entries.get((scope.as_str(), key.as_str()))?;
             Answer::Entry(found.map(|value| value.value().to_vec()))
@@ -93,6 +96,9 @@ fn events(
 ) -> Result<Vec<Record>> {
     let range = (entity, partition, from)..=(entity, partition, u64::MAX);
     let mut records = Vec::new();
+    if discarded::covering(&views.discarded, entity, partition)?.is_some() {
+        return Ok(records);
+    }
     for found in views.events.range(range)?.take(limit) {
         let (place, data) = found?;
         records.push(Record {
@@ -105,6 +111,9 @@ fn events(
 
 fn partition_info(views: &Views, entity: &str, partition: u64) -> Result<PartitionInfo> {
     let mut info = PartitionInfo::default();
+    if discarded::covering(&views.discarded, entity, partition)?.is_some() {
+        return Ok(info);
+    }
     let range = (entity, partition, 0)..=(entity, partition, u64::MAX);
     for found in views.events.range(range)? {
         let (place, data) = found?;
@@ -127,8 +136,13 @@ fn partitions(views: &Views, entity: &str) -> Result<Vec<u64>> {
         let found = found?.0;
         let (found_entity, partition, number) = found.value();
         in_order(&(found_entity, partition, number), &(entity, first, 0))?;
-        partitions.push(partition);
-        from = partition.checked_add(1);
+        from = match discarded::covering(&views.discarded, entity, partition)? {
+            Some(dead) => dead.last.checked_add(1),
+            None => {
+                partitions.push(partition);
+                partition.checked_add(1)
+            }
+        };
     }
     Ok(partitions)
 }

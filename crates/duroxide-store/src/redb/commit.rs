@@ -6,7 +6,7 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::tables::Tables;
-use super::{group, grouped, messages, role, single};
+use super::{discarded, group, grouped, messages, role, single};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
@@ -145,9 +145,11 @@ fn check_operation<'b>(
             partition,
             events,
         } => {
+            let is_dead = discarded::covering(&tables.discarded, entity, *partition)?.is_some();
             for event in events {
                 let place = (entity.as_str(), *partition, event.number);
-                if tables.events.get(place)?.is_some() || !appended.insert(place) {
+                let is_there = !is_dead && tables.events.get(place)?.is_some();
+                if is_there || !appended.insert(place) {
                     let number = event.number;
                     let exists = format!("event {number} of {entity}/{partition} exists");
                     return Err(StoreError::Conflict(exists).into());
@@ -207,9 +209,9 @@ fn apply(
             events,
         } => append(tables, entity, *partition, events),
         Operation::DeletePartition { entity, partition } => {
-            delete_events(tables, entity, *partition, *partition)
+            discarded::delete(tables, entity, *partition, *partition)
         }
-        Operation::DeleteEntity { entity } => delete_events(tables, entity, 0, u64::MAX),
+        Operation::DeleteEntity { entity } => discarded::delete(tables, entity, 0, u64::MAX),
         Operation::Put { scope, key, value } => {
             let place = (scope.as_str(), key.as_str());
             tables.entries.insert(place, value.as_slice())?;
@@ -282,24 +284,12 @@ fn apply(
 }
 
 fn append(tables: &mut Tables<'_>, entity: &str, partition: u64, events: &[Record]) -> Result<u64> {
+    discarded::make_room(tables, entity, partition)?;
     for event in events {
         let place = (entity, partition, event.number);
         tables.events.insert(place, event.data.as_slice())?;
     }
     Ok(events.len() as u64)
-}
-
-fn delete_events(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> Result<u64> {
-    let mut places = Vec::new();
-    let range = (entity, first, 0)..=(entity, last, u64::MAX);
-    for found in tables.events.range(range)? {
-        let (_, partition, number) = found?.0.value();
-        places.push((partition, number));
-    }
-    for (partition, number) in &places {
-        tables.events.remove((entity, *partition, *number))?;
-    }
-    Ok(places.len() as u64)
 }
 
 fn enqueue(tables: &mut Tables<'_>, queue: &Queue, new: NewMessage, now_ms: u64) -> Result<u64> {

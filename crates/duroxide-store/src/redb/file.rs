@@ -15,7 +15,7 @@ use ::redb::{
 };
 
 use super::error::{Result, Trouble};
-use super::tables::{self, CLOCK, FORMAT, Tables, numbers};
+use super::tables::{self, CLOCK, FORMAT, FORMAT_WITHOUT_DISCARDED, Tables, numbers};
 use crate::error::StoreError;
 use duroxide_core::kill;
 
@@ -253,6 +253,9 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
         true => format_of(&txn)?,
         false => None,
     };
+    if format == Some(FORMAT_WITHOUT_DISCARDED) {
+        return upgrade(txn);
+    }
     txn.abort()?;
     match format {
         Some(FORMAT) => Ok(()),
@@ -265,6 +268,15 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
             Err(StoreError::Permanent(text.to_owned()).into())
         }
     }
+}
+
+/// Adds what the format has got since. A build that does not know it refuses the file from now on.
+fn upgrade(txn: WriteTransaction) -> Result<()> {
+    tables::create(&txn)?;
+    let mut tables = Tables::of(&txn);
+    tables.numbers.insert("format", FORMAT)?;
+    drop(tables);
+    Ok(txn.commit()?)
 }
 
 /// How late it was at one of the last writes.

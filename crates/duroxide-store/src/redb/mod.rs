@@ -4,6 +4,7 @@
 mod answer;
 mod backlog;
 mod commit;
+mod discarded;
 mod error;
 mod file;
 mod group;
@@ -156,6 +157,8 @@ impl RedbStore {
             durability: options.durability,
             quick_repair: options.quick_repair,
             told_ms: Cell::new(told_ms),
+            // The process before may have ended in the middle of it.
+            sweeps: Cell::new(true),
         };
         let (jobs, inbox) = channel();
         let thread = std::thread::Builder::new()

@@ -10,6 +10,8 @@ use super::lazy_table::LazyTable;
 
 type Text = &'static str;
 type Label = Option<&'static str>;
+/// Last partition of a range, and how many of its events are left.
+pub(super) type Listed = (u64, u64);
 
 macro_rules! tables {
     (
@@ -51,7 +53,7 @@ macro_rules! tables {
 
         #[allow(non_upper_case_globals, reason = "named like the fields")]
         mod definition {
-            use super::{Label, TableDefinition, Text};
+            use super::{Label, Listed, TableDefinition, Text};
             $(pub(super) const $name: TableDefinition<'static, $key, $value> =
                 TableDefinition::new(stringify!($name));)*
             $(pub(super) const $wname: TableDefinition<'static, $wkey, $wvalue> =
@@ -64,6 +66,8 @@ tables! {
     read {
         /// Entity, partition, number.
         events: (Text, u64, u64) => &'static [u8];
+        /// Entity, first partition: deleted events that are still in `events`.
+        discarded: (Text, u64) => Listed;
         /// Scope, key.
         entries: (Text, Text) => &'static [u8];
         /// How each queue delivers: whether in groups.
@@ -111,7 +115,10 @@ pub(super) fn numbers() -> TableDefinition<'static, Text, u64> {
 }
 
 /// What `numbers["format"]` must say.
-pub(super) const FORMAT: u64 = 2;
+pub(super) const FORMAT: u64 = 3;
+
+/// What it said before there was the table `discarded`.
+pub(super) const FORMAT_WITHOUT_DISCARDED: u64 = 2;
 
 /// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file was
 /// closed lengthens no lease.

@@ -5,15 +5,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::redb::backends::InMemoryBackend;
-use ::redb::{Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
+use ::redb::{
+    Builder, Database, ReadableDatabase, ReadableTableMetadata as _, StorageBackend,
+    TableDefinition,
+};
 
 use super::file::File;
-use super::{Durability, RedbOptions, RedbStore};
+use super::tables::{Tables, Views};
+use super::{Durability, RedbOptions, RedbStore, commit};
+use crate::atomic::{Batch, Operation};
 use crate::clock::ManualClock;
 use crate::error::StoreError;
 use crate::message::{Claim, NewMessage, Queue};
 use crate::metadata::MetadataStore as _;
 use crate::queue::MessageQueue as _;
+use crate::record::Record;
 
 const MAIL: Queue = Queue::single("mail");
 
@@ -320,4 +326,52 @@ async fn a_clock_set_back_while_the_file_is_closed_lengthens_no_lease() {
     );
     clock.advance(std::time::Duration::from_millis(2_000));
     assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
+}
+
+/// Deletes a long log as a process does that dies right afterwards.
+fn delete_and_die(disk: &Disk) {
+    let db = Builder::new().create_with_backend(disk.clone()).unwrap();
+    let entity = || "e".to_owned();
+    let events = (1..=3_000).map(|number| Record {
+        number,
+        data: vec![7; 20],
+    });
+    let long = Operation::Append {
+        entity: entity(),
+        partition: 1,
+        events: events.collect(),
+    };
+    for operation in [long, Operation::DeleteEntity { entity: entity() }] {
+        let txn = db.begin_write().unwrap();
+        commit::batch(&mut Tables::of(&txn), &Batch::of([operation]), 1).unwrap();
+        txn.commit().unwrap();
+    }
+}
+
+fn events_in_file(store: &RedbStore) -> u64 {
+    let db = store.inner.file.database().unwrap();
+    let views = Views::open(&db.begin_read().unwrap()).unwrap();
+    views.events.len().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_deletion_left_in_the_file_is_removed_by_the_next_process() {
+    let disk = Disk::new();
+    drop(store_on(&disk));
+    delete_and_die(&disk);
+    let store = store_on(&disk);
+    // Nothing is asked of the store meanwhile.
+    while events_in_file(&store) > 0 {
+        tokio::task::yield_now().await;
+    }
+    // And beside its other work.
+    drop(store);
+    delete_and_die(&disk);
+    let store = store_on(&disk);
+    let mut rounds = 0;
+    while events_in_file(&store) > 0 {
+        rounds += 1;
+        store.put("s", "k", vec![1]).await.unwrap();
+        assert!(rounds < 100, "a step follows every group of jobs");
+    }
 }

@@ -9,17 +9,18 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
+use ::redb::WriteTransaction;
 use tokio::sync::oneshot;
 
 use super::Durability;
-use super::commit;
 use super::error::{Result, Trouble};
 use super::file::File;
 use super::tables::{CLOCK, Tables};
-use crate::atomic::Batch;
+use super::{commit, discarded};
+use crate::atomic::{Batch, Operation};
 use crate::clock::StoreClock;
 use crate::error::StoreError;
 use crate::message::{Claim, Claimed, later_ms};
@@ -88,6 +89,8 @@ pub(super) struct Writer {
     pub(super) quick_repair: bool,
     /// The time that the file keeps for the process that opens it next.
     pub(super) told_ms: Cell<u64>,
+    /// Whether deleted events may be left in the file.
+    pub(super) sweeps: Cell<bool>,
 }
 
 impl Writer {
@@ -97,6 +100,10 @@ impl Writer {
         loop {
             let patience = unflushed.map(|since| FLUSH_AFTER.saturating_sub(since.elapsed()));
             let first = match patience {
+                _ if self.sweeps.get() => jobs.try_recv().map_err(|nothing| match nothing {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                }),
                 None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(patience) => jobs.recv_timeout(patience),
             };
@@ -115,6 +122,14 @@ impl Writer {
                         let _ = self.flush();
                     }
                     return;
+                }
+            }
+            if self.sweeps.get() && !matches!(went, Went::Broke) {
+                // A step follows every group of jobs, so that deletions come to their end under load as well.
+                let sweeping = AssertUnwindSafe(|| self.sweep());
+                match std::panic::catch_unwind(sweeping).unwrap_or(Went::Broke) {
+                    Went::Read => {}
+                    other => went = other,
                 }
             }
             if matches!(went, Went::Wrote) && self.durability == Durability::Relaxed {
@@ -272,19 +287,49 @@ impl Writer {
         went
     }
 
+    fn begin(&self) -> Result<WriteTransaction> {
+        let mut txn = self.file.database()?.begin_write()?;
+        txn.set_durability(match self.durability {
+            Durability::Full => ::redb::Durability::Immediate,
+            Durability::Relaxed => ::redb::Durability::None,
+        })?;
+        txn.set_quick_repair(self.quick_repair);
+        Ok(txn)
+    }
+
+    /// Removes some of the events that were deleted and are still in the file.
+    fn sweep(&self) -> Went {
+        let step = || -> Result<bool> {
+            let txn = self.begin()?;
+            let found = discarded::sweep(&mut Tables::of(&txn))?;
+            match found {
+                true => txn.commit()?,
+                false => txn.abort()?,
+            }
+            Ok(found)
+        };
+        match step() {
+            Ok(true) => Went::Wrote,
+            Ok(false) => {
+                self.sweeps.set(false);
+                Went::Read
+            }
+            Err(trouble) if trouble.needs_reopening() => Went::Broke,
+            Err(trouble) => {
+                // The next deletion, or the next opening, tries again.
+                tracing::error!(target: "duroxide::providers::redb", ?trouble, "deleted events could not be removed from the file");
+                self.sweeps.set(false);
+                Went::Read
+            }
+        }
+    }
+
     fn transact(
         &self,
         jobs: &[Job],
         wake: &mut BTreeSet<String>,
     ) -> std::result::Result<(Vec<Done>, bool), GivenUp> {
-        let db = self.file.database()?;
-        let mut txn = db.begin_write().map_err(Trouble::from)?;
-        let durability = match self.durability {
-            Durability::Full => ::redb::Durability::Immediate,
-            Durability::Relaxed => ::redb::Durability::None,
-        };
-        txn.set_durability(durability).map_err(Trouble::from)?;
-        txn.set_quick_repair(self.quick_repair);
+        let txn = self.begin()?;
         let mut done = Vec::with_capacity(jobs.len());
         let mut written = false;
         let now_ms = self.clock.now_ms();
@@ -333,6 +378,9 @@ impl Writer {
             Job::Commit(batch, _) => {
                 let receipt = commit::batch(tables, batch, now_ms)?;
                 wake.extend(receipt.wake);
+                if batch.operations.iter().any(deletes_events) {
+                    self.sweeps.set(true);
+                }
                 Ok((Done::Counts(receipt.counts), !batch.operations.is_empty()))
             }
             // The caller has gone; a lease would only stand in the way until it lapses.
@@ -360,6 +408,13 @@ impl Writer {
             }
         }
     }
+}
+
+fn deletes_events(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::DeleteEntity { .. } | Operation::DeletePartition { .. }
+    )
 }
 
 impl Job {

@@ -27,6 +27,8 @@ enum How {
     Panics,
     /// The call takes effect; its answer comes when a later claim was confirmed from memory.
     AnswersLate,
+    /// The call takes effect; its caller is told that the store is out of reach.
+    LosesAnswer,
 }
 
 #[derive(Default)]
@@ -82,6 +84,11 @@ impl Faults {
     /// memory. That claim's own answer comes a moment after the one that was held back.
     pub(crate) fn answer_late(&self, operation: &'static str, spared: usize) {
         self.spoil(operation, spared, 1, How::AnswersLate);
+    }
+
+    /// After some good ones, one call takes effect and its caller hears that the store is out of reach.
+    pub(crate) fn lose_answer(&self, operation: &'static str, spared: usize) {
+        self.spoil(operation, spared, 1, How::LosesAnswer);
     }
 
     fn spoil(&self, operation: &'static str, spared: usize, left: usize, how: How) {
@@ -165,6 +172,11 @@ impl Layer for Faults {
                 let mut confirmed = self.confirmed.subscribe();
                 let _never_closed = confirmed.wait_for(|confirmed| *confirmed).await;
                 answer
+            }
+            Some(How::LosesAnswer) => {
+                call.await?;
+                let lost = "the commit may have happened";
+                Err(ProviderError::retryable(operation, lost))
             }
         }
     }
