@@ -163,7 +163,7 @@ pub fn labels_of_input(input: String) -> (Labels, String) {
         .and_then(|rest| rest.split_once(':'))
         .and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?))
         .and_then(|(json, own)| Some((serde_json::from_str(json).ok()?, own)))
-        // Whoever wrote this without the checks of a starter gave no labels.
+        // Text that did not pass the checks of a start holds no labels.
         .filter(|(labels, _)| check_labels(labels).is_ok());
     match parts {
         Some((labels, own)) => (labels, own.to_owned()),

@@ -220,7 +220,7 @@ impl StartExtras {
         }
     }
 
-    /// What it is to begin again: the time limit counts anew, and somebody else asks for it.
+    /// What it is to begin again: the time limit counts anew, and another request asks for it.
     #[must_use]
     pub fn for_another_life(mut self) -> Self {
         self.deadline_ms = None;

@@ -1,4 +1,4 @@
-//! W3C trace context. In: the headers `traceparent` and `tracestate` of whoever starts an instance. Out: the same context for what
+//! W3C trace context. In: the headers `traceparent` and `tracestate` of the caller that starts an instance. Out: the same context for what
 //! the instance does, with span ids that follow from the history. Never: a random id, so a replay has the ids of the first run.
 
 use std::fmt;

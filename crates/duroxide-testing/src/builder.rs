@@ -60,7 +60,7 @@ impl Default for HarnessBuilder {
 
 impl HarnessBuilder {
     /// Decides every order that a deployment leaves to chance: which turn runs first, which activity, which client. The same
-    /// seed is the same run. It is 0 if nobody says otherwise, and the environment variable `DUROXIDE_SEED` says it for all
+    /// seed is the same run. It is 0 by default, and the environment variable `DUROXIDE_SEED` says it for all
     /// harnesses that name none. A test that fails prints it.
     ///
     /// ```

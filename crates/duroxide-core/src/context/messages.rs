@@ -1,4 +1,4 @@
-//! Messages to other instances, and the end of instances that somebody else started.
+//! Messages to other instances, and the end of instances that others started.
 
 use std::time::UNIX_EPOCH;
 

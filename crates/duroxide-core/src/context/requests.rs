@@ -140,7 +140,7 @@ impl<Req: Payload, Reply: Payload> Requests<Req, Reply> {
     pub async fn next(&mut self) -> Request<Req, Reply> {
         loop {
             let text = self.ctx.dequeue_event(request_queue(&self.name)).await;
-            // Only clients of the engine write here; what is no letter names nobody who waits.
+            // Only clients of the engine write here; what does not decode names no client that waits.
             let Ok(letter) = serde_json::from_str::<AskLetter>(&text) else {
                 continue;
             };
@@ -287,7 +287,7 @@ impl OrchestrationContext {
     }
 
     /// Forgets old replies, and now and then young ones that are too many, before the reply of this number is kept. Those of
-    /// this turn stay: nobody has seen them yet.
+    /// this turn stay: no client has seen them yet.
     #[track_caller]
     fn forget_replies(&self, kept: &[Kept], number: u64, at_ms: u64) {
         let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);

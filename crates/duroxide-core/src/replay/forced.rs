@@ -1,7 +1,7 @@
 //! Ending an execution without running its code: poison, histories that do not fit, commits that cannot succeed.
 //!
 //! What is open is read off the history, so this way to end cancels and records like every other one. Messages that were claimed with
-//! it are recorded before the end, as far as the code would have got them: whoever retries the instance has them.
+//! it are recorded before the end, as far as the code would have got them: a retry of the instance has them.
 
 use std::collections::{BTreeMap, HashMap};
 

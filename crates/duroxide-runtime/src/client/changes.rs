@@ -19,9 +19,9 @@ impl Client {
     /// Follows what an instance publishes with [`publish`](duroxide_core::OrchestrationContext::publish): first the view that is
     /// there, then every change, over continue-as-new, until the instance ends or is deleted.
     ///
-    /// A view is the latest state and no log: whoever follows slowly misses views in between, and always sees the last one. The
+    /// A view is the latest state and no log: a slow follower misses views in between, and always sees the last one. The
     /// same view published again is no change. An instance that does not exist yet is waited for. If its id is deleted and started
-    /// again while nobody looks, the views of the new instance follow.
+    /// again between two looks, the views of the new instance follow.
     ///
     /// ```
     /// # async fn example(client: duroxide::Client) -> Result<(), duroxide::ClientError> {

@@ -182,7 +182,7 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
-    /// The id of the request that asks for this start, which whoever repeats it gives again: letters and digits of ASCII, `-` and `_`. A
+    /// The id of the request that asks for this start, which a caller that repeats it gives again: letters and digits of ASCII, `-` and `_`. A
     /// store that has the id of the instance because of the same request, queued, running or ended, stores nothing and answers as the
     /// first time, whatever [`if_exists`](Self::if_exists) says. Without one each start is a request of its own.
     ///

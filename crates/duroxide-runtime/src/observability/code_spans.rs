@@ -1,5 +1,5 @@
 //! The spans in which the code of authors runs, so that every line that it logs, and every library it calls, says where it belongs.
-//! In: what is known of a turn or an activity. Out: a span; one that costs nothing if nobody listens.
+//! In: what is known of a turn or an activity. Out: a span; one that costs nothing if no subscriber listens.
 //!
 //! Fields are named as OpenTelemetry's conventions would: a namespace, dots between the parts. `traceparent` is left empty for a W3C
 //! trace context.

@@ -1,5 +1,5 @@
 //! Spans of what was committed: turns, activities, executions. In: what a commit or a stored result says. Out: one finished span for
-//! whoever wants it. Never: a span of something that was not stored, so a replay or a second attempt doubles none.
+//! the sink of the runtime. Never: a span of something that was not stored, so a replay or a second attempt doubles none.
 
 use std::fmt;
 

@@ -69,7 +69,7 @@ pub(super) async fn isolate(
 
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.
 fn is_expendable(message: &WorkItem) -> bool {
-    // Without it nobody asks for the work that a rewound execution waits for.
+    // Without it no turn asks for the work that a rewound execution waits for.
     if RewindMessage::of(message).is_some() {
         return false;
     }

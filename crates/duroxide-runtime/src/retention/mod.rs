@@ -1,4 +1,4 @@
-//! Retention: what is deleted once nobody needs it. In: a policy. Out: many small deletions, each a transaction of its own. Never: an
+//! Retention: deletes ended instances by policy. In: a policy. Out: many small deletions, each a transaction of its own. Never: an
 //! instance that has not ended, or one of whose descendants has not.
 
 mod sweep;

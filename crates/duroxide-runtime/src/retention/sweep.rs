@@ -1,4 +1,4 @@
-//! One pass of a policy over a store, step by step. Whoever drives it may stop after any step: the next pass begins anew and finds
+//! One pass of a policy over a store, step by step. The caller may stop after any step: the next pass begins anew and finds
 //! what is left.
 
 use std::collections::VecDeque;

@@ -44,7 +44,7 @@ fn refusal(tx: &Tx<'_>, instance: &str) -> Result<Option<Pausing>> {
     })
 }
 
-/// Whether an instance is paused and nobody asked to terminate it.
+/// Whether an instance is paused, without a request to terminate it.
 pub(crate) fn holds_back(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(pauses::since(tx, instance)?.is_some()
         && !orchestrator_queue::is_to_be_terminated(tx, instance)?)

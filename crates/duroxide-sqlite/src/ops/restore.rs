@@ -89,7 +89,7 @@ pub(crate) enum Step {
     Done,
     /// Something is left of a deleted instance of the id, or of a restore: it goes first.
     LeftOver,
-    /// Somebody removed what came so far: from the beginning.
+    /// A sweep removed what came so far: from the beginning.
     Lost,
     /// There is no next one.
     Over(Restoring),
@@ -295,7 +295,7 @@ mod tests {
         assert!(steps(&long(400)).is_empty());
     }
 
-    /// Whoever sweeps takes the token away with the first rows: the restore does not go on with a part of them missing.
+    /// A sweep takes the token away with the first rows: the restore does not go on with a part of them missing.
     #[test]
     fn a_restore_that_somebody_sweeps_begins_anew() {
         let conn = open_memory().unwrap();

@@ -65,7 +65,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
     Ok(Submission::answer(found, step))
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
 fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: Standing) -> Result<bool> {
     let id = submission.instance();
     if submission.request().is_none() || found == Standing::Unknown {

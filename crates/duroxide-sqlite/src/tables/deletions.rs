@@ -39,7 +39,7 @@ pub(crate) fn note_restore(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> 
     Ok(())
 }
 
-/// Whether nobody has swept what this restore brought.
+/// Whether no sweep has removed what this restore brought.
 pub(crate) fn is_restored_by(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> Result<bool> {
     Ok(queued_to(tx, instance)? == Some(token.0))
 }

@@ -100,7 +100,7 @@ async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
     Ok(store.query_one(query).await?.into_messages()?)
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
 async fn is_repeated<S: EventStore>(
     store: &S,
     submission: &Submission,

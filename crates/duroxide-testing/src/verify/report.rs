@@ -39,7 +39,7 @@ pub struct StoreReport {
     pub not_begun: BTreeMap<(String, Option<String>), u64>,
     /// What instances wait for in the queue, and starts that have not begun, and the code does not have.
     pub queued_without_code: Vec<(String, Option<String>)>,
-    /// Whether the store does not say what is queued: then nobody knows which starts need which version.
+    /// Whether the store does not say what is queued: then it is not known which starts need which version.
     pub is_queue_unseen: bool,
 }
 

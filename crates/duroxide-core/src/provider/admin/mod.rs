@@ -424,7 +424,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Gives some of the space that deletions left back to the file system, in a step that holds nobody up for long.
+    /// Gives some of the space that deletions left back to the file system, in a step that blocks other calls only briefly.
     ///
     /// Default: `None`, the store looks after its space itself.
     async fn give_back_space(&self) -> Result<Option<GivenBack>, ProviderError> {

@@ -37,7 +37,7 @@ pub struct Awaiting {
 }
 
 impl Awaiting {
-    /// The kind under which every store tells a message: nobody knows whether an unreadable result was a success.
+    /// The kind under which every store tells a message: whether an unreadable result was a success is not known.
     ///
     /// ```
     /// use duroxide_core::provider::Awaiting;

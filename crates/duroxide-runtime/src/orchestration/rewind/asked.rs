@@ -1,4 +1,4 @@
-//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal that whoever waits for
+//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal that the caller who waits for
 //! the instance is told of.
 
 use duroxide_core::provider::{OrchestrationItem, OutcomeStatus};
@@ -81,7 +81,7 @@ pub(in crate::orchestration) fn repeated_end(
     }
 }
 
-/// The answers to requests to rewind that were tried too often: whoever asked is told how the instance ended.
+/// The answers to requests to rewind that were tried too often: the answer says how the instance ended.
 pub(in crate::orchestration) fn answers_without_rewind(
     item: &OrchestrationItem,
     parent: Option<&ParentLink>,

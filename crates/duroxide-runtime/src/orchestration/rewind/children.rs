@@ -81,7 +81,7 @@ struct Found {
     failure: Option<FailureMark>,
 }
 
-/// The instance under the id of a child; `None` if nobody awaits it, or there is none.
+/// The instance under the id of a child; `None` if no instance awaits it, or there is none.
 async fn found(engine: &Engine, child: &Child) -> Result<Option<Found>, ProviderError> {
     let history = engine.store.read(&child.instance).await?;
     let failure = FailureMark::of(&history);

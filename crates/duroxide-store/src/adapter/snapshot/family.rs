@@ -120,7 +120,7 @@ async fn read<S: EventStore>(
     Ok(Some(kept(root, family)))
 }
 
-/// Without those that are not there, and without instances of an id that somebody else began meanwhile.
+/// Without those that are not there, and without instances of an id that another start took meanwhile.
 fn kept(root: &str, family: Vec<InstanceSnapshot>) -> Vec<InstanceSnapshot> {
     let mut ids = BTreeSet::new();
     let mut kept = Vec::with_capacity(family.len());
