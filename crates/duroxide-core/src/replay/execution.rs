@@ -199,24 +199,10 @@ impl Execution {
             name: name.clone(),
             version: version.clone(),
         };
-        let extras = StartExtras::recorded_in(&first.kind);
-        let trace = trace_of_execution(first);
         let cell = Cell {
-            shown: ShownToCode {
-                execution_id: first.execution_id,
-                deadline_ms: extras.deadline_ms,
-                trace: trace.clone(),
-            },
-            extras,
-            trace,
-            now_ms: first.timestamp_ms,
-            clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
-            labels: labels_at_start(&first.kind),
-            started_ms: first.timestamp_ms,
-            takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
-            ..Cell::default()
+            ..cell_of(first)
         };
         let rewound = Rewound::recorded_in(&first.kind);
         let shared = Arc::new(Shared::driven(identity, cell));
@@ -343,6 +329,27 @@ impl Execution {
             // A poll that panics decides nothing.
             self.shared.cell().commands.truncate(commands_before);
         }
+    }
+}
+
+/// What the code of an execution finds when it begins, as far as its first event says it.
+fn cell_of(first: &Event) -> Cell {
+    let extras = StartExtras::recorded_in(&first.kind);
+    let trace = trace_of_execution(first);
+    Cell {
+        shown: ShownToCode {
+            execution_id: first.execution_id,
+            deadline_ms: extras.deadline_ms,
+            trace: trace.clone(),
+        },
+        extras,
+        trace,
+        now_ms: first.timestamp_ms,
+        clock_ms: first.timestamp_ms,
+        labels: labels_at_start(&first.kind),
+        started_ms: first.timestamp_ms,
+        takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
+        ..Cell::default()
     }
 }
 
