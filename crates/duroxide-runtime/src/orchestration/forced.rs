@@ -318,23 +318,8 @@ fn locate_failure(
     parent: Option<ParentLink>,
     now_ms: u64,
 ) -> FailurePoint {
-    let undecodable = item.history_error.is_some();
-    if history_end == HistoryEnd::Running || undecodable {
-        let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
-        return FailurePoint {
-            refusals: batch.refusals,
-            arrived: batch.messages,
-            of: ExecutionRef {
-                instance: item.instance,
-                execution_id: item.execution_id,
-                name: item.orchestration_name,
-                parent,
-                life: None,
-            },
-            beginning: Vec::new(),
-            base: item.history,
-            undecodable,
-        };
+    if history_end == HistoryEnd::Running || item.history_error.is_some() {
+        return failure_of_a_running_one(item, parent);
     }
     let batch = Batch::sort(&mut item, history_end, parent.as_ref());
     let follows = history_end == HistoryEnd::BetweenExecutions;
@@ -349,40 +334,66 @@ fn locate_failure(
         custom_status: None,
         continues: follows,
     });
-    let (name, carried) = (beginning.name, beginning.carried);
-    let parent = beginning.parent.or(parent);
-    let start = Event {
-        event_id: INITIAL_EVENT_ID,
-        source_event_id: None,
-        instance_id: item.instance.clone(),
+    let of = ExecutionRef {
+        instance: item.instance,
         execution_id,
-        timestamp_ms: now_ms,
-        duroxide_version: BUILD_VERSION.to_owned(),
-        kind: EventKind::OrchestrationStarted {
-            name: name.clone(),
-            // A retry leaves the version to the node that begins it.
-            version: beginning.version.unwrap_or_else(|| NO_VERSION.to_owned()),
-            input: beginning.input,
-            parent_instance: parent.as_ref().map(|p| p.instance.clone()),
-            parent_id: parent.as_ref().map(|p| p.id),
-            parent_execution_id: parent.as_ref().and_then(|p| p.execution_id),
-            carry_forward_events: (!carried.is_empty()).then_some(carried),
-            initial_custom_status: beginning.custom_status,
-        },
+        name: beginning.name.clone(),
+        parent: beginning.parent.clone().or(parent),
+        life: None,
     };
     FailurePoint {
-        of: ExecutionRef {
-            instance: item.instance,
-            execution_id,
-            name,
-            parent,
-            life: None,
-        },
-        beginning: beginning_with(&start),
+        beginning: beginning_with(&start_of(&of, beginning, now_ms)),
+        of,
         base: Vec::new(),
         undecodable: false,
         arrived: batch.messages,
         refusals: batch.refusals,
+    }
+}
+
+/// An execution that has begun ends behind its last event.
+fn failure_of_a_running_one(
+    mut item: OrchestrationItem,
+    parent: Option<ParentLink>,
+) -> FailurePoint {
+    let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
+    FailurePoint {
+        refusals: batch.refusals,
+        arrived: batch.messages,
+        of: ExecutionRef {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name: item.orchestration_name,
+            parent,
+            life: None,
+        },
+        beginning: Vec::new(),
+        base: item.history,
+        undecodable: item.history_error.is_some(),
+    }
+}
+
+/// The first event of an execution that ends before its code runs.
+fn start_of(of: &ExecutionRef, beginning: Beginning, now_ms: u64) -> Event {
+    let (parent, carried) = (of.parent.as_ref(), beginning.carried);
+    Event {
+        event_id: INITIAL_EVENT_ID,
+        source_event_id: None,
+        instance_id: of.instance.clone(),
+        execution_id: of.execution_id,
+        timestamp_ms: now_ms,
+        duroxide_version: BUILD_VERSION.to_owned(),
+        kind: EventKind::OrchestrationStarted {
+            name: beginning.name,
+            // A retry leaves the version to the node that begins it.
+            version: beginning.version.unwrap_or_else(|| NO_VERSION.to_owned()),
+            input: beginning.input,
+            parent_instance: parent.map(|p| p.instance.clone()),
+            parent_id: parent.map(|p| p.id),
+            parent_execution_id: parent.and_then(|p| p.execution_id),
+            carry_forward_events: (!carried.is_empty()).then_some(carried),
+            initial_custom_status: beginning.custom_status,
+        },
     }
 }
 

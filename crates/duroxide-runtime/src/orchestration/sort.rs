@@ -44,7 +44,7 @@ impl HistoryEnd {
 }
 
 /// The beginning of an execution.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Beginning {
     pub(super) execution_id: u64,
     pub(super) name: String,
@@ -54,6 +54,20 @@ pub(super) struct Beginning {
     pub(super) carried: Vec<(String, String)>,
     pub(super) custom_status: Option<String>,
     pub(super) continues: bool,
+}
+
+impl Beginning {
+    /// What the input of a start message carries, for the first execution of an instance.
+    fn of_input(input: String) -> Self {
+        let (extras, input) = StartExtras::of_input(input);
+        let (labels, input) = labels_of_input(input);
+        let carried = carried_labels(&labels).into_iter().chain(extras.carried());
+        Self {
+            input,
+            carried: carried.collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The messages of one claim, sorted.
@@ -118,18 +132,12 @@ impl Batch {
             execution_id: parent_execution_id,
         });
         if history_end == HistoryEnd::Unborn && self.beginning.is_none() {
-            let (extras, input) = StartExtras::of_input(input);
-            let (labels, input) = labels_of_input(input);
-            let carried = carried_labels(&labels).into_iter().chain(extras.carried());
             self.beginning = Some(Beginning {
                 execution_id: item.execution_id,
                 name: orchestration,
                 version,
-                input,
                 parent: asking,
-                carried: carried.collect(),
-                custom_status: None,
-                continues: false,
+                ..Beginning::of_input(input)
             });
             return;
         }

@@ -25,18 +25,18 @@ pub(super) async fn look_at(
             // A start that is not queued any more may have been taken up between the two looks.
             None => found(engine, child).await?,
         };
-        let history_end = match found {
+        let standing = match found {
             Some(found) if is_its_own(rewind, child, &found.link) => {
                 let outcome = engine.store.read_outcome(&child.instance).await?;
-                history_end(outcome, found.failure)
+                standing(outcome, found.failure)
             }
             // Another instance may have the id: the start is sent again, and refused, which tells the code.
             _ => ChildStanding::Unborn,
         };
-        if child.cancelled && is_being_cancelled(engine, child, &history_end).await? {
+        if child.cancelled && is_being_cancelled(engine, child, &standing).await? {
             return Ok(None);
         }
-        standings.insert(child.event_id, history_end);
+        standings.insert(child.event_id, standing);
     }
     Ok(Some(standings))
 }
@@ -46,9 +46,9 @@ pub(super) async fn look_at(
 async fn is_being_cancelled(
     engine: &Engine,
     child: &Child,
-    history_end: &ChildStanding,
+    standing: &ChildStanding,
 ) -> Result<bool, ProviderError> {
-    let admin = match history_end {
+    let admin = match standing {
         ChildStanding::Running => return Ok(true),
         ChildStanding::Failed(..) => engine.store.as_management_capability(),
         ChildStanding::Completed(_) | ChildStanding::Unborn => None,
@@ -96,7 +96,7 @@ fn is_its_own(rewind: &Rewind, child: &Child, link: &ParentLink) -> bool {
         && rewind.awaits(link.execution_id, child)
 }
 
-fn history_end(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
+fn standing(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
     match outcome {
         None => ChildStanding::Unborn,
         Some(outcome) => match outcome.status {

@@ -57,14 +57,14 @@ pub(super) async fn run(
             return;
         }
     };
-    let (failed, execution_id) = (rewind.failed_execution_id, rewind.execution_id());
-    let (from, dropped) = (rewind.from_event_id, rewind.dropped);
-    let history_end = |child: &Child| {
+    let execution_id = rewind.execution_id();
+    let cut = Cut::of(&rewind);
+    let standing = |child: &Child| {
         let known = standings.get(&child.event_id).cloned();
         known.unwrap_or(ChildStanding::Running)
     };
     let (history, to_orchestrators) =
-        rewind.decided(history_end, item.messages, engine.clock.now_ms());
+        rewind.decided(standing, item.messages, engine.clock.now_ms());
     let of = ExecutionRef {
         name: item.orchestration_name,
         execution_id,
@@ -82,22 +82,43 @@ pub(super) async fn run(
         Committed::Yes => {
             engine.blocked.remove(&of.instance);
             engine.metrics.increment_active_orchestrations();
-            tracing::info!(
-                target: "duroxide::runtime",
-                instance_id = %of.instance,
-                orchestration_name = %of.name,
-                execution_id,
-                failed_execution_id = failed,
-                from_event_id = from,
-                dropped,
-                "retrying a failed instance from the point of failure"
-            );
+            cut.log(&of);
         }
         Committed::No | Committed::Unknown => {}
         Committed::Refused(refused) => {
             let report = format!("the store refuses to rewind it: {}", refused.error);
             block(engine, refused.lease, &of, BlockCause::MayPass, report).await;
         }
+    }
+}
+
+/// Where a record was cut, for the log.
+struct Cut {
+    failed_execution_id: u64,
+    from_event_id: u64,
+    dropped: usize,
+}
+
+impl Cut {
+    fn of(rewind: &Rewind) -> Self {
+        Self {
+            failed_execution_id: rewind.failed_execution_id,
+            from_event_id: rewind.from_event_id,
+            dropped: rewind.dropped,
+        }
+    }
+
+    fn log(&self, of: &ExecutionRef) {
+        tracing::info!(
+            target: "duroxide::runtime",
+            instance_id = %of.instance,
+            orchestration_name = %of.name,
+            execution_id = of.execution_id,
+            failed_execution_id = self.failed_execution_id,
+            from_event_id = self.from_event_id,
+            dropped = self.dropped,
+            "retrying a failed instance from the point of failure"
+        );
     }
 }
 
