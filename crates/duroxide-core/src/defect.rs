@@ -1,11 +1,11 @@
-//! Defects that engines of this kind have had, one of which can be put back on purpose. In: which one. Out: whether the code
-//! at hand shall have it. For the proof that the simulation finds them (`cargo xtask sim --defects`).
+//! Defects that engines of this kind have had, one of which can be put back on purpose. In: which one. Out: whether the
+//! code at hand shall have it. For the proof that the simulation finds them (`cargo xtask sim --defects`).
 //!
-//! Only a build with `--cfg duroxide_mutants` can have one. In every other build [`Defect::is_on`] is the constant `false`,
-//! and nothing of this is left.
+//! Only a build with `--cfg duroxide_mutants` can have one. In every other build [`Defect::is_on`] is the constant
+//! `false`, and nothing of this is left.
 
-/// Makes the list of defects: their names, where each was seen (A in reviews of this engine, U in published ones), and what is
-/// wrong with code that has it.
+/// Makes the list of defects: their names, where each was seen (A in reviews of this engine, U in published ones), and
+/// what is wrong with code that has it.
 macro_rules! defects {
     ($($name:ident: $seen:literal, $wrong:literal;)*) => {
         /// A defect that can be put back.

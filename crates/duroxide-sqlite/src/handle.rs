@@ -1,5 +1,5 @@
-//! The provider as a program holds it: opening, closing, and the ways from a method of the contract to the threads. In: a url
-//! and options. Out: a [`SqliteProvider`], whose contract is in `provider.rs` and `admin.rs`.
+//! The provider as a program holds it: opening, closing, and the ways from a method of the contract to the threads. In:
+//! a url and options. Out: a [`SqliteProvider`], whose contract is in `provider.rs` and `admin.rs`.
 
 use std::sync::Arc;
 
@@ -110,7 +110,8 @@ impl SqliteProvider {
 }
 
 impl SqliteProvider {
-    /// Runs a step in the writer's next transaction, on behalf of this method of the contract, unless the store is closed.
+    /// Runs a step in the writer's next transaction, on behalf of this method of the contract, unless the store is
+    /// closed.
     pub(crate) async fn writing<T: Send + 'static>(
         &self,
         operation: &str,

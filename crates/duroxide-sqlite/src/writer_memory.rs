@@ -1,6 +1,6 @@
-//! What the writer remembers of the tables: running instances as this process last committed them, and whether anything is
-//! paused, resting, held back, deleted or closed. In: committed turns, claims, enqueued messages. Out: what claims and
-//! commits would otherwise have to read. Valid only inside the writer's transaction, after
+//! What the writer remembers of the tables: running instances as this process last committed them, and whether anything
+//! is paused, resting, held back, deleted or closed. In: committed turns, claims, enqueued messages. Out: what claims
+//! and commits would otherwise have to read. Valid only inside the writer's transaction, after
 //! [`WriterMemory::check`]: when another connection has written, everything is dropped.
 
 use std::cell::{Cell, RefCell};

@@ -94,8 +94,9 @@ pub enum Operation {
         /// The message.
         message: NewMessage,
     },
-    /// Holds the followers of a group back, those that are queued and those that come: no claim takes one, and they alone do not make
-    /// the group ready. The next [`Complete`](Self::Complete) of the group ends that, and so does its deletion.
+    /// Holds the followers of a group back, those that are queued and those that come: no claim takes one, and they
+    /// alone do not make the group ready. The next [`Complete`](Self::Complete) of the group ends that, and so does its
+    /// deletion.
     HoldFollowers {
         /// The queue that the group is in.
         queue: Queue,
@@ -166,8 +167,8 @@ pub enum Operation {
         group: String,
         /// The label to give the group; `None` takes it away.
         label: Option<String>,
-        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that of
-        /// its oldest [`Role::Lead`](crate::Role::Lead).
+        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that
+        /// of its oldest [`Role::Lead`](crate::Role::Lead).
         kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last
@@ -374,8 +375,8 @@ pub trait AtomicOps: Send + Sync {
     /// Milliseconds since the Unix epoch, by the clock that leases and visibility are computed with.
     fn now_ms(&self) -> u64;
 
-    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds since the
-    /// Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
+    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds
+    /// since the Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
     ///
     /// Default: [`now_ms`](Self::now_ms).
     fn clock_ms(&self) -> u64 {

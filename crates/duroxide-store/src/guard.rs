@@ -9,7 +9,8 @@ pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`](crate::StoreError::LeaseLost).
     Lease(LeaseToken),
     /// No message arrived for the leased group or became visible in it since the claim; otherwise
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict). [`StoreError::LeaseLost`](crate::StoreError::LeaseLost) if another holder has it; it may have lapsed.
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict). [`StoreError::LeaseLost`](crate::StoreError::LeaseLost)
+    /// if another holder has it; it may have lapsed.
     Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Absent {
@@ -41,8 +42,8 @@ pub enum Guard {
         /// The keys in that scope.
         keys: Vec<String>,
     },
-    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not; otherwise
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict).
+    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not;
+    /// otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Lead {
         /// The queue that the group is in.
         queue: Queue,

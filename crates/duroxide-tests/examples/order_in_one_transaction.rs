@@ -1,6 +1,6 @@
-//! An order and its orchestration are committed together, or rolled back together: the orchestration is started inside the
-//! application's own transaction. Needs a PostgreSQL server, whose url is the first argument (`cargo xtask postgres` starts
-//! one and prints it).
+//! An order and its orchestration are committed together, or rolled back together: the orchestration is started inside
+//! the application's own transaction. Needs a PostgreSQL server, whose url is the first argument
+//! (`cargo xtask postgres` starts one and prints it).
 
 use std::error::Error;
 use std::sync::Arc;

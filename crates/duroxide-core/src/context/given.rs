@@ -36,8 +36,9 @@ impl OrchestrationContext {
         }
     }
 
-    /// When the time of this instance is up; `None` if it was started without a time limit. After that it ends as failed, whatever
-    /// its code does. The same in every execution, but for one that an operator retries after its time was up: that has its time anew.
+    /// When the time of this instance is up; `None` if it was started without a time limit. After that it ends as
+    /// failed, whatever its code does. The same in every execution, but for one that an operator retries after its time
+    /// was up: that has its time anew.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;
@@ -57,9 +58,9 @@ impl OrchestrationContext {
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(deadline_ms))
     }
 
-    /// The place of this execution in the trace that the instance was started in; `None` if it was started without one. Activities,
-    /// children, detached starts and later executions belong to the same trace. The id of the span follows from the history, so it
-    /// is the same in every replay.
+    /// The place of this execution in the trace that the instance was started in; `None` if it was started without one.
+    /// Activities, children, detached starts and later executions belong to the same trace. The id of the span follows
+    /// from the history, so it is the same in every replay.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;

@@ -6,10 +6,10 @@ use super::{ActivityError, OrchestrationError, Timeout};
 use crate::event::ErrorDetails;
 use crate::retry::{BackoffStrategy, RetryPolicy};
 
-/// An error that knows whether trying again may help. Calls of an activity, and children, ask it where the error type that
-/// `#[duroxide::activity]` or `#[duroxide::orchestration]` sees implements this; without it every error of theirs may be retried.
-/// An effect in place ([`Run::retry`](crate::Run::retry)) asks for an error that implements it. Texts and numbers may be tried again
-/// always.
+/// An error that knows whether trying again may help. Calls of an activity, and children, ask it where the error type
+/// that `#[duroxide::activity]` or `#[duroxide::orchestration]` sees implements this; without it every error of theirs
+/// may be retried. An effect in place ([`Run::retry`](crate::Run::retry)) asks for an error that implements it. Texts
+/// and numbers may be tried again always.
 ///
 /// ```
 /// use duroxide_core::Retryable;

@@ -53,8 +53,8 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's. While a thread unwinds already a
-    /// second panic would end the process, so the call goes nowhere instead.
+    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's.
+    /// While a thread unwinds already a second panic would end the process, so the call goes nowhere instead.
     pub(crate) fn deciding(&self, location: &'static Location<'static>) -> MutexGuard<'_, Cell> {
         if self.presence.is_here() {
             self.presence.called_at(location);
@@ -92,8 +92,8 @@ pub(crate) struct RecordedKv {
 pub(crate) struct Cell {
     /// The turn's time, as it is recorded: it does not go back.
     pub(crate) now_ms: u64,
-    /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead of it,
-    /// they would be late by as much.
+    /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead
+    /// of it, they would be late by as much.
     pub(crate) clock_ms: u64,
     /// Whether the code is being fed events that were recorded before this turn.
     pub(crate) replaying: bool,
@@ -137,8 +137,8 @@ pub(crate) struct Cell {
     pub(crate) in_place: HashMap<usize, InPlace>,
 }
 
-/// What the code sees of its execution. In the part of a record that a rewound execution shares with an earlier one, the code
-/// sees what it saw there: it must decide the same.
+/// What the code sees of its execution. In the part of a record that a rewound execution shares with an earlier one,
+/// the code sees what it saw there: it must decide the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShownToCode {
     pub(crate) execution_id: u64,
@@ -195,7 +195,8 @@ impl Cell {
         }
     }
 
-    /// The future of that call is polled: what is not recorded yet takes its place behind everything asked for until now.
+    /// The future of that call is polled: what is not recorded yet takes its place behind everything asked for until
+    /// now.
     pub(crate) fn come_now(&mut self, slots: &[usize]) {
         let of_call = |c: &Command| c.operation.is_some_and(|slot| slots.contains(&slot));
         let (mut moved, rest): (VecDeque<_>, _) = std::mem::take(&mut self.commands)
@@ -334,8 +335,8 @@ impl Cell {
         self.operations.request_cancellation(reason)
     }
 
-    /// The next key-value write. What is recorded governs when the write is repeated: its stamp, and its text if the code
-    /// wrote the same value in another way, so that the code reads the same text in every replay.
+    /// The next key-value write. What is recorded governs when the write is repeated: its stamp, and its text if the
+    /// code wrote the same value in another way, so that the code reads the same text in every replay.
     pub(crate) fn next_kv(&mut self, key: &str, value: String) -> KvEntry {
         let Some(recorded) = self.recorded_kv.pop_front() else {
             return KvEntry {

@@ -1,6 +1,6 @@
-//! What becomes of a child when its parent ends or drops it, and how that is recorded: in front of the input of the event that
-//! schedules the child, so that an end without the parent's code keeps to it. Never: a field that the published format does not
-//! have, or a mark where the policy is the usual one.
+//! What becomes of a child when its parent ends or drops it, and how that is recorded: in front of the input of the
+//! event that schedules the child, so that an end without the parent's code keeps to it. Never: a field that the
+//! published format does not have, or a mark where the policy is the usual one.
 
 use crate::work_item::{TERMINATE_PREFIX, termination_reason};
 

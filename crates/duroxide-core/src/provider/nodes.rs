@@ -1,4 +1,5 @@
-//! Nodes as a store knows them: who runs on it, with which code, seen when. Pure data; runtimes write it, operators read it.
+//! Nodes as a store knows them: who runs on it, with which code, seen when. Pure data; runtimes write it, operators
+//! read it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +34,8 @@ pub struct NodeInfo {
     pub blocked: Vec<BlockedInstance>,
 }
 
-/// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its turns.
+/// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its
+/// turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedInstance {
     /// The instance.

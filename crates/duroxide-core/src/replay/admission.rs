@@ -1,5 +1,5 @@
-//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta, and a
-//! note for each message that has no effect.
+//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta, and
+//! a note for each message that has no effect.
 
 use super::execution::Execution;
 use super::notes::{Stray, Unused};
@@ -33,8 +33,8 @@ const CHILD: Answered = Answered {
 };
 
 impl Execution {
-    /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution, unless
-    /// what came before it did.
+    /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution,
+    /// unless what came before it did.
     pub(super) fn admit(&mut self, message: WorkItem) {
         let schedule = message.answers();
         let mut complete = |answered: Answered, kind: EventKind| {
@@ -79,8 +79,9 @@ impl Execution {
         }
     }
 
-    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay knows which failures
-    /// are older than the rewind, and is consumed with that turn, so that nothing is asked for twice.
+    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay
+    /// knows which failures are older than the rewind, and is consumed with that turn, so that nothing is asked for
+    /// twice.
     fn ask_again(&mut self, name: String, data: String) {
         let message = RewindMessage::read(&data);
         let is_due = self.rewound.is_some() && !self.asked_again;
@@ -104,8 +105,9 @@ impl Execution {
         self.expect(EventKind::QueueEventDelivered { name, data }, None);
     }
 
-    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if it is news. What
-    /// failed before the rewind was asked for anew. Activities of that execution were cancelled, so only children have news.
+    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if
+    /// it is news. What failed before the rewind was asked for anew. Activities of that execution were cancelled, so
+    /// only children have news.
     fn shares_answer(&self, execution_id: u64, id: u64, kind: &EventKind) -> bool {
         let Some(rewound) = &self.rewound else {
             return false;
@@ -120,8 +122,8 @@ impl Execution {
         is_news && rewound.shares(execution_id, id)
     }
 
-    /// The timer of the start itself says that the time of the instance is up. What says so at another time is of another life of
-    /// the id.
+    /// The timer of the start itself says that the time of the instance is up. What says so at another time is of
+    /// another life of the id.
     fn admit_deadline(&mut self, execution_id: u64, fire_at_ms: u64) {
         let deadline_ms = self.shared.cell().extras.deadline_ms;
         let is_ours = execution_id == self.execution_id() && deadline_ms == Some(fire_at_ms);
@@ -133,7 +135,8 @@ impl Execution {
         }
     }
 
-    /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.
+    /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing
+    /// from outside.
     fn admit_letter(&mut self, name: String, data: String) {
         let is_repeated = message_parts(&data).0.is_some_and(|key| {
             let in_batch = |incoming: &Incoming| match incoming {
@@ -261,8 +264,8 @@ impl Execution {
         }
     }
 
-    /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so no
-    /// completion that comes with the start can be of this execution.
+    /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so
+    /// no completion that comes with the start can be of this execution.
     fn begins(&self) -> bool {
         let first = self.turn.events.first().map(|event| &event.kind);
         matches!(first, Some(EventKind::OrchestrationStarted { .. }))

@@ -60,8 +60,8 @@ pub struct Execution {
     pub(super) cancel_reason: Option<String>,
     /// The code watched for the request to cancel and has it; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
-    /// The code watched for a request to cancel when it returned or asked for another execution: since before that poll, or
-    /// since it.
+    /// The code watched for a request to cancel when it returned or asked for another execution: since before that
+    /// poll, or since it.
     pub(super) ended_watching: bool,
     /// A client asked for the end at once; the code runs no more.
     pub(super) terminated: bool,
@@ -119,12 +119,14 @@ impl Execution {
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
         match extras.deadline_ms {
-            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one begins.
+            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one
+            // begins.
             Some(fire_at_ms) if fire_at_ms <= now_ms => {
                 let fired = EventKind::TimerFired { fire_at_ms };
                 execution.arrive(fired, Some(INITIAL_EVENT_ID));
             }
-            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
+            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets
+            // it.
             Some(fire_at_ms) => execution.turn.actions.push(Action::CreateTimer {
                 scheduling_event_id: INITIAL_EVENT_ID,
                 fire_at_ms,
@@ -353,8 +355,8 @@ fn cell_of(first: &Event) -> Cell {
     }
 }
 
-/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that runs code
-/// records what that waits for, so nothing else leaves the deadline at this place.
+/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that
+/// runs code records what that waits for, so nothing else leaves the deadline at this place.
 fn is_up_from_the_start(event: &Event) -> bool {
     event.event_id == INITIAL_EVENT_ID + 1
         && event.source_event_id == Some(INITIAL_EVENT_ID)

@@ -112,8 +112,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "orchestration panicked".to_owned())
 }
 
-/// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the engine
-/// applies an event; any other caller is foreign and gets no poll.
+/// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the
+/// engine applies an event; any other caller is foreign and gets no poll.
 pub(crate) struct Woken {
     flag: AtomicBool,
     presence: Arc<Presence>,

@@ -1,8 +1,8 @@
 //! Replay: history in, decisions out. Never performs one, never waits, never asks a clock.
 //!
-//! An [`Execution`] is one run of a handler. It is loaded from history or begun afresh, then driven turn by turn. A turn
-//! that finds its execution in memory continues it; a turn that does not replays it first. Both go through the same
-//! steps in the same order (`execution.rs`), which is why both record the same events.
+//! An [`Execution`] is one run of a handler. It is loaded from history or begun afresh, then driven turn by turn. A
+//! turn that finds its execution in memory continues it; a turn that does not replays it first. Both go through the
+//! same steps in the same order (`execution.rs`), which is why both record the same events.
 
 mod admission;
 mod cause;

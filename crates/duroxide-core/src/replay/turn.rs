@@ -182,9 +182,9 @@ impl Execution {
         true
     }
 
-    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then recorded
-    /// first, questions to the host included, as it would be if the signal had come in a batch of its own: how messages
-    /// are batched must not decide which of them are lost.
+    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then
+    /// recorded first, questions to the host included, as it would be if the signal had come in a batch of its own: how
+    /// messages are batched must not decide which of them are lost.
     fn signal_is_early(&mut self) -> bool {
         let Some(Incoming::Event {
             kind: EventKind::ExternalEvent { name, .. },
@@ -199,8 +199,8 @@ impl Execution {
     }
 
     /// Whether this is a request to cancel, and the code, which watched for one, had ended before it came. Code that
-    /// watches can put things right; a request that comes with the message that lets it end must not take that away, as it
-    /// would not in a batch of its own. A value that was returned stands, and another execution gets the request.
+    /// watches can put things right; a request that comes with the message that lets it end must not take that away, as
+    /// it would not in a batch of its own. A value that was returned stands, and another execution gets the request.
     fn comes_too_late(&mut self, kind: &EventKind) -> bool {
         let EventKind::OrchestrationCancelRequested { reason } = kind else {
             return false;

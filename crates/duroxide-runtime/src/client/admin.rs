@@ -137,8 +137,8 @@ impl Client {
         Ok(self.store.get_instance_stats(instance).await?)
     }
 
-    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that wait
-    /// longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
+    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that
+    /// wait longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
     ///
     /// # Errors
     ///
@@ -271,8 +271,8 @@ impl Client {
     }
 }
 
-/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are the
-/// user's, and may say anything.
+/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are
+/// the user's, and may say anything.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
     let text = without_word(&error.message, instance_id).to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));

@@ -31,8 +31,8 @@ impl<'a> Change<'a> {
 impl Client {
     /// Names who acts: the name stands in the audit trail beside everything that this client changes.
     ///
-    /// The trail consists of log lines with the target `duroxide::audit`, one for each change that the store has accepted: `verb`,
-    /// `instance_id`, `actor`, and `detail` where there is one.
+    /// The trail consists of log lines with the target `duroxide::audit`, one for each change that the store has
+    /// accepted: `verb`, `instance_id`, `actor`, and `detail` where there is one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

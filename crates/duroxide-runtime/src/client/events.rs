@@ -128,13 +128,13 @@ impl Client {
     }
 
     /// Asks an orchestration to end. Its open activities and children are cancelled with it. Code that watches for the
-    /// request ([`cancellation_requested`](duroxide_core::OrchestrationContext::cancellation_requested)) puts things right
-    /// first. Asking again changes nothing.
+    /// request ([`cancellation_requested`](duroxide_core::OrchestrationContext::cancellation_requested)) puts things
+    /// right first. Asking again changes nothing.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a reason that is too large or begins with the reserved [`TERMINATE_PREFIX`], else what the store
-    /// says.
+    /// `InvalidInput` for a reason that is too large or begins with the reserved [`TERMINATE_PREFIX`], else what the
+    /// store says.
     pub async fn cancel_instance(
         &self,
         instance: impl Into<String>,
@@ -149,8 +149,8 @@ impl Client {
         self.send_cancel(instance.into(), reason).await
     }
 
-    /// Ends an orchestration at once, as cancelled with this reason. Its code is not asked, even if it watches for requests to
-    /// cancel; its open activities are cancelled, its children terminated.
+    /// Ends an orchestration at once, as cancelled with this reason. Its code is not asked, even if it watches for
+    /// requests to cancel; its open activities are cancelled, its children terminated.
     ///
     /// # Errors
     ///

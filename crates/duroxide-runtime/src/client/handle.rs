@@ -121,7 +121,8 @@ impl<O: Orchestration> Handle<O> {
         self.client.send(&self.id, queue, message)
     }
 
-    /// Asks the orchestration something and waits for its reply, once the returned value is awaited; see [`Client::ask`].
+    /// Asks the orchestration something and waits for its reply, once the returned value is awaited; see
+    /// [`Client::ask`].
     pub fn ask<Req: Serialize + ?Sized, Reply: Payload>(
         &self,
         name: &str,

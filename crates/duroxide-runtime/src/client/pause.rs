@@ -9,9 +9,10 @@ impl Client {
     /// Pauses an instance: its messages are kept, and no turn and no activity of it begins until
     /// [`resume_instance`](Self::resume_instance). Returns whether that changed anything.
     ///
-    /// A turn or an activity that a node has begun finishes. Timers that become due, signals and results wait; so does a request to
-    /// cancel. [`terminate_instance`](Self::terminate_instance) ends a paused instance at once. Children are instances of their own
-    /// and go on. The pause outlives crashes and continue-as-new, and ends with the instance.
+    /// A turn or an activity that a node has begun finishes. Timers that become due, signals and results wait; so does
+    /// a request to cancel. [`terminate_instance`](Self::terminate_instance) ends a paused instance at once. Children
+    /// are instances of their own and go on. The pause outlives crashes and continue-as-new, and ends with the
+    /// instance.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +30,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InstanceNotFound` if no node has begun it, `InvalidInput` if it has ended, `ManagementNotAvailable`, or what the store says.
+    /// `InstanceNotFound` if no node has begun it, `InvalidInput` if it has ended, `ManagementNotAvailable`, or what
+    /// the store says.
     pub async fn pause_instance(&self, instance: &str) -> Result<bool, ClientError> {
         let answer = self.admin()?.pause_instance(instance).await?;
         let changed = answered(answer, instance, "pause")?;

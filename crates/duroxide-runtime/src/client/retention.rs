@@ -7,8 +7,9 @@ use super::{Client, ClientError};
 use crate::retention::{RetentionPolicy, RetentionReport, Sweep};
 
 impl Client {
-    /// Deletes what a policy says, in small steps, and returns what went. It may be stopped at any time and called again: the next
-    /// call finds what is left. See [`RuntimeOptions::retention`](crate::RuntimeOptions::retention) for nodes that do it by themselves.
+    /// Deletes what a policy says, in small steps, and returns what went. It may be stopped at any time and called
+    /// again: the next call finds what is left. See [`RuntimeOptions::retention`](crate::RuntimeOptions::retention) for
+    /// nodes that do it by themselves.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -12,14 +12,16 @@ use super::{Client, ClientError};
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Client {
-    /// Asks the nodes to retry a failed instance from the point of failure, in another execution of the same instance. `Ok` means that
-    /// the store has the request; [`wait_for_retry`](Self::wait_for_retry) waits until a node has taken it.
+    /// Asks the nodes to retry a failed instance from the point of failure, in another execution of the same instance.
+    /// `Ok` means that the store has the request; [`wait_for_retry`](Self::wait_for_retry) waits until a node has taken
+    /// it.
     ///
-    /// The new execution begins with the record of the failed one up to the failure ([`RewindPoint::Failure`]): what had succeeded is
-    /// not run again, what had failed is asked for anew, under the idempotency key of the original call, and what the code did about the
-    /// failure is forgotten, though not undone. What reached the instance after it had failed is gone. The failed execution stays as an
-    /// earlier one. A failed child that the instance waits for is retried with it. A parent that was told
-    /// of the failure is not told again: to go on with a whole tree, retry its root.
+    /// The new execution begins with the record of the failed one up to the failure ([`RewindPoint::Failure`]): what
+    /// had succeeded is not run again, what had failed is asked for anew, under the idempotency key of the original
+    /// call, and what the code did about the failure is forgotten, though not undone. What reached the instance after
+    /// it had failed is gone. The failed execution stays as an earlier one. A failed child that the instance waits for
+    /// is retried with it. A parent that was told of the failure is not told again: to go on with a whole tree, retry
+    /// its root.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -99,8 +101,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, because no node runs that has its code or because a child that was cancelled has not ended; permanent
-    /// store errors at once. Retryable ones are outwaited.
+    /// `Timeout` at the deadline, because no node runs that has its code or because a child that was cancelled has not
+    /// ended; permanent store errors at once. Retryable ones are outwaited.
     pub async fn wait_for_retry(
         &self,
         rewind: &Rewind,

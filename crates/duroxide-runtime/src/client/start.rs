@@ -101,7 +101,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`start_orchestration`](Self::start_orchestration), and `InvalidInput` for labels that are not fit or too many.
+    /// As [`start_orchestration`](Self::start_orchestration), and `InvalidInput` for labels that are not fit or too
+    /// many.
     pub async fn start_orchestration_labelled(
         &self,
         instance: impl Into<String>,
@@ -161,8 +162,9 @@ impl Client {
         self.begin_later(start, None).await
     }
 
-    /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued; returns whether
-    /// it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is lost is asked for again.
+    /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued;
+    /// returns whether it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is
+    /// lost is asked for again.
     ///
     /// # Errors
     ///
@@ -185,8 +187,8 @@ impl Client {
         Ok(self.submit(submission).await? == Submitted::Started)
     }
 
-    /// Gives the store a start under a rule, once more if it does not answer: the store knows what the same request asked for, so the
-    /// start is neither stored twice nor refused because of itself.
+    /// Gives the store a start under a rule, once more if it does not answer: the store knows what the same request
+    /// asked for, so the start is neither stored twice nor refused because of itself.
     pub(super) async fn submit(&self, submission: Submission) -> Result<Submitted, ClientError> {
         let is_safe = submission.request().is_some() && self.store.submits_in_one_step();
         let mut tries = 1;

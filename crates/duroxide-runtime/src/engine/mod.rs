@@ -1,5 +1,6 @@
-//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here claims,
-//! runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know them.
+//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here
+//! claims, runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know
+//! them.
 
 mod blocked;
 mod claiming;

@@ -133,8 +133,8 @@ impl StickyCache {
         (turn, kept)
     }
 
-    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an idle
-    /// runtime has nothing to wake up for.
+    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an
+    /// idle runtime has nothing to wake up for.
     pub(crate) async fn next_stale(&self) {
         loop {
             let oldest = self

@@ -1,5 +1,5 @@
-//! The time of the store, as this node knows it. In: the node's own clock, and what the store says from time to time. Out:
-//! the time that events are stamped with and timers are computed from. Nodes whose clocks differ agree on it.
+//! The time of the store, as this node knows it. In: the node's own clock, and what the store says from time to time.
+//! Out: the time that events are stamped with and timers are computed from. Nodes whose clocks differ agree on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the store is asked. Clocks drift by far less than a second in this time.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// First pause after an answer that did not come, or that took too long to be exact; each pause is twice the one before.
+/// First pause after an answer that did not come, or that took too long to be exact; each pause is twice the one
+/// before.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// A difference below this is not worth following, and an answer that takes no longer is exact.
 const EXACT_MS: u64 = 20;

@@ -95,7 +95,8 @@ pub(crate) enum Attempt {
     Uncounted,
 }
 
-/// Gives a claimed turn back, after a while. Later messages do not overtake what was claimed, in a store that can do that.
+/// Gives a claimed turn back, after a while. Later messages do not overtake what was claimed, in a store that can do
+/// that.
 pub(crate) async fn abandon(
     store: &dyn Provider,
     token: &str,

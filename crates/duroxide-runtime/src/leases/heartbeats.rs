@@ -1,8 +1,8 @@
-//! Heartbeats: what an activity says about its progress. In: details, as often as the activity likes. Out: one write with the renewal of
-//! its lease, and no more writes than one in each interval. Never: a write per call.
+//! Heartbeats: what an activity says about its progress. In: details, as often as the activity likes. Out: one write
+//! with the renewal of its lease, and no more writes than one in each interval. Never: a write per call.
 //!
-//! Details stay here until the store has answered that it keeps them. The task that ends the lease takes unsaved details,
-//! waits for a write in flight, then writes them, so that older details never replace later ones.
+//! Details stay here until the store has answered that it keeps them. The task that ends the lease takes unsaved
+//! details, waits for a write in flight, then writes them, so that older details never replace later ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,8 +93,8 @@ impl Unsaved {
         Some(written.map(|_is_kept| ()))
     }
 
-    /// Stores what was said last, because the lease is about to end. The next attempt can do without it, and the end cannot
-    /// wait for a store that is away.
+    /// Stores what was said last, because the lease is about to end. The next attempt can do without it, and the end
+    /// cannot wait for a store that is away.
     pub(super) async fn write_last(&self, store: &dyn Provider, token: &str, length: Duration) {
         if !self.is_waiting() {
             return;

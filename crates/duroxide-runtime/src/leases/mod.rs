@@ -1,5 +1,5 @@
-//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored, the
-//! lease is given back, or it is lost.
+//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored,
+//! the lease is given back, or it is lost.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
 //! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
@@ -123,7 +123,8 @@ impl Held {
         &self.lost
     }
 
-    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's fault.
+    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's
+    /// fault.
     pub(crate) fn was_store_away(&self) -> bool {
         self.store_away.load(Ordering::Relaxed)
     }

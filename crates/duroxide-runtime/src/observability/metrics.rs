@@ -206,8 +206,8 @@ impl MetricsProvider {
         .increment(1);
     }
 
-    /// The result of a child reached its parent: `success`, `failed`, `cancelled` or `poison`. The time is from the event
-    /// that scheduled it to that result.
+    /// The result of a child reached its parent: `success`, `failed`, `cancelled` or `poison`. The time is from the
+    /// event that scheduled it to that result.
     pub fn record_suborchestration_duration(
         &self,
         parent: &str,

@@ -122,11 +122,12 @@ pub struct RuntimeOptions {
     /// What to do with work whose handler is not registered here. `None`: wait; but a program that changes
     /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
     pub on_unregistered: Option<OnUnregistered>,
-    /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by any node:
-    /// nothing is compensated then. Longer than a deployment takes. A request to terminate does not wait: any node carries it
-    /// out at once.
+    /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by
+    /// any node: nothing is compensated then. Longer than a deployment takes. A request to terminate does not wait: any
+    /// node carries it out at once.
     pub cancel_without_code_after: Duration,
-    /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes poison.
+    /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes
+    /// poison.
     pub turn_duration_max: Duration,
     /// Suspended orchestrations kept in memory, so that their next turn need not replay; 0 keeps none.
     pub sticky_instances_max: usize,
@@ -136,10 +137,12 @@ pub struct RuntimeOptions {
     pub sticky_idle_max: Duration,
     /// How often running activities are checked for cancellation by other processes, for stores that can tell.
     pub activity_cancellation_check_interval: Duration,
-    /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to the store.
+    /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to
+    /// the store.
     pub activity_heartbeat_interval: Duration,
-    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for operators; `None` for
-    /// never. After three that are missing it counts as gone. Where time is paused, in tests, nodes leave none.
+    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for
+    /// operators; `None` for never. After three that are missing it counts as gone. Where time is paused, in tests,
+    /// nodes leave none.
     pub node_announce_interval: Option<Duration>,
     /// What this node deletes from time to time, if no other node does; `None`: nothing.
     pub retention: Option<Retention>,

@@ -1,5 +1,5 @@
-//! What follows a commit: log lines, counters, spans. In: what a turn decided, before it is written. Out: the same said aloud
-//! once the store has it, or the counters as they were.
+//! What follows a commit: log lines, counters, spans. In: what a turn decided, before it is written. Out: the same said
+//! aloud once the store has it, or the counters as they were.
 
 use duroxide_core::replay::{Execution, Notes, Outcome, Turn};
 
@@ -34,8 +34,8 @@ pub(super) struct AfterCommit<'a> {
 }
 
 impl<'a> AfterCommit<'a> {
-    /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for the end,
-    /// and that client may look at the counters.
+    /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for
+    /// the end, and that client may look at the counters.
     pub(super) fn begin(
         engine: &Engine,
         claim: &ClaimInHand<'a>,

@@ -71,7 +71,8 @@ pub(super) fn commit<'a>(
                 return dropped(was_away);
             }
             if error.is_store_closed() {
-                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the store went.
+                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the
+                // store went.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %instance, %error, "turn dropped");
                 lease.end();
                 return dropped(was_away);
@@ -99,8 +100,8 @@ pub(super) fn commit<'a>(
     }
 }
 
-/// A turn that was not written by the last try. Whether an earlier one took effect is known only if there was none that the
-/// store answered with an error.
+/// A turn that was not written by the last try. Whether an earlier one took effect is known only if there was none that
+/// the store answered with an error.
 fn dropped(was_away: bool) -> Committed {
     if was_away {
         Committed::Unknown
@@ -166,8 +167,8 @@ fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     }
 }
 
-/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease runs out by
-/// itself, and the attempt is excused.
+/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease
+/// runs out by itself, and the attempt is excused.
 pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duration>) {
     let given_back = abandon(
         engine.store.as_ref(),
@@ -183,8 +184,8 @@ pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duratio
     lease.end();
 }
 
-/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a message
-/// that comes meanwhile waits behind those of the claim.
+/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a
+/// message that comes meanwhile waits behind those of the claim.
 pub(super) async fn try_later(engine: &Engine, claim: ClaimInHand<'_>, pause: Duration) {
     engine
         .not_before

@@ -61,8 +61,8 @@ pub(super) enum NotDriven {
     TooLong,
 }
 
-/// Runs one turn to its end. Questions to the host share the time that a turn may take: after it the lease is not renewed
-/// any more, so an answer would come too late.
+/// Runs one turn to its end. Questions to the host share the time that a turn may take: after it the lease is not
+/// renewed any more, so an answer would come too late.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
     lock_token: &str,

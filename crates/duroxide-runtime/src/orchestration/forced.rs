@@ -92,8 +92,8 @@ impl CancelRequest {
         matches!(self, Self::Terminate(_))
     }
 
-    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and asking
-    /// again changes nothing. A request to terminate always counts.
+    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and
+    /// asking again changes nothing. A request to terminate always counts.
     pub(super) fn unheard(item: &OrchestrationItem) -> Option<Self> {
         let asked =
             |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
@@ -175,8 +175,8 @@ pub(super) async fn end(
     end_at(engine, claim, point, &how).await;
 }
 
-/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back as it
-/// is, it would be claimed and refused without a pause.
+/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back
+/// as it is, it would be claimed and refused without a pause.
 pub(super) async fn consume(
     engine: &Engine,
     life: Option<Incarnation>,

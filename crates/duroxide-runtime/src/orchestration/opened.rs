@@ -1,5 +1,5 @@
-//! A claimed turn that waits for a thread. In: what the store handed out. Out: the claim in hand, with what memory holds of
-//! the instance. Its lease is kept from the first moment.
+//! A claimed turn that waits for a thread. In: what the store handed out. Out: the claim in hand, with what memory
+//! holds of the instance. Its lease is kept from the first moment.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Running a turn. In: where the code starts from, and the messages. Out: a commit and what follows from it; or the claim
-//! given back, to run again from the record. The steps are those of the file: `drive.rs` runs the code, [`decide`] looks at
-//! the outcome, `plan.rs` and `commit.rs` write it, `after.rs` says what was written.
+//! Running a turn. In: where the code starts from, and the messages. Out: a commit and what follows from it; or the
+//! claim given back, to run again from the record. The steps are those of the file: `drive.rs` runs the code,
+//! [`decide`] looks at the outcome, `plan.rs` and `commit.rs` write it, `after.rs` says what was written.
 
 use std::sync::Arc;
 
@@ -321,7 +321,8 @@ async fn diverged(
     forced::end_at(engine, claim, point, &how).await;
 }
 
-/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the claim.
+/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the
+/// claim.
 async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,

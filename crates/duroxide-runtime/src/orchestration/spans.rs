@@ -1,5 +1,5 @@
-//! Spans of turns and executions, once they are committed. In: the execution in its trace and what the turn wrote. Out: spans
-//! for the sink of the runtime, if it has one.
+//! Spans of turns and executions, once they are committed. In: the execution in its trace and what the turn wrote. Out:
+//! spans for the sink of the runtime, if it has one.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::Incarnation;

@@ -1,5 +1,5 @@
-//! A claim that was tried too often. In: the claim. Out: the claim without the message that is at fault; or the instance
-//! ended as poison; or the claim given back, if the code is not here or the store is away.
+//! A claim that was tried too often. In: the claim. Out: the claim without the message that is at fault; or the
+//! instance ended as poison; or the claim given back, if the code is not here or the store is away.
 
 use duroxide_core::provider::{OrchestrationItem, TurnHistory};
 

@@ -1,5 +1,5 @@
-//! What becomes of a claimed turn: run its code, end it without code, or give it back. In: a claim. Out: a [`Next`], which
-//! `run.rs` carries out, or `settled.rs` where no code runs. Never polls the author's code.
+//! What becomes of a claimed turn: run its code, end it without code, or give it back. In: a claim. Out: a [`Next`],
+//! which `run.rs` carries out, or `settled.rs` where no code runs. Never polls the author's code.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use super::spent::Spent;
 use super::without_code::{self, missing_beginning};
 use crate::engine::{Engine, Kept};
 
-/// Runs one claimed turn. What becomes of it is found out before the future begins: arguments of an `async fn` have two places
-/// in its future, and the future of a turn is allocated for each turn.
+/// Runs one claimed turn. What becomes of it is found out before the future begins: arguments of an `async fn` have two
+/// places in its future, and the future of a turn is allocated for each turn.
 pub(super) fn run<'a>(
     engine: &'a Arc<Engine>,
     opened: OpenedTurn,
@@ -52,8 +52,8 @@ pub(super) fn run<'a>(
 enum Next<'a> {
     /// Its code runs.
     Run(ReadyTurn<'a>),
-    /// It cannot, or need not. Rare, and so on the heap: the task of a healthy turn is allocated for each turn, and has no room
-    /// for what nearly none of them needs.
+    /// It cannot, or need not. Rare, and so on the heap: the task of a healthy turn is allocated for each turn, and has
+    /// no room for what nearly none of them needs.
     Settle(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
 }
 
@@ -112,8 +112,8 @@ impl<'a> Next<'a> {
                 .executor
                 .is_stuck_at(TURN, &item.instance, claim.incarnation, limit)
         {
-            // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so that
-            // code that never returns becomes poison without taking thread after thread.
+            // An earlier turn of it does not come to its end on this node; another would not either. It is counted, so
+            // that code that never returns becomes poison without taking thread after thread.
             if claim.attempt <= engine.options.max_attempts {
                 return Self::settle(try_later(engine, claim, INSTANCE_REST));
             }

@@ -1,5 +1,5 @@
-//! Instances whose code this node does not have. In: a claim. Out: the claim given back for a node that has the code; or
-//! an end, if a request to cancel came and no node with the code took it up.
+//! Instances whose code this node does not have. In: a claim. Out: the claim given back for a node that has the code;
+//! or an end, if a request to cancel came and no node with the code took it up.
 //!
 //! Stores that know what a node can run never hand such instances out, except to end them. Other stores do.
 
@@ -31,7 +31,8 @@ pub(super) async fn handle(
         .see(&item.instance, claim.incarnation, request.is_some());
     if let Some(request) = request {
         // Code that is elsewhere may want to put things right before it is cancelled. A store that draws incarnations
-        // knows what a node can run, and has waited before it handed this out; with another store the node waits itself.
+        // knows what a node can run, and has waited before it handed this out; with another store the node waits
+        // itself.
         let limit = engine.options.cancel_without_code_after;
         let waited = seen.cancel_since.map(|since| since.elapsed());
         let has_waited = claim.incarnation.is_some() || waited.is_some_and(|time| time >= limit);

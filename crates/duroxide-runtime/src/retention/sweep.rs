@@ -1,5 +1,5 @@
-//! One pass of a policy over a store, step by step. The caller may stop after any step: the next pass begins anew and finds
-//! what is left.
+//! One pass of a policy over a store, step by step. The caller may stop after any step: the next pass begins anew and
+//! finds what is left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,8 +40,8 @@ enum Phase {
     Over,
 }
 
-/// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store may have to
-/// read all instances for one; steps are small, because others want to write meanwhile.
+/// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store
+/// may have to read all instances for one; steps are small, because others want to write meanwhile.
 struct Rest {
     found: VecDeque<InstanceSummary>,
     next: Option<InstanceQuery>,

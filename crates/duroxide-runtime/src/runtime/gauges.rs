@@ -1,5 +1,5 @@
-//! Gauges read from the store from time to time. Where that takes long, no more than a thousandth of the time is spent on
-//! it: counting millions of instances is work.
+//! Gauges read from the store from time to time. Where that takes long, no more than a thousandth of the time is spent
+//! on it: counting millions of instances is work.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Retention by a node itself. In: a policy in the options. Out: one pass from time to time, by one node at a time. Never: a pass
-//! without the duty.
+//! Retention by a node itself. In: a policy in the options. Out: one pass from time to time, by one node at a time.
+//! Never: a pass without the duty.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -121,7 +121,8 @@ impl Completion {
         Tried::Over
     }
 
-    /// Lists the instance as blocked by what the store said; returns how long to wait before the result is offered again.
+    /// Lists the instance as blocked by what the store said; returns how long to wait before the result is offered
+    /// again.
     fn block(&self, engine: &Engine, error: &ProviderError) -> Duration {
         let name = &self.end.name;
         if !self.is_refused {

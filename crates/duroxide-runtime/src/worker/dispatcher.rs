@@ -13,8 +13,8 @@ use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::{Lane, Task};
 
-/// How long an activity whose session has no free place goes back to the queue; a claim without sessions waits as long. A
-/// place may become free at any time.
+/// How long an activity whose session has no free place goes back to the queue; a claim without sessions waits as long.
+/// A place may become free at any time.
 const SESSION_FULL_DELAY: Duration = Duration::from_millis(100);
 
 struct Activities {

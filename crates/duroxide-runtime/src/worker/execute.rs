@@ -1,5 +1,5 @@
-//! One claimed activity from claim to completion. In: a claim. Out: a completion on its way to the store, or the claim given
-//! back. Never waits for the store after the handler has ended; `complete.rs` does.
+//! One claimed activity from claim to completion. In: a claim. Out: a completion on its way to the store, or the claim
+//! given back. Never waits for the store after the handler has ended; `complete.rs` does.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -323,7 +323,8 @@ impl Work {
         completion.store(engine).await;
     }
 
-    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
+    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is
+    /// counted.
     async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
         let item = match awaiting::look(engine, self.own_input()).await {
             Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,

@@ -175,8 +175,8 @@ fn owner(engine: &Engine) -> String {
         .unwrap_or_else(|| format!("work-{}", engine.runtime_id))
 }
 
-/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities finish:
-/// their sessions must not move meanwhile.
+/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities
+/// finish: their sessions must not move meanwhile.
 pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) {
     let renew_every = renewal_interval(
         engine.options.session_lock_timeout,

@@ -1,5 +1,5 @@
-//! A claimed activity, taken apart. In: what the store handed out. Out: its parts, and the messages, counts and spans that
-//! they make. Never runs anything.
+//! A claimed activity, taken apart. In: what the store handed out. Out: its parts, and the messages, counts and spans
+//! that they make. Never runs anything.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::defect::Defect;

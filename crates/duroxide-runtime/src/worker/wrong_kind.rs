@@ -1,5 +1,5 @@
-//! Items on the worker queue that are no activities. They become dead letters; a store without dead letters removes them,
-//! with all they say in the log.
+//! Items on the worker queue that are no activities. They become dead letters; a store without dead letters removes
+//! them, with all they say in the log.
 
 use std::time::Duration;
 

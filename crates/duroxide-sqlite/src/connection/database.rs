@@ -251,8 +251,8 @@ pub(crate) fn located(path: &Path) -> PathBuf {
     fs::canonicalize(&target).unwrap_or(target)
 }
 
-/// Makes a file that is still empty one that gives unused pages back when it is asked to; others stay as they are until a vacuum
-/// writes them anew.
+/// Makes a file that is still empty one that gives unused pages back when it is asked to; others stay as they are until
+/// a vacuum writes them anew.
 pub(crate) fn give_back_in_steps(conn: &Connection) -> Result<()> {
     Ok(conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?)
 }

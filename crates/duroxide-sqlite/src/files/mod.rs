@@ -1,5 +1,5 @@
-//! Work on whole files, beside or without a running store: backup, vacuum, integrity, upgrade, import. In: paths. Out: files and
-//! figures. Every function here blocks; on an async thread use `spawn_blocking`.
+//! Work on whole files, beside or without a running store: backup, vacuum, integrity, upgrade, import. In: paths. Out:
+//! files and figures. Every function here blocks; on an async thread use `spawn_blocking`.
 
 mod backup;
 mod integrity;

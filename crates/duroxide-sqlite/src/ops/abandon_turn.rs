@@ -50,8 +50,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are visible, if
-/// they are hidden meanwhile.
+/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are
+/// visible, if they are hidden meanwhile.
 fn rest_until(
     tx: &mut WriterTx<'_>,
     instance: &str,

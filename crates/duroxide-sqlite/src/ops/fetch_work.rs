@@ -44,8 +44,8 @@ impl Ask {
         }
     }
 
-    /// Whether the caller has code for an activity. What has no name because it does not decode goes to any caller, which
-    /// dead-letters it.
+    /// Whether the caller has code for an activity. What has no name because it does not decode goes to any caller,
+    /// which dead-letters it.
     fn has_code(&self, name: &str) -> bool {
         let names = self.activities.as_ref();
         names.is_none_or(|names| names.contains(name))
@@ -154,8 +154,8 @@ fn is_of_a_paused_instance(tx: &Tx<'_>, id: i64) -> Result<bool> {
     Ok(pauses::since(tx, &instance)?.is_some())
 }
 
-/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it finds
-/// out which items those are, and the next ones avoid them.
+/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it
+/// finds out which items those are, and the next ones avoid them.
 fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let damaged = tx.writer().damaged;
     if damaged.has_work() {

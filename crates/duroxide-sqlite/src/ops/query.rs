@@ -1,5 +1,5 @@
-//! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This file
-//! chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
+//! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This
+//! file chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
 
 use duroxide_core::Labels;
 use duroxide_core::provider::{
@@ -220,8 +220,8 @@ fn bounds(range: TimeRange) -> (i64, i64) {
     (from, until)
 }
 
-/// The first text that does not begin with the prefix and comes after all that do. SQLite compares texts by their bytes, which
-/// is the order of their characters.
+/// The first text that does not begin with the prefix and comes after all that do. SQLite compares texts by their
+/// bytes, which is the order of their characters.
 fn beyond_prefix(prefix: &str) -> Option<String> {
     let mut text: Vec<char> = prefix.chars().collect();
     while let Some(last) = text.pop() {

@@ -1,9 +1,10 @@
-//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is there.
+//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is
+//! there.
 //!
-//! A long history would block the writer, so a restore of one runs in steps. The first step adds the id to `deletions` with
-//! a token, so that reads, claims and starts treat the instance as deleted. Each later step checks that the token is still
-//! there. If the process dies, the next opener sweeps the partial instance and removes the token; a restore that finds its
-//! token gone begins again. The last step removes the entry and writes the instance row.
+//! A long history would block the writer, so a restore of one runs in steps. The first step adds the id to `deletions`
+//! with a token, so that reads, claims and starts treat the instance as deleted. Each later step checks that the token
+//! is still there. If the process dies, the next opener sweeps the partial instance and removes the token; a restore
+//! that finds its token gone begins again. The last step removes the entry and writes the instance row.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes and
-//! writes in one transaction; a submission that is refused writes nothing.
+//! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes
+//! and writes in one transaction; a submission that is refused writes nothing.
 
 use duroxide_core::Event;
 use duroxide_core::provider::{

@@ -1,6 +1,6 @@
-//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, for which `queued_to` is the last
-//! message to remove, and unfinished restores, for which `queued_to` is negative and is the token of the restore. A restore
-//! has no messages to remove, and the first sweep takes the token away.
+//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, for which `queued_to` is the
+//! last message to remove, and unfinished restores, for which `queued_to` is negative and is the token of the restore.
+//! A restore has no messages to remove, and the first sweep takes the token away.
 
 use uuid::Uuid;
 

@@ -1,5 +1,5 @@
-//! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always there are none,
-//! and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
+//! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always
+//! there are none, and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
 
 use crate::error::Result;
 use crate::tx::{HeldLetters, Tx};

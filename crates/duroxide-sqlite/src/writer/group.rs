@@ -3,8 +3,8 @@
 //!
 //! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
 //! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
-//! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
-//! the failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
+//! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only the
+//! failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
 //! happened.
 
 use crate::connection::migrate;

@@ -57,7 +57,8 @@ async fn run_if<S: EventStore>(
     Err(Error::Contended(last))
 }
 
-/// What deletes an instance that has ended with its tree; `None` if anything of the tree is live or its parent is there.
+/// What deletes an instance that has ended with its tree; `None` if anything of the tree is live or its parent is
+/// there.
 pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Result<Option<Batch>> {
     for tried in 0..TRIES {
         if inspect::parent(store, root).await?.is_some() {
@@ -180,8 +181,8 @@ impl Found {
         self.row.is_some() || self.executions > 0
     }
 
-    /// What must still hold. By force only the sets of children must, those that have begun and those that have not: a busy
-    /// instance never stands still.
+    /// What must still hold. By force only the sets of children must, those that have begun and those that have not: a
+    /// busy instance never stands still.
     fn guards(&self, force: bool) -> Vec<Guard> {
         let children = Guard::Keys {
             scope: names::children(&self.id),

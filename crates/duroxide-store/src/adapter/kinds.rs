@@ -11,7 +11,8 @@ use crate::message::Labels;
 /// Kind of an instance that needs no code: it has ended.
 pub(super) const ANY_NODE: &str = "";
 
-/// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken apart.
+/// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken
+/// apart.
 pub(super) fn of(name: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("{}:{name}@{version}", name.len()),
@@ -29,7 +30,8 @@ pub(super) fn parse(kind: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// What a node with these handlers can run: their instances, starts that leave the version open, and what needs no code.
+/// What a node with these handlers can run: their instances, starts that leave the version open, and what needs no
+/// code.
 pub(super) fn run_by(handlers: Option<&OrchestrationHandlers>) -> Labels {
     let Some(handlers) = handlers else {
         return Labels::Any;

@@ -8,8 +8,8 @@ use super::{awaited, kinds};
 use crate::atomic::Guard;
 use crate::message::{Followers, NewMessage, Queue, Role, Visible};
 
-/// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind the
-/// handler it needs.
+/// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind
+/// the handler it needs.
 pub(super) const TURNS: Queue = Queue::grouped("orchestrator");
 /// Activities; the group is the instance, the label the tag, the kind the activity's name, the affinity the session.
 pub(super) const WORK: Queue = Queue::single("worker");

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
 
-/// One instance. Fields that are missing have their default, fields that are unknown are ignored: a row of an earlier or a
-/// later release can be read.
+/// One instance. Fields that are missing have their default, fields that are unknown are ignored: a row of an earlier
+/// or a later release can be read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct InstanceRow {

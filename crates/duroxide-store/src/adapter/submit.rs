@@ -1,5 +1,5 @@
-//! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by what was
-//! read, so what appears or ends in between is noticed and the whole is tried again.
+//! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by
+//! what was read, so what appears or ends in between is noticed and the whole is tried again.
 
 use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted, rules};
 

@@ -1,5 +1,5 @@
-//! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life. Out: what to
-//! delete with it: a child that began later would have a parent that is gone, and take its id from the next life.
+//! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life. Out: what
+//! to delete with it: a child that began later would have a parent that is gone, and take its id from the next life.
 
 use std::collections::BTreeSet;
 

@@ -107,7 +107,8 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
     Ok(())
 }
 
-/// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release fences the batch, see `turn::claim`.
+/// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release
+/// fences the batch, see `turn::claim`.
 async fn set_aside<S: EventStore>(
     store: &S,
     lease: &LeaseToken,

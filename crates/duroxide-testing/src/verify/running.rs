@@ -1,4 +1,5 @@
-//! One running instance against new code: its history is replayed, or, between two executions, the next one is looked up.
+//! One running instance against new code: its history is replayed, or, between two executions, the next one is looked
+//! up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

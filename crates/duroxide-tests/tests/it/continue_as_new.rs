@@ -6,7 +6,8 @@ use duroxide::{EventKind, OrchestrationContext, PruneOptions};
 
 use crate::support::{World, activities, in_memory, orchestrations, output, quick};
 
-/// An instance that reads one of five messages in each of five executions, keeps a log and a status, and returns what it sees.
+/// An instance that reads one of five messages in each of five executions, keeps a log and a status, and returns what
+/// it sees.
 async fn five_executions() -> World {
     let store = in_memory().await;
     let client = duroxide::Client::new(store.clone());

@@ -1,4 +1,5 @@
-//! The tables of defects in docs/differences.md and docs/defects.md, and of promises in docs/guarantees.md, name tests that exist.
+//! The tables of defects in docs/differences.md and docs/defects.md, and of promises in docs/guarantees.md, name tests
+//! that exist.
 
 use std::path::{Path, PathBuf};
 

@@ -63,7 +63,8 @@ async fn world() -> World {
     .await
 }
 
-/// What one instance of each kind leaves behind: every way to end, a child, activities that succeed, fail and have no code.
+/// What one instance of each kind leaves behind: every way to end, a child, activities that succeed, fail and have no
+/// code.
 async fn measured() -> (Samples, MetricsSnapshot) {
     let samples = Samples::default();
     samples.install();

@@ -41,8 +41,8 @@ pub enum OrchestrationError<E> {
         /// The report.
         message: String,
     },
-    /// The input did not decode for it, or its output or error does not decode here; also a refusal of the engine in words,
-    /// such as an id that is taken.
+    /// The input did not decode for it, or its output or error does not decode here; also a refusal of the engine in
+    /// words, such as an id that is taken.
     Undecodable(Undecodable),
     /// The engine could not run it.
     Unavailable {

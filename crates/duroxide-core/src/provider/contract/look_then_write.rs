@@ -1,11 +1,12 @@
-//! A submission to a store that has only the published methods: look what has the id, then write. In: a submission. Out: what
-//! became of it. Two steps, so that another caller may come between them; stores that can do better override `submit`.
+//! A submission to a store that has only the published methods: look what has the id, then write. In: a submission.
+//! Out: what became of it. Two steps, so that another caller may come between them; stores that can do better override
+//! `submit`.
 
 use super::Provider;
 use crate::provider::{OutcomeStatus, ProviderError, Standing, Step, Submission, Submitted};
 
-/// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods. Two
-/// callers at once may both find the id free, and a process that dies in between leaves a part.
+/// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods.
+/// Two callers at once may both find the id free, and a process that dies in between leaves a part.
 pub(super) async fn run<P: Provider + ?Sized>(
     store: &P,
     submission: Submission,

@@ -147,18 +147,19 @@ pub trait Provider: Any + Send + Sync {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError>;
 
-    /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What has the id
-    /// is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`] says what to do,
-    /// [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the write; a start that is queued
-    /// counts as there, also one that is delayed. A submission that is refused changes nothing.
+    /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What
+    /// has the id is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`]
+    /// says what to do, [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the
+    /// write; a start that is queued counts as there, also one that is delayed. A submission that is refused changes
+    /// nothing.
     ///
-    /// Default: looks and writes after that, so that two callers at once may both find the id free. A store that overrides it
-    /// says so with [`submits_in_one_step`](Self::submits_in_one_step).
+    /// Default: looks and writes after that, so that two callers at once may both find the id free. A store that
+    /// overrides it says so with [`submits_in_one_step`](Self::submits_in_one_step).
     ///
     /// # Errors
     ///
-    /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass. What the rule
-    /// refuses is an answer and no error.
+    /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass.
+    /// What the rule refuses is an answer and no error.
     async fn submit(&self, submission: Submission) -> Result<Submitted, ProviderError> {
         look_then_write::run(self, submission).await
     }
@@ -270,11 +271,11 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Extends the lease of a claimed activity as [`renew_work_item_lock`](Self::renew_work_item_lock) does and, in the same
-    /// transaction, keeps what the activity said last, in place of what the call said before. `call` is the first attempt of
-    /// the call that the activity belongs to, by its scheduling event: a later attempt finds the details under it with
-    /// [`last_heartbeat`](Self::last_heartbeat). They last as long as the execution's history, and no later life of the
-    /// instance sees them. `true`: they are kept.
+    /// Extends the lease of a claimed activity as [`renew_work_item_lock`](Self::renew_work_item_lock) does and, in the
+    /// same transaction, keeps what the activity said last, in place of what the call said before. `call` is the first
+    /// attempt of the call that the activity belongs to, by its scheduling event: a later attempt finds the details
+    /// under it with [`last_heartbeat`](Self::last_heartbeat). They last as long as the execution's history, and no
+    /// later life of the instance sees them. `true`: they are kept.
     ///
     /// Default: extends the lease; `false`, the store keeps no details.
     ///
@@ -293,7 +294,8 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// What a call said last with [`heartbeat_work_item`](Self::heartbeat_work_item); `activity_id` is its first attempt.
+    /// What a call said last with [`heartbeat_work_item`](Self::heartbeat_work_item); `activity_id` is its first
+    /// attempt.
     ///
     /// Default: `None`, the store keeps no details.
     ///
@@ -308,8 +310,8 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Dead-letters claimed messages, named by their position in the claimed batch, under the same lease. The rest of the
-    /// batch stays claimed.
+    /// Dead-letters claimed messages, named by their position in the claimed batch, under the same lease. The rest of
+    /// the batch stays claimed.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
     async fn set_aside_messages(
@@ -324,12 +326,13 @@ pub trait Provider: Any + Send + Sync {
 
     /// Gives a claimed instance back so that nothing overtakes what was claimed:
     ///
-    /// - The store hands out nothing of the instance until `rest` has passed, a message arrives, or one becomes visible.
+    /// - The store hands out nothing of the instance until `rest` has passed, a message arrives, or one becomes
+    ///   visible.
     /// - Then all its messages come, in order.
-    /// - If a message arrived or became visible between the claim and this call, the instance is claimable at once. After a
-    ///   full claim only a request to cancel has that effect, because the claim left older messages behind.
-    /// - Attempts are corrected as in [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay later
-    ///   messages do not share.
+    /// - If a message arrived or became visible between the claim and this call, the instance is claimable at once.
+    ///   After a full claim only a request to cancel has that effect, because the claim left older messages behind.
+    /// - Attempts are corrected as in [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay
+    ///   later messages do not share.
     ///
     /// Default: `false`, the store cannot do that and nothing changed.
     async fn rest_orchestration_item(
@@ -342,9 +345,10 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn that may have
-    /// been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than decide: before it runs an effect
-    /// in place, or asks the store something. A turn whose claim cannot be stored does neither.
+    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn
+    /// that may have been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than
+    /// decide: before it runs an effect in place, or asks the store something. A turn whose claim cannot be stored does
+    /// neither.
     ///
     /// Default: nothing is to be done, because no other claim can come between the hand-out and the commit.
     ///
@@ -356,17 +360,18 @@ pub trait Provider: Any + Send + Sync {
         Ok(())
     }
 
-    /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction, holds the
-    /// letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that come. Until the next
-    /// commit of the instance no claim takes one of them, and they alone do not make it claimable. All other messages are handed
-    /// out as always, however many letters were queued before them; finding them may take several claims, each of them short.
+    /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction,
+    /// holds the letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that
+    /// come. Until the next commit of the instance no claim takes one of them, and they alone do not make it claimable.
+    /// All other messages are handed out as always, however many letters were queued before them; finding them may take
+    /// several claims, each of them short.
     ///
-    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent, within the
-    /// bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance: an instance that has
-    /// ended gets its letters as always, and a later life of the id holds none back.
+    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent,
+    /// within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance:
+    /// an instance that has ended gets its letters as always, and a later life of the id holds none back.
     ///
-    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record further ones
-    /// and carry them on. `true`: they are held back.
+    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record
+    /// further ones and carry them on. `true`: they are held back.
     ///
     /// Default: commits the turn; `false`, the store holds nothing back.
     ///
@@ -418,8 +423,8 @@ pub trait Provider: Any + Send + Sync {
     }
 
     /// The time of the clock that the store compares due times with, in milliseconds since the Unix epoch. A runtime
-    /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`: the
-    /// clocks are the same, or the store cannot tell.
+    /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`:
+    /// the clocks are the same, or the store cannot tell.
     ///
     /// Default: `None`.
     ///

@@ -1,5 +1,5 @@
-//! Checks a snapshot before a restore; it may come from a file that was edited by hand. In: a snapshot. Out: what is wrong
-//! with it. Text that does not decode is accepted, because the source store held it too.
+//! Checks a snapshot before a restore; it may come from a file that was edited by hand. In: a snapshot. Out: what is
+//! wrong with it. Text that does not decode is accepted, because the source store held it too.
 
 use std::collections::BTreeSet;
 

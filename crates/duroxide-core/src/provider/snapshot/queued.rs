@@ -25,7 +25,8 @@ pub struct QueuedMessage {
 /// What a store knows of a message without reading it: the operation that waits for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaiting {
-    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it; see [`operation`](Self::operation).
+    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it; see
+    /// [`operation`](Self::operation).
     pub kind: String,
     /// The execution of the operation.
     pub execution_id: u64,

@@ -1,5 +1,5 @@
-//! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data and in
-//! words. Nothing is replayed and no code of an author runs.
+//! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data
+//! and in words. Nothing is replayed and no code of an author runs.
 
 mod open;
 mod types;
@@ -70,8 +70,8 @@ impl Surroundings {
 impl Client {
     /// Why an instance stands where it stands: what it waits for, since when, and what is in its way.
     ///
-    /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code no
-    /// longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
+    /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code
+    /// no longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -107,8 +107,9 @@ impl Client {
         })
     }
 
-    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else. Empty if it has
-    /// ended or is not known. What the store knows besides (where an activity is, why a child waits) is left open.
+    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else.
+    /// Empty if it has ended or is not known. What the store knows besides (where an activity is, why a child waits) is
+    /// left open.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

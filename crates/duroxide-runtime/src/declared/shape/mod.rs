@@ -1,9 +1,9 @@
-//! What the stored form of a type looks like, asked of its own `Deserialize`. In: a type. Out: its structs with their fields, its enums
-//! with their variants, as text. Never: a value that leaves this module.
+//! What the stored form of a type looks like, asked of its own `Deserialize`. In: a type. Out: its structs with their
+//! fields, its enums with their variants, as text. Never: a value that leaves this module.
 //!
-//! A deserializer without input gives each visitor a made-up value and records what it asked for (`probe.rs`). A type that
-//! rejects such a value (a date, say) is skipped in the next pass; a derived `Deserialize` reports a missing field only
-//! after it has visited the others, so each pass sees more. It stops when a pass adds nothing.
+//! A deserializer without input gives each visitor a made-up value and records what it asked for (`probe.rs`). A type
+//! that rejects such a value (a date, say) is skipped in the next pass; a derived `Deserialize` reports a missing field
+//! only after it has visited the others, so each pass sees more. It stops when a pass adds nothing.
 
 mod probe;
 

@@ -1,9 +1,10 @@
-//! Retrying a failed instance from the point of failure. In: a claim of an instance that has ended, with a request to rewind among its
-//! messages. Out: one commit that begins the next execution with the kept part of the failed record. No code runs here: the first
-//! turn of the new execution replays the kept part like any other.
+//! Retrying a failed instance from the point of failure. In: a claim of an instance that has ended, with a request to
+//! rewind among its messages. Out: one commit that begins the next execution with the kept part of the failed record.
+//! No code runs here: the first turn of the new execution replays the kept part like any other.
 //!
-//! A request names the execution that it is for, and its failure, so a repeated one, one of a second operator, or one for an earlier life
-//! of the id finds another one and has no effect. Children are asked where they stand; one that the failure cancelled is waited for.
+//! A request names the execution that it is for, and its failure, so a repeated one, one of a second operator, or one
+//! for an earlier life of the id finds another one and has no effect. Children are asked where they stand; one that the
+//! failure cancelled is waited for.
 
 mod asked;
 mod children;

@@ -1,5 +1,5 @@
-//! What a commit leaves in memory: what the next claim would have to read, and what the watches get to know. In: the turn
-//! as it was written. Out: nothing in a table.
+//! What a commit leaves in memory: what the next claim would have to read, and what the watches get to know. In: the
+//! turn as it was written. Out: nothing in a table.
 
 use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{ExecutionStatus, InstanceOutcome};

@@ -37,8 +37,8 @@ use crate::writer_tx::WriterTx;
 const STRAYS_MAX: usize = 1_000;
 /// After this many queue messages that it hid a claim leaves the other instances to the next one.
 const HIDDEN_MAX: usize = 1_000;
-/// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread that
-/// writes.
+/// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread
+/// that writes.
 const HISTORIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What the caller asks for.
@@ -232,8 +232,8 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that the claim
-/// met were queue messages that are held back; they are out of sight for the next one.
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that
+/// the claim met were queue messages that are held back; they are out of sight for the next one.
 fn take(
     tx: &WriterTx<'_>,
     ask: &Ask,

@@ -1,5 +1,5 @@
-//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues, then those of which
-//! only executions are there. All pages together walk each index once, however many there are.
+//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues,
+//! then those of which only executions are there. All pages together walk each index once, however many there are.
 
 use duroxide_core::provider::HeldIds;
 
@@ -60,8 +60,8 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
     }
 }
 
-/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no instance. Each branch walks
-/// the index of its table from `after` on, and stops when it has found enough.
+/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no
+/// instance. Each branch walks the index of its table from `after` on, and stops when it has found enough.
 fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
     let mut ids: Vec<String> = tx.all(
         "SELECT id FROM (

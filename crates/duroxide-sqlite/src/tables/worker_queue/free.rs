@@ -1,5 +1,5 @@
-//! Activities that can be claimed: which tags, sessions and names there are, and the oldest items of each. Everything is
-//! found over `idx_worker_available`.
+//! Activities that can be claimed: which tags, sessions and names there are, and the oldest items of each. Everything
+//! is found over `idx_worker_available`.
 
 use duroxide_core::provider::Incarnation;
 use rusqlite::Row;

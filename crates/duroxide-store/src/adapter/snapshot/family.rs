@@ -1,4 +1,5 @@
-//! Reads an instance and all its descendants from one state: those that have begun, and those that were asked for and have not.
+//! Reads an instance and all its descendants from one state: those that have begun, and those that were asked for and
+//! have not.
 
 use std::collections::BTreeSet;
 

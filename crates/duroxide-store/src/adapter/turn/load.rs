@@ -1,6 +1,6 @@
-//! Loading claimed turns: history and key-values, read from one state in which no other node has taken the lease over. Until
-//! then no other node writes to the instance, so lease, messages and rows belong together, even if the lease lapsed
-//! meanwhile; the commit will find that out.
+//! Loading claimed turns: history and key-values, read from one state in which no other node has taken the lease over.
+//! Until then no other node writes to the instance, so lease, messages and rows belong together, even if the lease
+//! lapsed meanwhile; the commit will find that out.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ use crate::atomic::{Answer, Query};
 use crate::record::{Entry, Record};
 use crate::{EventStore, StoreError};
 
-/// Loads what the turns need; a copy that the caller holds is confirmed by the row that came with the claim. A turn whose
-/// lease that another node has taken over meanwhile is left out.
+/// Loads what the turns need; a copy that the caller holds is confirmed by the row that came with the claim. A turn
+/// whose lease that another node has taken over meanwhile is left out.
 pub(super) async fn run<S: EventStore>(
     provider: &StoreProvider<S>,
     cached: Option<&dyn CachedHistories>,

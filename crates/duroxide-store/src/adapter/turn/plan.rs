@@ -74,8 +74,8 @@ pub(super) fn run(
     Ok(operations)
 }
 
-/// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came with
-/// this turn: a later life of the parent may ask for a child that an earlier one has begun.
+/// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came
+/// with this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
 struct Lives<'t> {
     own: Option<Incarnation>,
@@ -340,7 +340,8 @@ fn send(
             key: names::activity_key(activity.execution_id, activity.activity_id),
         });
     }
-    // Of an instance that ends, the first notice is its own; refused starts come after it. One that continues sends none.
+    // Of an instance that ends, the first notice is its own; refused starts come after it. One that continues sends
+    // none.
     let mut own_end_to_come = turn.ends_instance();
     for item in &turn.to_orchestrators {
         let is_own_end = own_end_to_come && is_notice(item);

@@ -1,4 +1,5 @@
-//! What outlives something: a request its execution, work a request to cancel, children their parent, a call its attempts.
+//! What outlives something: a request its execution, work a request to cancel, children their parent, a call its
+//! attempts.
 
 use std::time::Duration;
 
