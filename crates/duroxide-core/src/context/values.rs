@@ -34,8 +34,8 @@ impl OrchestrationContext {
     #[must_use]
     pub fn now(&self) -> SystemTime {
         let mut cell = self.shared.deciding(Location::caller());
-        cell.told_ms = cell.told_ms.max(cell.now_ms);
-        UNIX_EPOCH + Duration::from_millis(cell.told_ms)
+        cell.seen_ms = cell.seen_ms.max(cell.now_ms);
+        UNIX_EPOCH + Duration::from_millis(cell.seen_ms)
     }
 
     /// A random number, the same in every replay, without an event. Not for secrets: who knows the instance can compute

@@ -126,7 +126,7 @@ pub(crate) struct Cell {
     /// The last event that the code was fed.
     pub(crate) last_event_id: u64,
     /// The latest time that the code has seen.
-    pub(crate) told_ms: u64,
+    pub(crate) seen_ms: u64,
     /// Deterministic values that the code drew so far.
     pub(crate) drawn: u64,
     /// Patches that are recorded in this execution.

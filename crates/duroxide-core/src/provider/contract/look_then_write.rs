@@ -16,9 +16,9 @@ pub(super) async fn run<P: Provider + ?Sized>(
     }
     let found = match look(store, submission.instance()).await? {
         // A start may be queued that the store does not tell of: what comes right after it must not be refused.
-        Look::Untold if !submission.begins() => Standing::Starting,
-        Look::Untold => Standing::Unknown,
-        Look::Told(found) => found,
+        Look::Unclear if !submission.begins() => Standing::Starting,
+        Look::Unclear => Standing::Unknown,
+        Look::Clear(found) => found,
     };
     if submission.request().is_some() && found != Standing::Unknown {
         // A start that is queued cannot be looked at: a request that is repeated is known from its first turn on.
@@ -50,9 +50,9 @@ pub(super) async fn run<P: Provider + ?Sized>(
 
 /// What a look at an id showed.
 enum Look {
-    Told(Standing),
+    Clear(Standing),
     /// No instance has it; whether a start is queued, the store does not tell.
-    Untold,
+    Unclear,
 }
 
 /// What has an id, as far as the store tells.
@@ -62,7 +62,7 @@ async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, Provide
         _ => Standing::Ended,
     };
     if let Some(outcome) = store.read_outcome(id).await? {
-        return Ok(Look::Told(known(&outcome.status)));
+        return Ok(Look::Clear(known(&outcome.status)));
     }
     let pending = match store.as_management_capability() {
         Some(admin) => admin.pending_work(id).await?,
@@ -70,12 +70,12 @@ async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, Provide
     };
     let is_starting = pending.map(|work| work.messages.iter().any(|one| one.begins.is_some()));
     if is_starting == Some(true) {
-        return Ok(Look::Told(Standing::Starting));
+        return Ok(Look::Clear(Standing::Starting));
     }
     // The start may have been taken up between the two looks.
     Ok(match (store.read_outcome(id).await?, is_starting) {
-        (Some(outcome), _) => Look::Told(known(&outcome.status)),
-        (None, Some(_)) => Look::Told(Standing::Unknown),
-        (None, None) => Look::Untold,
+        (Some(outcome), _) => Look::Clear(known(&outcome.status)),
+        (None, Some(_)) => Look::Clear(Standing::Unknown),
+        (None, None) => Look::Unclear,
     })
 }
