@@ -77,16 +77,16 @@ pub enum Action {
     },
     /// Set a key.
     SetKeyValue {
-        /// Key.
+        /// The key to write.
         key: String,
-        /// Value.
+        /// The value to store under the key.
         value: String,
         /// Time of the change, in milliseconds since the Unix epoch.
         last_updated_at_ms: u64,
     },
     /// Remove a key.
     ClearKeyValue {
-        /// Key.
+        /// The key to remove.
         key: String,
     },
     /// Remove all keys.

@@ -32,9 +32,10 @@ macro_rules! join {
                     }
                 }
             )*
-            match all {
-                true => ::core::task::Poll::Ready(()),
-                false => ::core::task::Poll::Pending,
+            if all {
+                ::core::task::Poll::Ready(())
+            } else {
+                ::core::task::Poll::Pending
             }
         })
         .await;

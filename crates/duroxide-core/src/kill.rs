@@ -1,7 +1,7 @@
 //! Points at which a test may kill this process. Without the feature `kill-points` they are nothing.
 
-/// Kills the process here with SIGKILL, if the environment asks for it: `DUROXIDE_KILL_AT=<point>:<n>` kills it the n-th time it
-/// passes the point.
+/// Kills the process here with SIGKILL, if the environment asks for it: `DUROXIDE_KILL_AT=<point>:<n>` kills it the
+/// n-th time it passes the point.
 #[cfg(feature = "kill-points")]
 pub fn point(name: &str) {
     use std::sync::OnceLock;
@@ -29,6 +29,6 @@ pub fn point(name: &str) {
     }
 }
 
-/// Nothing.
+/// Does nothing: this build has no kill points.
 #[cfg(not(feature = "kill-points"))]
 pub fn point(_name: &str) {}

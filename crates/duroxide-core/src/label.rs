@@ -1,9 +1,9 @@
-//! Labels: short key-value pairs by which people find instances. In: what a starter, the code or an operator gave. Out: checked pairs,
-//! and how they travel. Never: a label that decides what an orchestration does.
+//! Labels: short key-value pairs by which people find instances. In: what a starter, the code or an operator gave. Out:
+//! checked pairs, and how they travel. Never: a label that decides what an orchestration does.
 //!
-//! A start message has no field for labels, so its input carries them: who sends it puts them in front, the first turn takes them off
-//! again. From there they ride with the messages carried into an execution, under a reserved queue. A change by the code is recorded
-//! as a key-value under a reserved key. So events and work items keep their shape.
+//! A start message has no field for labels, so its input carries them: who sends it puts them in front, the first turn
+//! takes them off again. From there they ride with the messages carried into an execution, under a reserved queue. A
+//! change by the code is recorded as a key-value under a reserved key. So events and work items keep their shape.
 
 use std::collections::BTreeMap;
 
@@ -155,7 +155,8 @@ pub fn labelled_input(labels: &Labels, input: String) -> String {
     format!("{INPUT_PREFIX}{}:{json}{input}", json.len())
 }
 
-/// Labels and the author's input in the input of a start message. Labels that no instance could have are part of the input.
+/// Labels and the author's input in the input of a start message. Labels that no instance could have are part of the
+/// input.
 #[must_use]
 pub fn labels_of_input(input: String) -> (Labels, String) {
     let parts = input
@@ -163,7 +164,7 @@ pub fn labels_of_input(input: String) -> (Labels, String) {
         .and_then(|rest| rest.split_once(':'))
         .and_then(|(length, rest)| rest.split_at_checked(length.parse().ok()?))
         .and_then(|(json, own)| Some((serde_json::from_str(json).ok()?, own)))
-        // Whoever wrote this without the checks of a starter gave no labels.
+        // Text that did not pass the checks of a start holds no labels.
         .filter(|(labels, _)| check_labels(labels).is_ok());
     match parts {
         Some((labels, own)) => (labels, own.to_owned()),
@@ -193,9 +194,9 @@ pub(crate) fn labels_at_start(started: &EventKind) -> Labels {
     read.unwrap_or_default()
 }
 
-/// What the events of a turn change about the labels of their instance, in order. The start of a later execution changes nothing: it
-/// repeats what the code knows, and an operator may have changed labels since. The start of a rewound one puts back what the dropped part
-/// of the record had changed.
+/// What the events of a turn change about the labels of their instance, in order. The start of a later execution
+/// changes nothing: it repeats what the code knows, and an operator may have changed labels since. The start of a
+/// rewound one puts back what the dropped part of the record had changed.
 ///
 /// ```
 /// use duroxide_core::{Event, EventKind, LabelChange, label_changes};

@@ -1,5 +1,6 @@
-//! Queue messages that are taken once. In: a message and the key that its sender gave it. Out: one text that travels and is
-//! recorded as the message's data, the two parts again, and which keys an instance has seen. Never: a store that must know.
+//! Queue messages that are taken once. In: a message and the key that its sender gave it. Out: one text that travels
+//! and is recorded as the message's data, the two parts again, and which keys an instance has seen. Never: a store that
+//! must know.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,7 +20,8 @@ pub const RESERVED_QUEUE_PREFIX: &str = "duroxide:";
 #[doc(hidden)]
 pub const KEYS_QUEUE: &str = "duroxide:keys";
 
-/// Whether the engine carries something of its own under this queue. Requests travel on reserved queues too, and are messages.
+/// Whether the engine carries something of its own under this queue. Requests travel on reserved queues too, and are
+/// messages.
 #[doc(hidden)]
 #[must_use]
 pub fn is_engine_queue(name: &str) -> bool {
@@ -33,7 +35,8 @@ pub fn is_start_queue(name: &str) -> bool {
     matches!(name, LABELS_QUEUE | START_QUEUE)
 }
 
-/// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken again.
+/// How many keys of messages an instance remembers, the latest ones. A message whose key has been forgotten is taken
+/// again.
 pub const MESSAGE_KEYS_MAX: usize = 256;
 
 /// How long the key of a message, or the id of a request, may be, in bytes.
@@ -68,9 +71,10 @@ pub fn keyed_message(key: &str, message: &str) -> String {
 /// The data of a queue message without a key: the message itself, unless it could pass for one that has a key.
 #[must_use]
 pub fn plain_message(message: String) -> String {
-    match message.starts_with(PREFIX) {
-        true => keyed_message("", &message),
-        false => message,
+    if message.starts_with(PREFIX) {
+        keyed_message("", &message)
+    } else {
+        message
     }
 }
 

@@ -31,7 +31,7 @@ pub enum BackoffStrategy {
     Exponential {
         /// First wait.
         base: Duration,
-        /// Factor.
+        /// The factor between one delay and the next.
         multiplier: f64,
         /// Longest wait.
         max: Duration,

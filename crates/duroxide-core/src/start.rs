@@ -1,8 +1,9 @@
-//! What a start carries beside its input and its labels: a memo, a time limit, a trace, who asked for it. In: what a starter gave. Out: checked values,
-//! and how they travel. Never: a field that the published format does not have.
+//! What a start carries beside its input and its labels: a memo, a time limit, a trace, who asked for it. In: what a
+//! starter gave. Out: checked values, and how they travel. Never: a field that the published format does not have.
 //!
-//! They travel as labels do: in front of the input of the start message, and from the first turn on among the messages carried into
-//! an execution, under a reserved queue. The first turn makes a deadline of the time limit; later executions repeat it.
+//! They travel as labels do: in front of the input of the start message, and from the first turn on among the messages
+//! carried into an execution, under a reserved queue. The first turn makes a deadline of the time limit; later
+//! executions repeat it.
 
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub(crate) const DEADLINE_MAX_MS: u64 = i64::MAX as u64;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StartExtras {
-    /// The id of the request that asked for the start: one that is repeated finds its own instance. It stands first, where stores
-    /// that look at the stored text find it.
+    /// The id of the request that asked for the start: one that is repeated finds its own instance. It stands first,
+    /// where stores that look at the stored text find it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
     /// JSON of the memo.
@@ -102,7 +103,8 @@ impl StartExtras {
     ///
     /// # Errors
     ///
-    /// When it is empty, longer than [`REQUEST_ID_BYTES_MAX`], or has other characters than letters and digits of ASCII, `-` and `_`.
+    /// When it is empty, longer than [`REQUEST_ID_BYTES_MAX`], or has other characters than letters and digits of
+    /// ASCII, `-` and `_`.
     pub fn with_request(mut self, id: impl Into<String>) -> Result<Self, String> {
         self.request = Some(id.into());
         self.checked()
@@ -220,7 +222,7 @@ impl StartExtras {
         }
     }
 
-    /// What it is to begin again: the time limit counts anew, and somebody else asks for it.
+    /// What it is to begin again: the time limit counts anew, and another request asks for it.
     #[must_use]
     pub fn for_another_life(mut self) -> Self {
         self.deadline_ms = None;
@@ -254,7 +256,8 @@ fn read(json: &str) -> StartExtras {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-/// The memo of an instance, if these are the events of its first turn and it has one: JSON, which a store keeps as it is.
+/// The memo of an instance, if these are the events of its first turn and it has one: JSON, which a store keeps as it
+/// is.
 ///
 /// ```
 /// use duroxide_core::memo_at_birth;

@@ -1,5 +1,6 @@
-//! W3C trace context. In: the headers `traceparent` and `tracestate` of whoever starts an instance. Out: the same context for what
-//! the instance does, with span ids that follow from the history. Never: a random id, so a replay has the ids of the first run.
+//! W3C trace context. In: the headers `traceparent` and `tracestate` of the caller that starts an instance. Out: the
+//! same context for what the instance does, with span ids that follow from the history. Never: a random id, so a replay
+//! has the ids of the first run.
 
 use std::fmt;
 
@@ -167,8 +168,8 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A number that follows from the words (FNV-1a, with the last step of SplitMix64); never 0. It must never change: ids of spans that
-/// are exported follow from it.
+/// A number that follows from the words (FNV-1a, with the last step of SplitMix64); never 0. It must never change: ids
+/// of spans that are exported follow from it.
 fn mixed(seed: u64, salt: &str, words: &[&str]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut take = |bytes: &[u8]| {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::event::ErrorDetails;
 use crate::message::is_engine_queue;
 
-/// What the reason of a [`WorkItem::CancelInstance`] begins with that terminates: it ends the instance at once, and its code is
-/// not asked. Stores match on the kinds of work items, so this is a reason and not a kind of its own.
+/// What the reason of a [`WorkItem::CancelInstance`] begins with that terminates: it ends the instance at once, and its
+/// code is not asked. Stores match on the kinds of work items, so this is a reason and not a kind of its own.
 pub const TERMINATE_PREFIX: &str = "duroxide:terminate:";
 
 /// The plain reason of a request to terminate; `None` for a request to cancel.
@@ -21,11 +21,12 @@ pub fn termination_reason(reason: &str) -> Option<&str> {
     reason.strip_prefix(TERMINATE_PREFIX)
 }
 
-/// What the reason of a [`WorkItem::CancelInstance`] begins with that a parent sent to its child; the parent's id follows.
+/// What the reason of a [`WorkItem::CancelInstance`] begins with that a parent sent to its child; the parent's id
+/// follows.
 const PARENT_PREFIX: &str = "duroxide:parent:";
 
-/// The reason of a request to cancel that a parent sends to its child: it names the parent, so that an instance that is not
-/// its child does not take it for its own.
+/// The reason of a request to cancel that a parent sends to its child: it names the parent, so that an instance that is
+/// not its child does not take it for its own.
 ///
 /// ```
 /// use duroxide_core::{reason_from_parent, sent_by_parent};
@@ -133,7 +134,7 @@ pub enum WorkItem {
         instance: String,
         /// Signal name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
     /// A child returned a value.
@@ -197,14 +198,14 @@ pub enum WorkItem {
         instance: String,
         /// Queue name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
 }
 
 impl WorkItem {
-    /// Whether this ends its instance at once and its code is not asked: a request to terminate, by whomever. A store hands
-    /// it out to any node, with the instance's code or without.
+    /// Whether this ends its instance at once and its code is not asked: a request to terminate, by whomever. A store
+    /// hands it out to any node, with the instance's code or without.
     ///
     /// ```
     /// use duroxide_core::{TERMINATE_PREFIX, WorkItem};
@@ -221,8 +222,8 @@ impl WorkItem {
         termination_reason(plain).is_some()
     }
 
-    /// Whether the item begins an execution that brings unread queue messages along. What the engine carries for itself, keys and
-    /// labels, are none. A claim that takes such an item leaves further queue messages behind.
+    /// Whether the item begins an execution that brings unread queue messages along. What the engine carries for
+    /// itself, keys and labels, are none. A claim that takes such an item leaves further queue messages behind.
     #[must_use]
     pub fn carries_messages(&self) -> bool {
         matches!(self, Self::ContinueAsNew { carry_forward_events, .. }

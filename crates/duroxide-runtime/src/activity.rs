@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, ClientError};
-use crate::leases::Voice;
+use crate::leases::Heartbeats;
 
 /// An activity: real work, run at least once.
 #[async_trait]
@@ -82,7 +82,7 @@ pub struct ActivityContext {
     /// One permit per sign of life.
     beats: Arc<Notify>,
     /// Absent in unit tests, where no worker keeps a lease.
-    voice: Option<Voice>,
+    heartbeats: Option<Heartbeats>,
 }
 
 impl ActivityContext {
@@ -98,13 +98,13 @@ impl ActivityContext {
             shutdown,
             client,
             beats: Arc::default(),
-            voice: None,
+            heartbeats: None,
         }
     }
 
     /// With a way to the keeper of its lease.
-    pub(crate) fn with_voice(mut self, voice: Voice) -> Self {
-        self.voice = Some(voice);
+    pub(crate) fn with_heartbeats(mut self, heartbeats: Heartbeats) -> Self {
+        self.heartbeats = Some(heartbeats);
         self
     }
 
@@ -152,8 +152,9 @@ impl ActivityContext {
         Arc::clone(&self.beats)
     }
 
-    /// The place of this activity in the trace that its orchestration was started in; `None` if that was started without one. Hand
-    /// `traceparent` and `tracestate` to the services that the activity calls. The id of the span is the same in every attempt.
+    /// The place of this activity in the trace that its orchestration was started in; `None` if that was started
+    /// without one. Hand `traceparent` and `tracestate` to the services that the activity calls. The id of the span is
+    /// the same in every attempt.
     ///
     /// ```
     /// use duroxide::ActivityContext;
@@ -168,21 +169,20 @@ impl ActivityContext {
         self.identity.trace.as_ref()
     }
 
-    /// Says that the activity lives. A call with a
-    /// [`heartbeat_timeout`](duroxide_core::Call::heartbeat_timeout) ends the attempt when this is not said for that long.
-    /// It costs next to nothing and stores nothing.
+    /// Says that the activity lives. A call with a [`heartbeat_timeout`](duroxide_core::Call::heartbeat_timeout) ends
+    /// the attempt when this is not said for that long. It costs next to nothing and stores nothing.
     pub fn alive(&self) {
         self.beats.notify_one();
     }
 
-    /// Says that the activity lives, as [`alive`](Self::alive) does, and how far it is. The next attempt of the same call, after
-    /// a crash, a shutdown, a time limit or an error, finds the details with [`last_heartbeat`](Self::last_heartbeat) and need
-    /// not begin at the beginning.
+    /// Says that the activity lives, as [`alive`](Self::alive) does, and how far it is. The next attempt of the same
+    /// call, after a crash, a shutdown, a time limit or an error, finds the details with
+    /// [`last_heartbeat`](Self::last_heartbeat) and need not begin at the beginning.
     ///
-    /// Call it as often as is convenient: the details are stored with the renewals of the activity's lease, at most once in
-    /// [`activity_heartbeat_interval`](crate::RuntimeOptions::activity_heartbeat_interval), and before an attempt that
-    /// fails is reported. A process that dies takes what it said in that interval with it. Details that do not serialise, or
-    /// exceed the payload limit, are logged and not stored.
+    /// Call it as often as is convenient: the details are stored with the renewals of the activity's lease, at most
+    /// once in [`activity_heartbeat_interval`](crate::RuntimeOptions::activity_heartbeat_interval), and before an
+    /// attempt that fails is reported. A process that dies takes what it said in that interval with it. Details that do
+    /// not serialise, or exceed the payload limit, are logged and not stored.
     ///
     /// ```
     /// use duroxide::prelude::*;
@@ -200,17 +200,17 @@ impl ActivityContext {
     /// ```
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) {
         self.alive();
-        let Some(voice) = &self.voice else {
+        let Some(heartbeats) = &self.heartbeats else {
             return;
         };
         match self.client.encoded(details, "heartbeat") {
-            Ok(details) => voice.say(details),
+            Ok(details) => heartbeats.say(details),
             Err(error) => self.trace_warn(format!("a heartbeat cannot be stored: {error}")),
         }
     }
 
-    /// What an earlier attempt of the same call said last with [`heartbeat`](Self::heartbeat); `None` if none said anything.
-    /// The store is asked when this is called, so activities that do not ask pay nothing.
+    /// What an earlier attempt of the same call said last with [`heartbeat`](Self::heartbeat); `None` if none said
+    /// anything. The store is asked when this is called, so activities that do not ask pay nothing.
     ///
     /// # Errors
     ///
@@ -269,12 +269,12 @@ impl ActivityContext {
         self.identity.activity_id
     }
 
-    /// A key that is the same in every attempt of one call, whether a worker died, a retry policy tries again or an operator retries
-    /// the failed instance, and another one for every other call. Instance, the execution that made the call and the number of the
-    /// first attempt, as `order-7/1/2`.
+    /// A key that is the same in every attempt of one call, whether a worker died, a retry policy tries again or an
+    /// operator retries the failed instance, and another one for every other call. Instance, the execution that made
+    /// the call and the number of the first attempt, as `order-7/1/2`.
     ///
-    /// An id that is used again after its instance was deleted uses its keys again. Give every piece of business an id of
-    /// its own, or put something of the input in front.
+    /// An id that is used again after its instance was deleted uses its keys again. Give every piece of business an id
+    /// of its own, or put something of the input in front.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         let identity = &self.identity;

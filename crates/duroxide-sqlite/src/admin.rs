@@ -14,11 +14,11 @@ use duroxide_core::provider::{
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
 use crate::error::{AtOperation as _, SqliteError};
+use crate::handle::SqliteProvider;
 use crate::ops::closed::while_open;
 use crate::ops::{
     delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, space, steps,
 };
-use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
 use crate::tables::{
@@ -48,9 +48,12 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
-            true => Ok(Vec::new()),
-            false => executions::list(tx, &id),
+        let step = move |tx: &mut Tx<'_>| {
+            if deletions::contains(tx, &id)? {
+                Ok(Vec::new())
+            } else {
+                executions::list(tx, &id)
+            }
         };
         self.reading("list_executions", step).await
     }
@@ -69,9 +72,12 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| match deletions::contains(tx, &id)? {
-            true => Ok(INITIAL_EXECUTION_ID),
-            false => executions::latest_id(tx, &id),
+        let step = move |tx: &mut Tx<'_>| {
+            if deletions::contains(tx, &id)? {
+                Ok(INITIAL_EXECUTION_ID)
+            } else {
+                executions::latest_id(tx, &id)
+            }
         };
         self.reading("latest_execution_id", step).await
     }
@@ -440,7 +446,8 @@ impl SqliteProvider {
         self.sweep_or_log(operation, deletions::next_deleted).await
     }
 
-    /// The same, and what restores have left that were cut short: nobody is at it when a store is opened, as far as this process knows.
+    /// As [`sweep_deleted`](Self::sweep_deleted), and also removes what interrupted restores left. Only for opening: no
+    /// restore of this process runs then.
     pub(crate) async fn sweep_all(&self, operation: &str) {
         self.sweep_or_log(operation, deletions::next).await;
     }
@@ -466,7 +473,7 @@ impl SqliteProvider {
             };
             let id = next.clone();
             let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
-            // Also of a closed store: what is left of them is told by nobody.
+            // Swept in a closed store too: no read shows these rows.
             let swept = self.writing_always(operation, LeaseView::Needed, step);
             match swept.await {
                 Ok(swept) => delete::add(&mut gone, &swept.counts),

@@ -27,7 +27,7 @@ const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 /// How long the thread pauses after a checkpoint that made no progress, because a connection reads the log.
-const PAUSE: Duration = Duration::from_millis(20);
+const NO_PROGRESS_PAUSE: Duration = Duration::from_millis(20);
 
 /// Where the log stands, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,7 +274,7 @@ fn checkpoint_on_demand(database: &Database, requests: &Inbox<()>, failures: &Fa
                 open
             });
         if left > 0 && left >= before {
-            thread::sleep(PAUSE);
+            thread::sleep(NO_PROGRESS_PAUSE);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The way of a claim from the caller to the writer and back. In: what the caller asks for. Out: turns or activities, or
-//! nothing at the deadline. What does not decode becomes a dead letter under the lease of its claim, and the caller gets
-//! the rest.
+//! The way of a claim from the caller to the writer and back. In: what the caller asks for. Out: turns or activities,
+//! or nothing at the deadline. What does not decode becomes a dead letter under the lease of its claim, and the caller
+//! gets the rest.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::tables::closing;
 use crate::writer_tx::WriterTx;
 
-/// What nobody waited for is claimed by the next one who asks.
+/// A claim whose caller has gone is given back without a delay.
 const AT_ONCE: abandon_turn::Again = abandon_turn::Again::After(None);
 
 /// Claims turns.
@@ -84,8 +84,8 @@ pub(crate) async fn work(
     }
 }
 
-/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails here,
-/// the other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
+/// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If the store fails
+/// here, the other turns of the claim are still handed out, and this one is claimed again when its lease has run out.
 async fn dead_letter_messages(
     store: &Store,
     turn: &ClaimedTurn,
@@ -102,8 +102,8 @@ async fn dead_letter_messages(
     }
 }
 
-/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed out,
-/// and this one is claimed again when its lease has run out.
+/// Dead-letters an item that did not decode. If the store fails here, the other items of the claim are still handed
+/// out, and this one is claimed again when its lease has run out.
 async fn dead_letter_work(store: &Store, BrokenWork { token, reason }: BrokenWork) {
     let step = move |tx: &mut WriterTx<'_>| dead_letter::undecodable_work(tx, &token, &reason);
     if let Err(error) = store.write(LeaseView::Needed, while_open(step)).await {

@@ -8,7 +8,7 @@ pub(crate) fn skip_crash_caution() -> bool {
     std::env::var_os("DUROXIDE_SQLITE_SKIP_CRASH_CAUTION").is_some()
 }
 
-/// Never.
+/// Always `false`: this build has no kill points.
 #[cfg(not(feature = "kill-points"))]
 pub(crate) fn skip_crash_caution() -> bool {
     false

@@ -43,6 +43,7 @@ mod early;
 mod error;
 mod fetch;
 mod files;
+mod handle;
 mod kill;
 mod ops;
 mod options;
@@ -58,6 +59,7 @@ mod token;
 mod tx;
 mod watch;
 mod writer;
+mod writer_memory;
 mod writer_tx;
 
 pub use connection::url::SqliteUrl;
@@ -66,7 +68,7 @@ pub use files::{
     Imported, Upgrade, Vacuumed, backup, check_integrity, import_published, planned_upgrade,
     unfinished_copies, upgrade, vacuum,
 };
+pub use handle::SqliteProvider;
 #[doc(hidden)]
 pub use options::Tuning;
 pub use options::{Durability, OtherPrograms, SchemaUpgrade, SqliteOptions};
-pub use provider::SqliteProvider;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use duroxide_core::provider::{InstanceSnapshot, ProviderError, Restoring};
 
 use crate::error::SqliteError;
+use crate::handle::SqliteProvider;
 use crate::ops::restore::{self, Step};
 use crate::ops::{delete, steps};
-use crate::provider::SqliteProvider;
 use crate::requests::LeaseView;
 use crate::tables::deletions::RestoreToken;
 use crate::writer_tx::WriterTx;
@@ -37,9 +37,10 @@ impl SqliteProvider {
         };
         let parts = restore::steps(snapshot);
         for _ in 0..TRIES_MAX {
-            let ended = match parts.is_empty() {
-                true => self.at_once(&task).await?,
-                false => self.in_steps(&task, &parts).await?,
+            let ended = if parts.is_empty() {
+                self.at_once(&task).await?
+            } else {
+                self.in_steps(&task, &parts).await?
             };
             match ended {
                 Step::Over(done) => return Ok(done),

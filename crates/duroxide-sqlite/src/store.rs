@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::checkpoint::{Emptied, Failures};
-use crate::claims::{self, ClaimAttempt, Deadline, GiveBack};
+use crate::claims::{self, Deadline, GiveBack};
 use crate::connection::database;
 use crate::connection::driver;
 use crate::connection::exclusive::FileUse;
@@ -22,8 +22,9 @@ use crate::connection::url::{self, Access, Place};
 use crate::connection::{Database, LastShutdown};
 use crate::counted::Counted;
 use crate::damage::DamagedRows;
-use crate::early::{CrashCaution, RecentInstances, Uncommitted};
+use crate::early::{CrashCaution, Uncommitted};
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::options::SqliteOptions;
 use crate::readers;
 use crate::requests::{ClaimQueue, CloseOnDrop, Inbox, LeaseView, ReadJob, read_job, write_job};
@@ -31,6 +32,7 @@ use crate::store_clock::{Pace, StoreClock};
 use crate::tx::Tx;
 use crate::watch::{Watch, Watches};
 use crate::writer::{Source, Writer, WriterMessage};
+use crate::writer_memory::WriterMemory;
 use crate::writer_tx::WriterTx;
 
 /// How long a claim waits for its next try at most when it follows the system clock: bounds the harm of a clock that is
@@ -127,7 +129,7 @@ impl Store {
             uncommitted: Arc::clone(&uncommitted),
             failed_checkpoints: failed_checkpoints.clone(),
             counted: Arc::clone(&counted),
-            recent: RecentInstances::default(),
+            memory: WriterMemory::default(),
             caution: CrashCaution::new(last_shutdown, clock.now()),
             damaged: DamagedRows::default(),
             clock: Arc::clone(&clock),
@@ -236,7 +238,7 @@ impl Store {
     /// other connections read the log or much of it is left, this asks the writer again after a pause. Gives up when
     /// nothing has moved for several seconds.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
-        const PAUSE: Duration = Duration::from_millis(20);
+        const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_millis(20);
         const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
         let mut least = usize::MAX;
         let mut give_up_at = Instant::now() + GIVE_UP_AFTER;
@@ -253,7 +255,7 @@ impl Store {
                 Emptied::Not(_) if Instant::now() >= give_up_at => return Err(SqliteError::Busy),
                 Emptied::Not(_) => {}
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(CHECKPOINT_RETRY_PAUSE).await;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::tx::{Reading, duration_ms, stored_ms};
 /// A clock that is behind by more than this is worth a warning.
 const NOTEWORTHY_MS: i64 = 1_000;
 /// By how much the stored time may be behind.
-const TELL_EVERY_MS: i64 = 1_000;
+const STORE_EVERY_MS: i64 = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct StoreClock {
@@ -24,7 +24,7 @@ pub(crate) struct StoreClock {
     pace: Pace,
     state: Mutex<State>,
     /// The time that was stored last.
-    told: AtomicI64,
+    stored_at: AtomicI64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl StoreClock {
                 last: 0,
                 behind: None,
             }),
-            told: AtomicI64::new(0),
+            stored_at: AtomicI64::new(0),
         })
     }
 
@@ -103,15 +103,15 @@ impl StoreClock {
     }
 
     /// The time to store in this transaction, if the one that is stored is too old.
-    pub(crate) fn time_to_tell(&self) -> Option<i64> {
+    pub(crate) fn time_to_store(&self) -> Option<i64> {
         let now = self.now();
-        let told = self.told.load(Ordering::Relaxed);
-        (now >= told.saturating_add(TELL_EVERY_MS)).then_some(now)
+        let stored_at = self.stored_at.load(Ordering::Relaxed);
+        (now >= stored_at.saturating_add(STORE_EVERY_MS)).then_some(now)
     }
 
     /// The transaction that stores this time is committed.
-    pub(crate) fn told(&self, at: i64) {
-        self.told.fetch_max(at, Ordering::Relaxed);
+    pub(crate) fn stored(&self, at: i64) {
+        self.stored_at.fetch_max(at, Ordering::Relaxed);
     }
 
     /// A row has this time: the store's time is not earlier.

@@ -39,9 +39,10 @@ pub(crate) struct WorkToken {
 /// A token for a claimed instance.
 pub(crate) fn for_turn(instance: &str, bounds: Bounds) -> String {
     let random = Uuid::new_v4().simple();
-    let by = match bounds.is_cut {
-        true => format!("{}{CUT}", bounds.visible_by),
-        false => bounds.visible_by.to_string(),
+    let by = if bounds.is_cut {
+        format!("{}{CUT}", bounds.visible_by)
+    } else {
+        bounds.visible_by.to_string()
     };
     match bounds.late {
         [None, None] => format!("{PREFIX}{random}_{by}_{instance}"),

@@ -6,16 +6,17 @@ use std::ops::{Deref, DerefMut};
 
 use crate::connection::statements::Prepared;
 use crate::damage::DamagedRows;
-use crate::early::{CrashCaution, InFlight, RecentInstances};
+use crate::early::{CrashCaution, InFlight};
 use crate::tx::{Effects, Reading, Tx};
 use crate::watch::Watches;
+use crate::writer_memory::WriterMemory;
 
 /// What the writer knows beyond the tables.
 #[derive(Clone, Copy)]
 pub(crate) struct WriterState<'c> {
     pub(crate) watches: &'c Watches,
     pub(crate) in_flight: &'c InFlight,
-    pub(crate) recent: &'c RecentInstances,
+    pub(crate) memory: &'c WriterMemory,
     pub(crate) caution: &'c CrashCaution,
     pub(crate) damaged: &'c DamagedRows,
 }
@@ -29,7 +30,7 @@ pub(crate) struct WriterTx<'c> {
 impl<'c> WriterTx<'c> {
     pub(crate) fn new(statements: &'c dyn Prepared, time: Reading, state: WriterState<'c>) -> Self {
         Self {
-            tx: Tx::remembering(statements, time, state.recent),
+            tx: Tx::remembering(statements, time, state.memory),
             state,
         }
     }
@@ -71,7 +72,7 @@ pub(crate) mod testing {
     pub(crate) struct Writer {
         watches: Watches,
         in_flight: InFlight,
-        recent: RecentInstances,
+        memory: WriterMemory,
         damaged: DamagedRows,
         caution: CrashCaution,
     }
@@ -81,7 +82,7 @@ pub(crate) mod testing {
             Self {
                 watches: Watches::default(),
                 in_flight: InFlight::default(),
-                recent: RecentInstances::default(),
+                memory: WriterMemory::default(),
                 damaged: DamagedRows::default(),
                 caution: CrashCaution::new(LastShutdown::Clean, 0),
             }
@@ -92,7 +93,7 @@ pub(crate) mod testing {
             let state = WriterState {
                 watches: &self.watches,
                 in_flight: &self.in_flight,
-                recent: &self.recent,
+                memory: &self.memory,
                 caution: &self.caution,
                 damaged: &self.damaged,
             };

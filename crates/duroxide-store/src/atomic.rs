@@ -47,44 +47,44 @@ impl Batch {
 pub enum Operation {
     /// Adds events. A number that exists fails the batch with [`StoreError::Conflict`]; nothing is ever overwritten.
     Append {
-        /// Entity.
+        /// The entity whose log grows.
         entity: String,
-        /// Partition.
+        /// The partition of the entity.
         partition: u64,
-        /// Events.
+        /// The events to add, with their numbers.
         events: Vec<Record>,
     },
     /// Removes one partition; counts events.
     DeletePartition {
-        /// Entity.
+        /// The entity whose log is changed.
         entity: String,
-        /// Partition.
+        /// The partition of the entity.
         partition: u64,
     },
     /// Removes all partitions of an entity; counts events.
     DeleteEntity {
-        /// Entity.
+        /// The entity whose log is removed.
         entity: String,
     },
     /// Writes an entry.
     Put {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
-        /// Value.
+        /// The bytes to store under the key.
         value: Vec<u8>,
     },
     /// Removes an entry.
     Delete {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
     },
     /// Removes all entries of a scope.
     DeleteScope {
-        /// Scope.
+        /// The scope whose entries are removed.
         scope: String,
     },
     /// Adds a message.
@@ -94,12 +94,13 @@ pub enum Operation {
         /// The message.
         message: NewMessage,
     },
-    /// Holds the followers of a group back, those that are queued and those that come: no claim takes one, and they alone do not make
-    /// the group ready. The next [`Complete`](Self::Complete) of the group ends that, and so does its deletion.
+    /// Holds the followers of a group back, those that are queued and those that come: no claim takes one, and they
+    /// alone do not make the group ready. The next [`Complete`](Self::Complete) of the group ends that, and so does its
+    /// deletion.
     HoldFollowers {
-        /// Queue.
+        /// The queue that the group is in.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
     },
     /// Removes the messages of a lease and ends it; fails the batch with [`StoreError::LeaseLost`] unless it is
@@ -128,7 +129,7 @@ pub enum Operation {
     },
     /// Removes messages by number, leased or not. The last message of an item lease takes the lease with it.
     DeleteMessages {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
         /// Numbers; unknown ones are ignored.
         ids: Vec<u64>,
@@ -136,46 +137,46 @@ pub enum Operation {
     /// Makes messages of a queue of single messages visible that are not visible yet; they keep number and attempts.
     /// Counts messages.
     ShowMessages {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
         /// Numbers; unknown ones and those of visible messages are ignored.
         ids: Vec<u64>,
     },
     /// Removes the messages of a group that carry this key, leased or not.
     DeleteKeyed {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
-        /// Key.
+        /// The key that the messages carry.
         key: String,
     },
     /// Removes all messages of a group, leased or not, with the group's lease and label; counts messages.
     DeleteGroup {
-        /// Queue.
+        /// The queue that the group is in.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
     },
     /// Labels a group of a grouped queue, and ends its rest; label and kind stay until they are changed or the group is
     /// deleted.
     SetLabel {
-        /// Queue.
+        /// The queue that the group is in.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
-        /// Label.
+        /// The label to give the group; `None` takes it away.
         label: Option<String>,
-        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that of
-        /// its oldest [`Role::Lead`](crate::Role::Lead).
+        /// Kind; a group without one has the kind of its oldest [`Role::Successor`](crate::Role::Successor), else that
+        /// of its oldest [`Role::Lead`](crate::Role::Lead).
         kind: Option<String>,
     },
     /// Extends valid affinity leases of these owners to now plus `lease_ms`, if the key was active during the last
     /// `idle_ms`; counts keys.
     RenewAffinities {
-        /// Queue.
+        /// The queue whose affinity keys are renewed.
         queue: Queue,
-        /// Owners.
+        /// The owners whose affinity leases are extended.
         owners: Vec<String>,
         /// New length, from now.
         lease_ms: u64,
@@ -184,7 +185,7 @@ pub enum Operation {
     },
     /// Forgets lapsed affinity leases whose key no message carries; counts keys.
     SweepAffinities {
-        /// Queue.
+        /// The queue whose affinity keys are swept.
         queue: Queue,
     },
 }
@@ -194,9 +195,9 @@ pub enum Operation {
 pub enum Query {
     /// Events by number; answered by [`Answer::Events`].
     Events {
-        /// Entity.
+        /// The entity whose log is read.
         entity: String,
-        /// Partition.
+        /// The partition of the entity.
         partition: u64,
         /// Lowest number.
         from: u64,
@@ -205,28 +206,28 @@ pub enum Query {
     },
     /// Sizes of a partition; answered by [`Answer::Partition`].
     Partition {
-        /// Entity.
+        /// The entity whose log is measured.
         entity: String,
-        /// Partition.
+        /// The partition of the entity.
         partition: u64,
     },
     /// Partitions that hold events; answered by [`Answer::Partitions`].
     Partitions {
-        /// Entity.
+        /// The entity whose partitions are listed.
         entity: String,
     },
     /// Events in the whole store; answered by [`Answer::Count`].
     EventCount,
     /// One entry; answered by [`Answer::Entry`].
     Entry {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
     },
     /// Entries by key; answered by [`Answer::Entries`].
     Entries {
-        /// Scope.
+        /// The scope whose entries are read.
         scope: String,
         /// Only keys above this one.
         after: Option<String>,
@@ -235,7 +236,7 @@ pub enum Query {
     },
     /// How many entries a scope has; answered by [`Answer::Count`].
     Count {
-        /// Scope.
+        /// The scope whose entries are counted.
         scope: String,
     },
     /// A lease on messages; answered by [`Answer::Lease`].
@@ -245,14 +246,14 @@ pub enum Query {
     },
     /// The valid leases on messages of a group, by message; answered by [`Answer::Leases`].
     Leases {
-        /// Queue.
+        /// The queue that the group is in.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
     },
     /// Messages by number, whatever their state; answered by [`Answer::Messages`].
     Messages {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
         /// Only of this group.
         group: Option<String>,
@@ -263,23 +264,23 @@ pub enum Query {
     },
     /// Messages with these numbers, as far as they exist; answered by [`Answer::Messages`].
     MessagesById {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
-        /// Numbers.
+        /// The numbers of the messages.
         ids: Vec<u64>,
     },
     /// Messages of a group that carry this key; answered by [`Answer::Messages`].
     MessagesByKey {
-        /// Queue.
+        /// The queue that holds the messages.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
-        /// Key.
+        /// The key that the messages carry.
         key: String,
     },
     /// What is ready and not leased, by kind, those that wait longest first; answered by [`Answer::Backlog`].
     Backlog {
-        /// Queue.
+        /// The queue whose ready messages are counted.
         queue: Queue,
         /// At most this many kinds.
         limit: usize,
@@ -288,7 +289,7 @@ pub enum Query {
     },
     /// What waits in a queue, by label; answered by [`Answer::Depths`].
     Depths {
-        /// Queue.
+        /// The queue whose messages are counted.
         queue: Queue,
     },
 }
@@ -374,8 +375,8 @@ pub trait AtomicOps: Send + Sync {
     /// Milliseconds since the Unix epoch, by the clock that leases and visibility are computed with.
     fn now_ms(&self) -> u64;
 
-    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds since the
-    /// Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
+    /// What the clock shows that callers compute times with ([`Visible::At`](crate::Visible::At)), in milliseconds
+    /// since the Unix epoch. A store whose own time goes on while that clock is set back answers with the clock.
     ///
     /// Default: [`now_ms`](Self::now_ms).
     fn clock_ms(&self) -> u64 {

@@ -9,44 +9,45 @@ pub enum Guard {
     /// The lease is valid; otherwise [`StoreError::LeaseLost`](crate::StoreError::LeaseLost).
     Lease(LeaseToken),
     /// No message arrived for the leased group or became visible in it since the claim; otherwise
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict). [`StoreError::LeaseLost`](crate::StoreError::LeaseLost) if another holder has it; it may have lapsed.
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict). [`StoreError::LeaseLost`](crate::StoreError::LeaseLost)
+    /// if another holder has it; it may have lapsed.
     Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Absent {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
     },
     /// The entry exists; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Present {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
     },
     /// The entry has exactly this value; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Equals {
-        /// Scope.
+        /// The scope that the entry is in.
         scope: String,
-        /// Key.
+        /// The key of the entry in its scope.
         key: String,
-        /// Value.
+        /// The value that the entry must have.
         value: Vec<u8>,
     },
     /// The scope has exactly these keys, ascending; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Keys {
-        /// Scope.
+        /// The scope whose keys are compared.
         scope: String,
-        /// Keys.
+        /// The keys in that scope.
         keys: Vec<String>,
     },
-    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not; otherwise
-    /// [`StoreError::Conflict`](crate::StoreError::Conflict).
+    /// Whether the group of a grouped queue has a [`Role::Lead`](crate::Role::Lead), visible or not, leased or not;
+    /// otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Lead {
-        /// Queue.
+        /// The queue that the group is in.
         queue: Queue,
-        /// Group.
+        /// The group in that queue.
         group: String,
         /// Whether there is one.
         is_there: bool,

@@ -13,8 +13,9 @@ pub enum Visible {
     /// From the commit on.
     #[default]
     Now,
-    /// From this time on, in milliseconds since the Unix epoch, by the clock that the store was given. A store whose time is
-    /// ahead of that clock, because it was set back, adds the difference: see [`StoreClock`](crate::StoreClock).
+    /// From this time on, in milliseconds since the Unix epoch, by the clock that the store was given. A store whose
+    /// time is ahead of that clock, because it was set back, adds the difference: see
+    /// [`StoreClock`](crate::StoreClock).
     At(u64),
     /// This many milliseconds after the commit.
     AfterMs(u64),
@@ -60,8 +61,8 @@ pub struct NewMessage {
     pub affinity: Option<String>,
     /// Label: selects messages at the claim in a queue of single messages, and is counted in [`Depth`].
     pub label: Option<String>,
-    /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead or successor, the kind
-    /// that it gives its group.
+    /// Kind: a second label. Selects messages at the claim in a queue of single messages; of a lead or successor, the
+    /// kind that it gives its group.
     pub kind: Option<String>,
     /// The effect on its group.
     pub role: Role,
@@ -110,15 +111,15 @@ impl NewMessage {
 pub struct Message {
     /// Its number; grows in the order of enqueueing, unique in the store.
     pub id: u64,
-    /// Group.
+    /// The group that it waits in.
     pub group: String,
     /// Key by which it can be deleted.
     pub key: Option<String>,
     /// Affinity key.
     pub affinity: Option<String>,
-    /// Label.
+    /// The label that it was enqueued with.
     pub label: Option<String>,
-    /// Kind.
+    /// The kind that it was enqueued with.
     pub kind: Option<String>,
     /// The effect on its group.
     pub role: Role,
@@ -153,13 +154,14 @@ impl Message {
 /// What a message does to its group, beyond waiting in it. Grouped delivery only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Nothing.
+    /// It only waits in its group.
     #[default]
     Plain,
     /// It begins what the group does next: a group without a kind of its own has the kind of its oldest lead, and the
     /// oldest visible lead is part of every claim of the group.
     Lead,
-    /// A lead that goes before those that are none, whatever their age: it alone gives the kind and is part of every claim.
+    /// A lead that goes before those that are none, whatever their age: it alone gives the kind and is part of every
+    /// claim.
     Successor(Followers),
     /// It comes after what a successor brings along, see [`Followers::Stay`], and while its group wants more, see
     /// [`Operation::HoldFollowers`](crate::Operation::HoldFollowers).
@@ -175,8 +177,8 @@ pub enum Role {
 pub enum Followers {
     /// It takes them like other messages.
     Come,
-    /// It takes none: what they follow came with the successor and is not done yet. They stay in their order. They still
-    /// count towards the bounds of the claim, so that looking for other messages behind them has an end.
+    /// It takes none: what they follow came with the successor and is not done yet. They stay in their order. They
+    /// still count towards the bounds of the claim, so that looking for other messages behind them has an end.
     Stay,
 }
 
@@ -268,8 +270,8 @@ pub struct Claim {
     pub labels: Labels,
     /// The kinds that the caller takes.
     pub kinds: Labels,
-    /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind; one with
-    /// a visible [`Role::UrgentAlarm`] is at once. `None`: alarms open nothing.
+    /// A group with a visible [`Role::Alarm`] that was enqueued at least this long ago is eligible whatever its kind;
+    /// one with a visible [`Role::UrgentAlarm`] is at once. `None`: alarms open nothing.
     pub any_kind_after_ms: Option<u64>,
     /// How many messages of one group at most, at least one; the oldest visible successor comes in addition, else the
     /// oldest visible lead, and the oldest visible alarm, an urgent one if there is one.
@@ -282,7 +284,8 @@ pub struct Claim {
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
     pub attach: Option<String>,
-    /// What must hold at every try; otherwise the claim fails with [`StoreError::Conflict`](crate::StoreError::Conflict) and takes nothing.
+    /// What must hold at every try; otherwise the claim fails with
+    /// [`StoreError::Conflict`](crate::StoreError::Conflict) and takes nothing.
     pub guards: Vec<Guard>,
 }
 

@@ -10,7 +10,7 @@ use crate::wake::Wakeups;
 /// What one try to claim found.
 #[derive(Debug)]
 pub enum Attempt<T> {
-    /// Something.
+    /// It claimed this.
     Found(T),
     /// Nothing; by the store's clock, something may become claimable at this time without a commit.
     Nothing {

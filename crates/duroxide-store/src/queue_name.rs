@@ -7,7 +7,7 @@ use crate::error::StoreError;
 /// Names a queue and says how it delivers. A name is used with one kind of delivery only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// Name.
+    /// The name, unique among the queues of a store.
     pub name: Cow<'static, str>,
     /// The way in which it delivers.
     pub delivery: Delivery,

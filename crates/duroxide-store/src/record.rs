@@ -12,7 +12,7 @@ pub struct Record {
 /// Sizes of one partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartitionInfo {
-    /// Events.
+    /// The number of events.
     pub events: u64,
     /// Sum of their lengths.
     pub bytes: u64,

@@ -59,8 +59,8 @@ impl Default for HarnessBuilder {
 }
 
 impl HarnessBuilder {
-    /// Decides every order that a deployment leaves to chance: which turn runs first, which activity, which client. The same
-    /// seed is the same run. It is 0 if nobody says otherwise, and the environment variable `DUROXIDE_SEED` says it for all
+    /// Decides every order that a deployment leaves to chance: which turn runs first, which activity, which client. The
+    /// same seed is the same run. It is 0 by default, and the environment variable `DUROXIDE_SEED` says it for all
     /// harnesses that name none. A test that fails prints it.
     ///
     /// ```
@@ -110,8 +110,8 @@ impl HarnessBuilder {
         self
     }
 
-    /// Answers of activities and children are delivered later by up to this, as the seed decides, so that they overtake each
-    /// other.
+    /// Answers of activities and children are delivered later by up to this, as the seed decides, so that they overtake
+    /// each other.
     pub fn deliver_late(mut self, by: Duration) -> Self {
         self.manner.late(by);
         self

@@ -229,9 +229,10 @@ impl Harness {
         let mut idle = 0;
         while idle < IDLE_LOOKS {
             tokio::task::yield_now().await;
-            match self.workers.scheduler.is_idle() {
-                true => idle += 1,
-                false => idle = 0,
+            if self.workers.scheduler.is_idle() {
+                idle += 1
+            } else {
+                idle = 0
             }
         }
         self.rethrow();

@@ -1,5 +1,5 @@
-//! A file that says what a program declares. In: its handlers and the file. Out: nothing, or what has changed since the file was
-//! written.
+//! A file that says what a program declares. In: its handlers and the file. Out: nothing, or what has changed since the
+//! file was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,12 +11,13 @@ const HEAD: &str = "\
 # write it anew: MANIFEST=write cargo test
 ";
 
-/// Compares the definitions of a program with a file in its repository, so that no change of them goes unnoticed: a type, a field
-/// or a variant of it, the code of an orchestration whose version stayed the same, a definition that is gone while instances may
-/// still need it. With `MANIFEST=write` in the environment the file is written instead.
+/// Compares the definitions of a program with a file in its repository, so that no change of them goes unnoticed: a
+/// type, a field or a variant of it, the code of an orchestration whose version stayed the same, a definition that is
+/// gone while instances may still need it. With `MANIFEST=write` in the environment the file is written instead.
 ///
-/// Structs and enums are compared by the form that they are stored in, as [`stored_types`] tells it; what that cannot see (untagged
-/// enums, flattened fields, texts with a form of their own) goes unnoticed, and so does the code that an orchestration calls.
+/// Structs and enums are compared by the form that they are stored in, as [`stored_types`] tells it; what that cannot
+/// see (untagged enums, flattened fields, texts with a form of their own) goes unnoticed, and so does the code that an
+/// orchestration calls.
 ///
 /// ```
 /// use duroxide::prelude::*;
@@ -39,7 +40,8 @@ const HEAD: &str = "\
 ///
 /// # Panics
 ///
-/// If the code and the file differ, with every difference and what to do about it; if the file cannot be read or written.
+/// If the code and the file differ, with every difference and what to do about it; if the file cannot be read or
+/// written.
 #[track_caller]
 pub fn assert_manifest(file: impl AsRef<Path>, handlers: &Handlers) {
     let (file, declared) = (file.as_ref(), handlers.declared());
@@ -116,12 +118,13 @@ pub fn changes(recorded: &str, declared: &[Declared]) -> Vec<String> {
 fn changed(key: &str, before: &str, today: &str) -> String {
     let types = |text: &str| text.split("; code ").next().unwrap_or_default().to_owned();
     let (types_before, types_today) = (types(before), types(today));
-    match types_before == types_today {
-        true => format!(
+    if types_before == types_today {
+        format!(
             "the code of {key} has changed: instances that run replay it; give it a new version, or put the change behind `ctx.patched`"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "the types of {key} have changed from {types_before} to {types_today}: what is stored must still decode"
-        ),
+        )
     }
 }

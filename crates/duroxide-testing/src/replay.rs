@@ -101,13 +101,13 @@ struct Recorded {
     events: Vec<Event>,
 }
 
-/// Replays a recorded history, as JSON: a list of events, or an object with `executions`, each with `events` or, as in a
-/// line of `duroxide export`, with a `history`. The handler must be the one of the recorded version.
+/// Replays a recorded history, as JSON: a list of events, or an object with `executions`, each with `events` or, as in
+/// a line of `duroxide export`, with a `history`. The handler must be the one of the recorded version.
 ///
 /// # Errors
 ///
-/// When the text is no history, or when the code decides something else than what is recorded, panics where the record ends, or
-/// ends otherwise.
+/// When the text is no history, or when the code decides something else than what is recorded, panics where the record
+/// ends, or ends otherwise.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "callers write `Arc::new(handler)` in place"
@@ -119,8 +119,8 @@ pub fn replay(
     replay_executions(&executions_of(history_json)?, |_| Ok(Arc::clone(&handler)))
 }
 
-/// Replays a recorded history with the code of a program: each execution with the handler and version that it was recorded
-/// with. The text is as in [`replay`].
+/// Replays a recorded history with the code of a program: each execution with the handler and version that it was
+/// recorded with. The text is as in [`replay`].
 ///
 /// # Errors
 ///
@@ -158,8 +158,8 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-/// Replays all histories of a folder and the folders in it: files that end in `.json`, each with one history, and in `.jsonl`,
-/// with one per line, as `duroxide export` writes them. Other files are left alone.
+/// Replays all histories of a folder and the folders in it: files that end in `.json`, each with one history, and in
+/// `.jsonl`, with one per line, as `duroxide export` writes them. Other files are left alone.
 ///
 /// ```
 /// use duroxide::testing::replay_all;
@@ -208,9 +208,10 @@ pub fn replay_all(
         let is_lines = file
             .extension()
             .is_some_and(|extension| extension == "jsonl");
-        let histories: Vec<&str> = match is_lines {
-            true => text.lines().collect(),
-            false => vec![&text],
+        let histories: Vec<&str> = if is_lines {
+            text.lines().collect()
+        } else {
+            vec![&text]
         };
         for (history, line) in histories.into_iter().zip(1..) {
             match replay_with(history, code) {
@@ -226,9 +227,10 @@ pub fn replay_all(
             }
         }
     }
-    match misfits.is_empty() {
-        true => Ok(all),
-        false => Err(misfits),
+    if misfits.is_empty() {
+        Ok(all)
+    } else {
+        Err(misfits)
     }
 }
 
@@ -248,10 +250,10 @@ fn histories_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         let is_history = path
             .extension()
             .is_some_and(|extension| extension == "json" || extension == "jsonl");
-        match path.is_dir() {
-            true => files.extend(histories_in(&path)?),
-            false if is_history => files.push(path),
-            false => {}
+        if path.is_dir() {
+            files.extend(histories_in(&path)?);
+        } else if is_history {
+            files.push(path);
         }
     }
     files.sort();
@@ -282,8 +284,8 @@ fn replay_executions(
     Ok(replayed)
 }
 
-/// Replays one execution; `kv` are the key-values at its beginning. Where the record ends, the code runs on for one turn: it
-/// must not panic there, and if it ended the execution it must end it in the same way.
+/// Replays one execution; `kv` are the key-values at its beginning. Where the record ends, the code runs on for one
+/// turn: it must not panic there, and if it ended the execution it must end it in the same way.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! An order and its orchestration are committed together, or rolled back together: the orchestration is started inside the
-//! application's own transaction. Needs a PostgreSQL server, whose url is the first argument (`cargo xtask postgres` starts
-//! one and prints it).
+//! An order and its orchestration are committed together, or rolled back together: the orchestration is started inside
+//! the application's own transaction. Needs a PostgreSQL server, whose url is the first argument
+//! (`cargo xtask postgres` starts one and prints it).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -49,9 +49,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Within::new(&tx, &schema)?
             .start_orchestration(order, "ProcessOrder", order)
             .await?;
-        match is_paid {
-            true => tx.commit().await?,
-            false => tx.rollback().await?,
+        if is_paid {
+            tx.commit().await?
+        } else {
+            tx.rollback().await?
         }
     }
 

@@ -57,7 +57,7 @@ pub type OrchestrationHandlerRef = std::sync::Arc<dyn OrchestrationHandler>;
 
 /// Level of a log line. Nothing uses it; it stays so that code naming it compiles.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum LogLevel {
     Info,
     Warn,

@@ -36,8 +36,9 @@ impl OrchestrationContext {
         }
     }
 
-    /// When the time of this instance is up; `None` if it was started without a time limit. After that it ends as failed, whatever
-    /// its code does. The same in every execution, but for one that an operator retries after its time was up: that has its time anew.
+    /// When the time of this instance is up; `None` if it was started without a time limit. After that it ends as
+    /// failed, whatever its code does. The same in every execution, but for one that an operator retries after its time
+    /// was up: that has its time anew.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;
@@ -53,13 +54,13 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        let deadline_ms = self.shared.cell().told.deadline_ms?;
+        let deadline_ms = self.shared.cell().shown.deadline_ms?;
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(deadline_ms))
     }
 
-    /// The place of this execution in the trace that the instance was started in; `None` if it was started without one. Activities,
-    /// children, detached starts and later executions belong to the same trace. The id of the span follows from the history, so it
-    /// is the same in every replay.
+    /// The place of this execution in the trace that the instance was started in; `None` if it was started without one.
+    /// Activities, children, detached starts and later executions belong to the same trace. The id of the span follows
+    /// from the history, so it is the same in every replay.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;
@@ -70,6 +71,6 @@ impl OrchestrationContext {
     /// ```
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        self.shared.cell().told.trace.clone()
+        self.shared.cell().shown.trace.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Messages to other instances, and the end of instances that somebody else started.
+//! Messages to other instances, and the end of instances that others started.
 
 use std::time::UNIX_EPOCH;
 
@@ -29,11 +29,12 @@ type ResultOf<O> =
     Result<<O as Orchestration>::Output, OrchestrationError<<O as Orchestration>::Error>>;
 
 impl OrchestrationContext {
-    /// Puts a message on a queue of another instance, which takes it with [`receive`](Self::receive). The message is sent when
-    /// the turn commits: once, whatever crashes. A message for an instance whose start is stored or decided waits for it.
+    /// Puts a message on a queue of another instance, which takes it with [`receive`](Self::receive). The message is
+    /// sent when the turn commits: once, whatever crashes. A message for an instance whose start is stored or decided
+    /// waits for it.
     ///
-    /// The answer tells whether the instance could take messages when the code asked. An instance that ends before it reads
-    /// the message leaves it unread, as it leaves those of clients.
+    /// The answer tells whether the instance could take messages when the code asked. An instance that ends before it
+    /// reads the message leaves it unread, as it leaves those of clients.
     ///
     /// ```
     /// use duroxide_core::{OrchestrationContext, Undelivered};
@@ -68,11 +69,11 @@ impl OrchestrationContext {
             })
     }
 
-    /// Waits for the end of an instance that this one did not start, and gives its result. An instance that does not exist, or
-    /// is deleted meanwhile, is [`OrchestrationError::Unavailable`].
+    /// Waits for the end of an instance that this one did not start, and gives its result. An instance that does not
+    /// exist, or is deleted meanwhile, is [`OrchestrationError::Unavailable`].
     ///
-    /// A worker looks whether it has ended: at once, then at intervals of a tenth of the time that was waited, at least 100
-    /// milliseconds and at most 10 seconds. That holds no worker slot and adds nothing to the history.
+    /// A worker looks whether it has ended: at once, then at intervals of a tenth of the time that was waited, at least
+    /// 100 milliseconds and at most 10 seconds. That holds no worker slot and adds nothing to the history.
     ///
     /// ```
     /// use duroxide_core::{OrchestrationContext, OrchestrationRef};

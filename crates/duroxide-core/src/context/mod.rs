@@ -55,7 +55,7 @@ pub use scopes::Cancelled;
 pub use start::Spawned;
 pub use values::CONTINUE_AS_NEW_EVENTS;
 
-/// What an orchestration talks to.
+/// The interface between an orchestration and the runtime.
 ///
 /// Clones share one state. Every `schedule_*` call takes effect when it is made, in call order; awaiting only observes.
 ///
@@ -103,17 +103,17 @@ impl OrchestrationContext {
         Self { shared }
     }
 
-    /// The instance.
+    /// The id of this instance.
     #[must_use]
     pub fn instance_id(&self) -> String {
         self.shared.identity.instance_id.clone()
     }
 
-    /// The execution: 1, and one more after each continue-as-new and each retry of the failed instance by an operator. Code that a retry
-    /// replays is told the execution that it ran in first.
+    /// The execution: 1, and one more after each continue-as-new and each retry of the failed instance by an operator.
+    /// Code that a retry replays is told the execution that it ran in first.
     #[must_use]
     pub fn execution_id(&self) -> u64 {
-        self.shared.cell().told.execution_id
+        self.shared.cell().shown.execution_id
     }
 
     /// Registered name of the handler.

@@ -1,5 +1,5 @@
-//! Requests that clients wait on, and what an instance publishes about itself. Both live in key-values under reserved keys, so
-//! every store has them.
+//! Requests that clients wait on, and what an instance publishes about itself. Both live in key-values under reserved
+//! keys, so every store has them.
 
 use std::marker::PhantomData;
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,8 +20,8 @@ const REPLY_PREFIX: &str = "duroxide:reply:";
 const VIEW_KEY: &str = "duroxide:view";
 const REPLY_COUNT_KEY: &str = "duroxide:replies";
 
-/// How many replies an instance keeps for clients that ask again, the latest ones. A younger reply than a minute is kept
-/// beside them, so that a client that waits has it.
+/// How many replies an instance keeps for clients that ask again, the latest ones. A younger reply than a minute is
+/// kept beside them, so that a client that waits has it.
 pub const REPLIES_MAX: usize = 32;
 
 /// How long a reply is kept in any case, by the recorded time.
@@ -30,7 +30,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many replies are kept at most when young ones are forgotten, but for those of the running turn.
 const YOUNG_REPLIES_MAX: usize = 1_000;
 
-/// Every so many replies the instance forgets young ones that are too many. Only then: a client that looks at least once in
+/// How many replies pass between two trims of replies younger than a minute. A client that looks at least once in
 /// [`YOUNG_REPLIES_MAX`] replies less these misses none.
 const SWEPT_EVERY: u64 = 100;
 
@@ -109,8 +109,9 @@ pub struct Requests<Req, Reply> {
     types: PhantomData<fn() -> (Req, Reply)>,
 }
 
-/// A request that a client waits on. Answer it with [`OrchestrationContext::reply`] or [`OrchestrationContext::refuse`]. It
-/// serialises: one that is not answered before a continue-as-new can go into the next execution's input.
+/// A request that a client waits on. Answer it with [`OrchestrationContext::reply`] or
+/// [`OrchestrationContext::refuse`]. It serialises: one that is not answered before a continue-as-new can go into the
+/// next execution's input.
 #[derive(Debug, Serialize, Deserialize)]
 #[must_use = "a client waits for the reply"]
 pub struct Request<Req, Reply> {
@@ -140,7 +141,7 @@ impl<Req: Payload, Reply: Payload> Requests<Req, Reply> {
     pub async fn next(&mut self) -> Request<Req, Reply> {
         loop {
             let text = self.ctx.dequeue_event(request_queue(&self.name)).await;
-            // Only clients of the engine write here; what is no letter names nobody who waits.
+            // Only clients of the engine write here; what does not decode names no client that waits.
             let Ok(letter) = serde_json::from_str::<AskLetter>(&text) else {
                 continue;
             };
@@ -197,8 +198,9 @@ impl OrchestrationContext {
     }
 
     /// Answers a request. The reply is recorded with the turn; the client has it when the turn is committed. The last
-    /// [`REPLIES_MAX`] replies are kept, and of the last minute the last thousand; a client that did not look while so many
-    /// were given is told that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says so.
+    /// [`REPLIES_MAX`] replies are kept, and of the last minute the last thousand; a client that did not look while so
+    /// many were given is told that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says
+    /// so.
     ///
     /// # Panics
     ///
@@ -286,14 +288,15 @@ impl OrchestrationContext {
         self.set_kv_value(key, value);
     }
 
-    /// Forgets old replies, and now and then young ones that are too many, before the reply of this number is kept. Those of
-    /// this turn stay: nobody has seen them yet.
+    /// Forgets old replies, and now and then young ones that are too many, before the reply of this number is kept.
+    /// Those of this turn stay: no client has seen them yet.
     #[track_caller]
     fn forget_replies(&self, kept: &[Kept], number: u64, at_ms: u64) {
         let too_many = (kept.len() + 1).saturating_sub(REPLIES_MAX);
-        let far_too_many = match number.is_multiple_of(SWEPT_EVERY) {
-            true => (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX),
-            false => 0,
+        let far_too_many = if number.is_multiple_of(SWEPT_EVERY) {
+            (kept.len() + 1).saturating_sub(YOUNG_REPLIES_MAX)
+        } else {
+            0
         };
         let is_old = |one: &Kept| at_ms.saturating_sub(one.at_ms) > KEPT_FOR.as_millis() as u64;
         let earlier = kept.iter().take(too_many).enumerate();

@@ -15,9 +15,9 @@ pub const CONTINUE_AS_NEW_EVENTS: u64 = 4_096;
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f5c_9d1e_0b7a_4c3e_9d52_1f8a_77c4_e021);
 
 impl OrchestrationContext {
-    /// The time of this turn: when what woke the code was recorded. The same in every replay, never earlier than what an
-    /// earlier call told, and without an event. It stands still between two awaits; see
-    /// [`utc_now`](Self::utc_now) for a fresh look at the clock, which is recorded.
+    /// The time of this turn: when what woke the code was recorded. The same in every replay, never earlier than what
+    /// an earlier call told, and without an event. It stands still between two awaits; see [`utc_now`](Self::utc_now)
+    /// for a fresh look at the clock, which is recorded.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;
@@ -34,13 +34,13 @@ impl OrchestrationContext {
     #[must_use]
     pub fn now(&self) -> SystemTime {
         let mut cell = self.shared.deciding(Location::caller());
-        cell.told_ms = cell.told_ms.max(cell.now_ms);
-        UNIX_EPOCH + Duration::from_millis(cell.told_ms)
+        cell.seen_ms = cell.seen_ms.max(cell.now_ms);
+        UNIX_EPOCH + Duration::from_millis(cell.seen_ms)
     }
 
-    /// A random number, the same in every replay, without an event. Not for secrets: who knows the instance can compute it.
-    /// Calls are counted, so a call that is added in front of others changes what they return: to change code with running
-    /// instances, register a new version.
+    /// A random number, the same in every replay, without an event. Not for secrets: who knows the instance can compute
+    /// it. Calls are counted, so a call that is added in front of others changes what they return: to change code with
+    /// running instances, register a new version.
     #[track_caller]
     #[must_use]
     pub fn random(&self) -> u64 {
@@ -56,8 +56,8 @@ impl OrchestrationContext {
         (wide >> 64) as u64
     }
 
-    /// A fresh id, the same in every replay, without an event. It follows from the instance, the execution and the time of
-    /// its start, so it differs between instances and lives (UUID version 5).
+    /// A fresh id, the same in every replay, without an event. It follows from the instance, the execution and the time
+    /// of its start, so it differs between instances and lives (UUID version 5).
     #[track_caller]
     #[must_use]
     pub fn uuid(&self) -> Uuid {
@@ -108,7 +108,7 @@ impl OrchestrationContext {
 
     fn named(&self, started_ms: u64, what: &str) -> Uuid {
         let identity = &self.shared.identity;
-        let execution_id = self.shared.cell().told.execution_id;
+        let execution_id = self.shared.cell().shown.execution_id;
         let name = format!(
             "{}\n{execution_id}\n{started_ms}\n{what}",
             identity.instance_id

@@ -6,10 +6,10 @@ use super::{ActivityError, OrchestrationError, Timeout};
 use crate::event::ErrorDetails;
 use crate::retry::{BackoffStrategy, RetryPolicy};
 
-/// An error that knows whether trying again may help. Calls of an activity, and children, ask it where the error type that
-/// `#[duroxide::activity]` or `#[duroxide::orchestration]` sees implements this; without it every error of theirs may be retried.
-/// An effect in place ([`Run::retry`](crate::Run::retry)) asks for an error that implements it. Texts and numbers may be tried again
-/// always.
+/// An error that knows whether trying again may help. Calls of an activity, and children, ask it where the error type
+/// that `#[duroxide::activity]` or `#[duroxide::orchestration]` sees implements this; without it every error of theirs
+/// may be retried. An effect in place ([`Run::retry`](crate::Run::retry)) asks for an error that implements it. Texts
+/// and numbers may be tried again always.
 ///
 /// ```
 /// use duroxide_core::Retryable;
@@ -142,9 +142,10 @@ impl Retry {
     #[must_use]
     pub fn jitter(mut self, share: f64) -> Self {
         // `clamp` keeps what is no number, and every pause would be nothing.
-        self.jitter = match share.is_nan() {
-            true => 0.0,
-            false => share.clamp(0.0, 1.0),
+        self.jitter = if share.is_nan() {
+            0.0
+        } else {
+            share.clamp(0.0, 1.0)
         };
         self
     }

@@ -54,8 +54,8 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's. While a thread unwinds already a
-    /// second panic would end the process, so the call goes nowhere instead.
+    /// When other code than the orchestration calls, after it was noted for the report. The panic is that caller's.
+    /// While a thread unwinds already a second panic would end the process, so the call goes nowhere instead.
     pub(crate) fn deciding(&self, location: &'static Location<'static>) -> MutexGuard<'_, Cell> {
         if self.presence.is_here() {
             self.presence.called_at(location);
@@ -93,12 +93,12 @@ pub(crate) struct RecordedKv {
 pub(crate) struct Cell {
     /// The turn's time, as it is recorded: it does not go back.
     pub(crate) now_ms: u64,
-    /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead of it,
-    /// they would be late by as much.
+    /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead
+    /// of it, they would be late by as much.
     pub(crate) clock_ms: u64,
     /// Whether the code is being fed events that were recorded before this turn.
     pub(crate) replaying: bool,
-    /// The execution is over or set aside; drops no longer mean anything.
+    /// The execution has ended or was discarded; drops no longer mean anything.
     pub(crate) closed: bool,
     pub(crate) operations: Operations,
     /// Asked for, not recorded yet.
@@ -113,8 +113,8 @@ pub(crate) struct Cell {
     pub(crate) extras: StartExtras,
     /// The place of this execution in its trace.
     pub(crate) trace: Option<TraceContext>,
-    /// What the code is told about all that.
-    pub(crate) told: Told,
+    /// What the code sees of all that.
+    pub(crate) shown: ShownToCode,
     pub(crate) next: Option<NextExecution>,
     /// Why the execution is asked to end, once it is.
     pub(crate) cancel_requested: Option<String>,
@@ -127,7 +127,7 @@ pub(crate) struct Cell {
     /// The last event that the code was fed.
     pub(crate) last_event_id: u64,
     /// The latest time that the code has seen.
-    pub(crate) told_ms: u64,
+    pub(crate) seen_ms: u64,
     /// Deterministic values that the code drew so far.
     pub(crate) drawn: u64,
     /// Patches that are recorded in this execution.
@@ -140,10 +140,10 @@ pub(crate) struct Cell {
     pub(crate) groups: Vec<Shields>,
 }
 
-/// What the code is told about its execution. In the part of a record that a rewound execution shares with an earlier one, it is told
-/// what it was told there: it must decide the same.
+/// What the code sees of its execution. In the part of a record that a rewound execution shares with an earlier one,
+/// the code sees what it saw there: it must decide the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ShownToCode {
     pub(crate) execution_id: u64,
     pub(crate) deadline_ms: Option<u64>,
     pub(crate) trace: Option<TraceContext>,
@@ -198,7 +198,8 @@ impl Cell {
         }
     }
 
-    /// The future of that call is polled: what is not recorded yet takes its place behind everything asked for until now.
+    /// The future of that call is polled: what is not recorded yet takes its place behind everything asked for until
+    /// now.
     pub(crate) fn come_now(&mut self, slots: &[usize]) {
         let of_call = |c: &Command| c.operation.is_some_and(|slot| slots.contains(&slot));
         let (mut moved, rest): (VecDeque<_>, _) = std::mem::take(&mut self.commands)
@@ -337,8 +338,8 @@ impl Cell {
         self.operations.request_cancellation(reason)
     }
 
-    /// The next key-value write. What is recorded governs when the write is repeated: its stamp, and its text if the code
-    /// wrote the same value in another way, so that the code reads the same text in every replay.
+    /// The next key-value write. What is recorded governs when the write is repeated: its stamp, and its text if the
+    /// code wrote the same value in another way, so that the code reads the same text in every replay.
     pub(crate) fn next_kv(&mut self, key: &str, value: String) -> KvEntry {
         let Some(recorded) = self.recorded_kv.pop_front() else {
             return KvEntry {

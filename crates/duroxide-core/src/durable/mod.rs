@@ -1,6 +1,6 @@
 //! What the author's code and replay share while an execution runs: what the code asked for, and where each operation
-//! stands. In: calls of the context, events of replay. Out: the next command to record, the answer to a poll. Nothing here
-//! knows the context or replay; both stand above it.
+//! stands. In: calls of the context, events of replay. Out: the next command to record, the answer to a poll. Nothing
+//! here knows the context or replay; both stand above it.
 
 mod cell;
 mod command;
@@ -13,7 +13,7 @@ mod shields;
 mod syscalls;
 
 pub use cell::InPlaceFuture;
-pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared, Told};
+pub(crate) use cell::{Cell, InPlace, NextExecution, RecordedKv, Shared, ShownToCode};
 pub(crate) use command::{Command, CommandKind, Target};
 pub(crate) use identity::Identity;
 pub(crate) use machines::{Call, Resolution};

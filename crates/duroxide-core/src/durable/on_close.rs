@@ -1,6 +1,6 @@
-//! What becomes of a child when its parent ends or drops it, and how that is recorded: in front of the input of the event that
-//! schedules the child, so that an end without the parent's code keeps to it. Never: a field that the published format does not
-//! have, or a mark where the policy is the usual one.
+//! What becomes of a child when its parent ends or drops it, and how that is recorded: in front of the input of the
+//! event that schedules the child, so that an end without the parent's code keeps to it. Never: a field that the
+//! published format does not have, or a mark where the policy is the usual one.
 
 use crate::work_item::{TERMINATE_PREFIX, termination_reason};
 
@@ -27,18 +27,20 @@ impl OnClose {
 
     /// The reason that a child hears which is not left alone.
     pub(crate) fn reason(self, why: &str) -> String {
-        match self == Self::Terminate && termination_reason(why).is_none() {
-            true => format!("{TERMINATE_PREFIX}{why}"),
-            false => why.to_owned(),
+        if self == Self::Terminate && termination_reason(why).is_none() {
+            format!("{TERMINATE_PREFIX}{why}")
+        } else {
+            why.to_owned()
         }
     }
 
     /// The input as it is recorded.
     pub(crate) fn in_front_of(self, input: String) -> String {
         // The author's own text must not pass for a policy.
-        match self == Self::default() && !input.starts_with(PREFIX) {
-            true => input,
-            false => format!("{PREFIX}{}:{input}", self.word()),
+        if self == Self::default() && !input.starts_with(PREFIX) {
+            input
+        } else {
+            format!("{PREFIX}{}:{input}", self.word())
         }
     }
 

@@ -108,7 +108,7 @@ pub enum EventKind {
     ExternalEvent {
         /// Signal name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
     /// A positional wait ended without a value.
@@ -127,7 +127,7 @@ pub enum EventKind {
     QueueEventDelivered {
         /// Queue name.
         name: String,
-        /// Payload.
+        /// The payload that the sender gave.
         data: String,
     },
     /// A dequeue ended without a message.
@@ -167,9 +167,9 @@ pub enum EventKind {
     },
     /// A key was set.
     KeyValueSet {
-        /// Key.
+        /// The key that the code wrote.
         key: String,
-        /// Value.
+        /// The value under that key.
         value: String,
         /// The time at which it was set, in milliseconds since the Unix epoch.
         #[serde(default)]
@@ -177,7 +177,7 @@ pub enum EventKind {
     },
     /// A key was removed.
     KeyValueCleared {
-        /// Key.
+        /// The key that the code removed.
         key: String,
     },
     /// All keys were removed.

@@ -48,9 +48,9 @@ pub struct ExecutionInfo {
 /// Totals over the store.
 #[derive(Debug, Clone, Default)]
 pub struct SystemMetrics {
-    /// Instances.
+    /// The number of instances in the store.
     pub total_instances: u64,
-    /// Executions.
+    /// The number of executions of all instances.
     pub total_executions: u64,
     /// Instances whose current execution runs.
     pub running_instances: u64,
@@ -58,7 +58,7 @@ pub struct SystemMetrics {
     pub completed_instances: u64,
     /// Instances whose current execution failed.
     pub failed_instances: u64,
-    /// Events.
+    /// The number of events of all executions.
     pub total_events: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct SystemMetrics {
 pub struct QueueDepths {
     /// Orchestrator messages, timers excluded.
     pub orchestrator_queue: usize,
-    /// Activities.
+    /// Activities that wait for a worker.
     pub worker_queue: usize,
     /// Timers that are not due yet.
     pub timer_queue: usize,
@@ -140,7 +140,7 @@ impl InstanceTree {
     }
 }
 
-/// A message that was set aside: it did not decode, or it was tried too often.
+/// A message that the store or the runtime dead-lettered: it did not decode, or it was tried too often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Its number.
@@ -209,7 +209,7 @@ pub trait ManagementProvider: Send + Sync {
         Err(not_supported("get_execution_info"))
     }
 
-    /// Totals.
+    /// Totals over the store.
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         Ok(SystemMetrics::default())
     }

@@ -1,4 +1,5 @@
-//! Nodes as a store knows them: who runs on it, with which code, seen when. Pure data; runtimes write it, operators read it.
+//! Nodes as a store knows them: who runs on it, with which code, seen when. Pure data; runtimes write it, operators
+//! read it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +34,8 @@ pub struct NodeInfo {
     pub blocked: Vec<BlockedInstance>,
 }
 
-/// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its turns.
+/// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its
+/// turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedInstance {
     /// The instance.
@@ -81,12 +83,12 @@ impl NodeInfo {
     }
 }
 
-/// How long a store believes in a node that it does not hear from.
+/// When a store gives up on a silent node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeTerm {
-    /// After so long without another word it counts as gone.
+    /// A node that has not announced itself for this long counts as gone.
     pub gone_after: Duration,
-    /// After so long beyond that it is no longer listed.
+    /// A node that has been gone for this long is removed from the list.
     pub forgotten_after: Duration,
 }
 

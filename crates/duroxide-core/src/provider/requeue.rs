@@ -1,5 +1,5 @@
-//! Whether a dead letter may go back into its queue. In: the letter, what the store knows of it, and the living instance. Out: a
-//! reason to refuse, or none. The rules are the same for every store.
+//! Whether a dead letter may go back into its queue. In: the letter, what the store knows of it, and the living
+//! instance. Out: a reason to refuse, or none. The rules are the same for every store.
 
 use super::Incarnation;
 use crate::WorkItem;
@@ -13,7 +13,7 @@ pub enum Requeue {
     NoSuchLetter,
     /// Nothing was changed.
     Refused {
-        /// In words.
+        /// The reason, for an operator.
         why: String,
     },
 }
@@ -30,9 +30,9 @@ pub struct LetterOrigin {
 impl LetterOrigin {
     /// Why a message must stay a dead letter; `current` is the life of its instance, if that exists.
     ///
-    /// A message that belongs to one operation (a result, a timer, an activity) must not reach another life of the id: numbers of
-    /// executions and events repeat there. Signals, queue messages and requests to cancel are for the instance that has the id now, unless they
-    /// are known to be for an earlier life.
+    /// A message that belongs to one operation (a result, a timer, an activity) must not reach another life of the id:
+    /// numbers of executions and events repeat there. Signals, queue messages and requests to cancel are for the
+    /// instance that has the id now, unless they are known to be for an earlier life.
     #[must_use]
     pub fn refusal(self, item: &WorkItem, current: Option<Incarnation>) -> Option<String> {
         let instance = item.target_instance();

@@ -1,5 +1,5 @@
-//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta, and a
-//! note for each message that has no effect.
+//! Which claimed messages become events. In: work items of one batch, in order. Out: arrivals in the turn's delta, and
+//! a note for each message that has no effect.
 
 use super::execution::Execution;
 use super::notes::{Stray, Unused};
@@ -33,8 +33,8 @@ const CHILD: Answered = Answered {
 };
 
 impl Execution {
-    /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution, unless
-    /// what came before it did.
+    /// Takes one message in, drops it, or notes that it fits no schedule. The first such note ends the execution,
+    /// unless what came before it did.
     pub(super) fn admit(&mut self, message: WorkItem) {
         let schedule = message.answers();
         let mut complete = |answered: Answered, kind: EventKind| {
@@ -79,8 +79,9 @@ impl Execution {
         }
     }
 
-    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay knows which failures
-    /// are older than the rewind, and is consumed with that turn, so that nothing is asked for twice.
+    /// The first turn of a rewound execution asks for what has no answer. The message is recorded, so that a replay
+    /// knows which failures are older than the rewind, and is consumed with that turn, so that nothing is asked for
+    /// twice.
     fn ask_again(&mut self, name: String, data: String) {
         let message = RewindMessage::read(&data);
         let is_due = self.rewound.is_some() && !self.asked_again;
@@ -104,8 +105,9 @@ impl Execution {
         self.expect(EventKind::QueueEventDelivered { name, data }, None);
     }
 
-    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if it is news. What
-    /// failed before the rewind was asked for anew. Activities of that execution were cancelled, so only children have news.
+    /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if
+    /// it is news. What failed before the rewind was asked for anew. Activities of that execution were cancelled, so
+    /// only children have news.
     fn shares_answer(&self, execution_id: u64, id: u64, kind: &EventKind) -> bool {
         let Some(rewound) = &self.rewound else {
             return false;
@@ -120,8 +122,8 @@ impl Execution {
         is_news && rewound.shares(execution_id, id)
     }
 
-    /// The timer of the start itself says that the time of the instance is up. What says so at another time is of another life of
-    /// the id.
+    /// The timer of the start itself says that the time of the instance is up. What says so at another time is of
+    /// another life of the id.
     fn admit_deadline(&mut self, execution_id: u64, fire_at_ms: u64) {
         let deadline_ms = self.shared.cell().extras.deadline_ms;
         let is_ours = execution_id == self.execution_id() && deadline_ms == Some(fire_at_ms);
@@ -133,7 +135,8 @@ impl Execution {
         }
     }
 
-    /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing from outside.
+    /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing
+    /// from outside.
     fn admit_letter(&mut self, name: String, data: String) {
         let is_repeated = message_parts(&data).0.is_some_and(|key| {
             let in_batch = |incoming: &Incoming| match incoming {
@@ -154,7 +157,7 @@ impl Execution {
     }
 
     /// A request to cancel counts once, also while the code winds down; a request to terminate counts after it, once.
-    fn admit_cancel(&mut self, reason: String) {
+    fn admit_cancel(&mut self, mut reason: String) {
         if let Some((sender, _)) = sent_by_parent(&reason) {
             tracing::warn!(
                 target: "duroxide::runtime",
@@ -164,11 +167,9 @@ impl Execution {
             self.turn.notes.unused.push(Unused::NotTheParent);
             return;
         }
-        let is_second = self.cancel_reason.is_some() && Defect::SecondCancelKills.is_on();
-        let reason = match is_second && termination_reason(&reason).is_none() {
-            true => format!("{TERMINATE_PREFIX}{reason}"),
-            false => reason,
-        };
+        if Defect::SecondCancelKills.is_on() && self.cancel_reason.is_some() {
+            reason = defective_termination(reason);
+        }
         let terminates = termination_reason(&reason).is_some();
         let counts = |kind: &EventKind| match kind {
             EventKind::OrchestrationCancelRequested { reason } => {
@@ -241,8 +242,9 @@ impl Execution {
                 ),
             ),
             Some((_, awaits)) => {
-                let is_new = awaits && self.turn.answered.insert(id);
-                if is_new || Defect::DuplicateAccepted.is_on() {
+                let mut is_new = awaits && self.turn.answered.insert(id);
+                is_new |= Defect::DuplicateAccepted.is_on();
+                if is_new {
                     self.expect(kind, Some(id));
                 } else {
                     self.note_ignored(id, Unused::Duplicate, "ignoring duplicate completion");
@@ -253,7 +255,7 @@ impl Execution {
 
     /// A completion that fits no schedule: sent by hand, by another life of the id, or by a store that lost history.
     fn reject(&mut self, id: u64, kind: EventKind, why: String) {
-        if self.sets_strays_aside {
+        if self.ignores_strays {
             self.note_ignored(id, Unused::Stray, &why);
             self.turn.notes.strays.push(Stray { id, kind, why });
         } else {
@@ -262,8 +264,8 @@ impl Execution {
         }
     }
 
-    /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so no
-    /// completion that comes with the start can be of this execution.
+    /// Whether this is the first turn of the execution. A schedule and the work it asks for are committed together, so
+    /// no completion that comes with the start can be of this execution.
     fn begins(&self) -> bool {
         let first = self.turn.events.first().map(|event| &event.kind);
         matches!(first, Some(EventKind::OrchestrationStarted { .. }))
@@ -305,4 +307,11 @@ impl OperationKind {
             Self::Cancellation => 5,
         }
     }
+}
+
+fn defective_termination(reason: String) -> String {
+    if termination_reason(&reason).is_some() {
+        return reason;
+    }
+    format!("{TERMINATE_PREFIX}{reason}")
 }

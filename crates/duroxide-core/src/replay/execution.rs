@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use semver::Version;
 
@@ -16,9 +15,10 @@ use super::divergence::Divergence;
 use super::earlier_signals::EarlierSignals;
 use super::handler_future::HandlerFuture;
 use super::replaying;
+use super::start::{ExecutionStart, ParentLink};
 use crate::action::Action;
 use crate::context::OrchestrationContext;
-use crate::durable::{Cell, Identity, InPlaceFuture, RecordedKv, SYSCALL_PATCHED, Shared, Told};
+use crate::durable::{Cell, Identity, RecordedKv, SYSCALL_PATCHED, Shared, ShownToCode};
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
@@ -28,7 +28,6 @@ use crate::provider::KvEntry;
 use crate::rewound::Rewound;
 use crate::start::StartExtras;
 use crate::trace_context::TraceContext;
-use crate::work_item::WorkItem;
 
 /// Highest event id of a recorded history: stores hold signed 64-bit numbers, and a turn must be able to go on from it.
 pub(super) const LAST_EVENT_ID: u64 = i64::MAX as u64 / 2;
@@ -40,58 +39,6 @@ const IDS_MUST_INCREASE: &str = "corrupted history: event ids must increase";
 
 /// Reason of cancel records that stem from the code dropping a future.
 pub(crate) const DROPPED_FUTURE: &str = "dropped_future";
-
-/// Who awaits the result of an execution.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParentLink {
-    /// The parent.
-    pub instance: String,
-    /// Its scheduling event.
-    pub id: u64,
-    /// Its execution; unknown for children begun by very old engines.
-    pub execution_id: Option<u64>,
-}
-
-impl ParentLink {
-    /// Who awaits the execution with this history.
-    #[must_use]
-    pub fn recorded_in(history: &[Event]) -> Option<Self> {
-        history.iter().find_map(|event| match &event.kind {
-            EventKind::OrchestrationStarted {
-                parent_instance: Some(instance),
-                parent_id,
-                parent_execution_id,
-                ..
-            } => Some(Self {
-                instance: instance.clone(),
-                id: parent_id.unwrap_or_default(),
-                execution_id: *parent_execution_id,
-            }),
-            _ => None,
-        })
-    }
-}
-
-/// What an execution begins with.
-#[derive(Debug, Clone, Default)]
-pub struct ExecutionStart {
-    /// The instance.
-    pub instance: String,
-    /// The execution.
-    pub execution_id: u64,
-    /// Registered name of the handler.
-    pub name: String,
-    /// The version it was resolved to.
-    pub version: String,
-    /// Input.
-    pub input: String,
-    /// The instance that awaits the result.
-    pub parent: Option<ParentLink>,
-    /// Unread queue messages of the previous execution.
-    pub carried: Vec<(String, String)>,
-    /// Custom status at the end of the previous execution.
-    pub custom_status: Option<String>,
-}
 
 /// Whether an event was stored before this turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +60,12 @@ pub struct Execution {
     pub(super) cancel_reason: Option<String>,
     /// The code watched for the request to cancel and has it; it ends by returning, or when it is terminated.
     pub(super) winds_down: bool,
-    /// The code watched for a request to cancel when it returned or asked for another execution: since before that poll, or
-    /// since it.
+    /// The code watched for a request to cancel when it returned or asked for another execution: since before that
+    /// poll, or since it.
     pub(super) ended_watching: bool,
     /// A client asked for the end at once; the code runs no more.
     pub(super) terminated: bool,
-    pub(super) sets_strays_aside: bool,
+    pub(super) ignores_strays: bool,
     pub(super) ended: bool,
     /// Recorded patches that the code no longer asks about, by their events.
     pub(super) passed_over: HashSet<u64>,
@@ -126,7 +73,7 @@ pub struct Execution {
     pub(super) rewound: Option<Rewound>,
     /// What is to be asked for anew, by scheduling event, as the code asks for it.
     pub(super) again: BTreeMap<u64, Action>,
-    /// That was asked for: failures that come now are younger than the rewind.
+    /// Whether those requests were sent; a failure that arrives after that belongs to this execution.
     pub(super) asked_again: bool,
     /// Signals that came before a rewind and have reached no wait since.
     pub(super) earlier_signals: EarlierSignals,
@@ -172,12 +119,14 @@ impl Execution {
         execution.shared.cell().set_time(now_ms, now_ms);
         execution.turn.events.push(event);
         match extras.deadline_ms {
-            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one begins.
+            // Code whose executions take one turn each never gets to see a timer: its time is up where the next one
+            // begins.
             Some(fire_at_ms) if fire_at_ms <= now_ms => {
                 let fired = EventKind::TimerFired { fire_at_ms };
                 execution.arrive(fired, Some(INITIAL_EVENT_ID));
             }
-            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets it.
+            // The deadline is a timer of the start itself; stores drop it with the execution, so each execution sets
+            // it.
             Some(fire_at_ms) => execution.turn.actions.push(Action::CreateTimer {
                 scheduling_event_id: INITIAL_EVENT_ID,
                 fire_at_ms,
@@ -252,24 +201,10 @@ impl Execution {
             name: name.clone(),
             version: version.clone(),
         };
-        let extras = StartExtras::recorded_in(&first.kind);
-        let trace = trace_of_execution(first);
         let cell = Cell {
-            told: Told {
-                execution_id: first.execution_id,
-                deadline_ms: extras.deadline_ms,
-                trace: trace.clone(),
-            },
-            extras,
-            trace,
-            now_ms: first.timestamp_ms,
-            clock_ms: first.timestamp_ms,
             kv: kv.into_iter().collect(),
             custom_status: initial_custom_status.clone(),
-            labels: labels_at_start(&first.kind),
-            started_ms: first.timestamp_ms,
-            takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
-            ..Cell::default()
+            ..cell_of(first)
         };
         let rewound = Rewound::recorded_in(&first.kind);
         let shared = Arc::new(Shared::driven(identity, cell));
@@ -291,7 +226,7 @@ impl Execution {
             winds_down: false,
             ended_watching: false,
             terminated: false,
-            sets_strays_aside: false,
+            ignores_strays: false,
             ended: false,
             passed_over: HashSet::new(),
             earlier_signals: EarlierSignals::of(rewound.as_ref()),
@@ -303,116 +238,7 @@ impl Execution {
         })
     }
 
-    /// The instance.
-    #[must_use]
-    pub fn instance_id(&self) -> &str {
-        &self.shared.identity.instance_id
-    }
-
-    /// The execution's number.
-    #[must_use]
-    pub fn execution_id(&self) -> u64 {
-        self.shared.identity.execution_id
-    }
-
-    /// Registered name of the handler.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.shared.identity.name
-    }
-
-    /// Version of the handler.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        &self.shared.identity.version
-    }
-
-    /// The instance that awaits the result.
-    #[must_use]
-    pub fn parent(&self) -> Option<&ParentLink> {
-        self.parent.as_ref()
-    }
-
-    /// Takes the work that the code asked to run in place, to be driven by the host within the turn; `None` if it was
-    /// taken before. Nothing of it runs before the future is polled; a panic of the author's code comes out of that.
-    #[must_use]
-    pub fn take_in_place(&mut self, activity_id: u64) -> Option<InPlaceFuture> {
-        let mut cell = self.shared.cell();
-        let slot = cell.operations.slot_of(activity_id)?;
-        let work = cell.in_place.remove(&slot)?;
-        drop(cell);
-        Some(Box::pin(async move { (work.work)().await }))
-    }
-
-    /// How long the work behind a question may take, if its author said; to be asked before the work is taken.
-    #[must_use]
-    pub fn in_place_limit(&self, activity_id: u64) -> Option<Duration> {
-        let cell = self.shared.cell();
-        let slot = cell.operations.slot_of(activity_id)?;
-        cell.in_place.get(&slot)?.limit
-    }
-
-    /// What the start gave beside input and labels.
-    #[must_use]
-    pub fn extras(&self) -> StartExtras {
-        self.shared.cell().extras.clone()
-    }
-
-    /// The place of this execution in the trace that it belongs to.
-    #[must_use]
-    pub fn trace_context(&self) -> Option<TraceContext> {
-        self.shared.cell().trace.clone()
-    }
-
-    /// The last event applied.
-    #[must_use]
-    pub fn last_event_id(&self) -> u64 {
-        self.last_event_id
-    }
-
-    /// Whether its terminal event is recorded or decided; such an execution takes no further turn.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// When the execution began, in milliseconds since the Unix epoch.
-    #[must_use]
-    pub fn started_at_ms(&self) -> u64 {
-        self.started_at_ms
-    }
-
-    /// A message that gives the instance a turn and has no other effect: a timer of an execution that never is.
-    #[must_use]
-    pub fn nudge(&self) -> WorkItem {
-        WorkItem::TimerFired {
-            instance: self.instance_id().to_owned(),
-            execution_id: 0,
-            id: 0,
-            fire_at_ms: 0,
-        }
-    }
-
-    /// Calls back, once, when something from outside its history reaches the orchestration: a wake by a timer, channel or
-    /// task that it awaits, or a use of its context elsewhere. It is in the log by then, and the next turn of this
-    /// execution fails with the report. Called on the foreign thread, or at once if it has happened already.
-    pub fn on_foreign(&self, tell: Arc<dyn Fn() + Send + Sync>) {
-        self.shared.presence.on_foreign(tell);
-    }
-
-    /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise
-    /// ignored, instead of ending the execution.
-    pub fn set_strays_aside(&mut self) {
-        self.sets_strays_aside = true;
-    }
-
-    /// How many turns it took so far, this one included; see [`count_turns`].
-    #[must_use]
-    pub fn turns(&self) -> u64 {
-        self.turns
-    }
-
-    /// What the code will be told about: patches that it took before.
+    /// Collects the recorded patches, so that the code gets the same answers.
     fn expect_patches(&mut self, history: &[Event]) {
         let recorded = history.iter().filter_map(|event| match &event.kind {
             EventKind::ActivityScheduled { name, input, .. } if name == SYSCALL_PATCHED => {
@@ -481,7 +307,7 @@ impl Execution {
                 // What is decided now was decided there, if the next event is one that both have.
                 let first = rewound.first_with(self.last_event_id + 1);
                 let own = self.shared.identity.execution_id;
-                tell(
+                show_execution(
                     &mut cell,
                     &self.shared.identity,
                     rewound,
@@ -508,22 +334,43 @@ impl Execution {
     }
 }
 
-/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that runs code
-/// records what that waits for, so nothing else leaves the deadline at this place.
+/// What the code of an execution finds when it begins, as far as its first event says it.
+fn cell_of(first: &Event) -> Cell {
+    let extras = StartExtras::recorded_in(&first.kind);
+    let trace = trace_of_execution(first);
+    Cell {
+        shown: ShownToCode {
+            execution_id: first.execution_id,
+            deadline_ms: extras.deadline_ms,
+            trace: trace.clone(),
+        },
+        extras,
+        trace,
+        now_ms: first.timestamp_ms,
+        clock_ms: first.timestamp_ms,
+        labels: labels_at_start(&first.kind),
+        started_ms: first.timestamp_ms,
+        takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
+        ..Cell::default()
+    }
+}
+
+/// Whether the time of the instance was up before this execution began: its code does not run at all. A first turn that
+/// runs code records what that waits for, so nothing else leaves the deadline at this place.
 fn is_up_from_the_start(event: &Event) -> bool {
     event.event_id == INITIAL_EVENT_ID + 1
         && event.source_event_id == Some(INITIAL_EVENT_ID)
         && matches!(event.kind, EventKind::TimerFired { .. })
 }
 
-/// Tells the code what it was told in this execution, which it is or which it was rewound from.
-fn tell(cell: &mut Cell, identity: &Identity, rewound: &Rewound, execution_id: u64) {
-    if cell.told.execution_id == execution_id {
+/// Shows the code the number, deadline and trace of the execution in which it first ran.
+fn show_execution(cell: &mut Cell, identity: &Identity, rewound: &Rewound, execution_id: u64) {
+    if cell.shown.execution_id == execution_id {
         return;
     }
     let given = cell.extras.trace.as_ref();
     let place = |given| place_in_trace(given, &identity.instance_id, execution_id, cell.started_ms);
-    cell.told = Told {
+    cell.shown = ShownToCode {
         execution_id,
         deadline_ms: match rewound.deadlines.get(&execution_id) {
             Some(deadline_ms) => Some(*deadline_ms),

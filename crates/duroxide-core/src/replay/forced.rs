@@ -1,7 +1,8 @@
 //! Ending an execution without running its code: poison, histories that do not fit, commits that cannot succeed.
 //!
-//! What is open is read off the history, so this way to end cancels and records like every other one. Messages that were claimed with
-//! it are recorded before the end, as far as the code would have got them: whoever retries the instance has them.
+//! What is open is read off the history, so this way to end cancels and records like every other one. Messages that
+//! were claimed with it are recorded before the end, as far as the code would have got them: a retry of the instance
+//! has them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -27,7 +28,8 @@ pub struct EndOf<'a> {
     pub now_ms: u64,
 }
 
-/// The turn that fails an execution. `messages` came with the claim: signals, queue messages and successes are recorded.
+/// The turn that fails an execution. `messages` came with the claim: signals, queue messages and successes are
+/// recorded.
 ///
 /// ```
 /// use duroxide_core::replay::{EndOf, Outcome, fail_without_replay};
@@ -43,8 +45,8 @@ pub fn fail_without_replay(of: EndOf<'_>, messages: Vec<WorkItem>, details: Erro
     ending.end(details, false, FailedBy::Decree)
 }
 
-/// The turn that terminates an execution, whether its code is here or not: what came with the claim, the request, what is
-/// cancelled, and the end as cancelled with this reason. Its children are terminated too.
+/// The turn that terminates an execution, whether its code is here or not: what came with the claim, the request, what
+/// is cancelled, and the end as cancelled with this reason. Its children are terminated too.
 ///
 /// ```
 /// use duroxide_core::replay::{EndOf, Outcome, terminate_without_replay};

@@ -84,7 +84,7 @@ impl HandlerFuture {
 
     /// Drops suspended code. Its locals are the author's; a panic while they are dropped ends here.
     pub(crate) fn discard(&mut self) {
-        let discarded = Self::Panicked("the orchestration was set aside".to_owned());
+        let discarded = Self::Panicked("the orchestration was discarded".to_owned());
         let code = std::mem::replace(self, discarded);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(code))) {
             let text = panic_text(panic.as_ref());
@@ -112,8 +112,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "orchestration panicked".to_owned())
 }
 
-/// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the engine
-/// applies an event; any other caller is foreign and gets no poll.
+/// Whether the code asked to be polled again. Combinators ask while they are polled, answered operations while the
+/// engine applies an event; any other caller is foreign and gets no poll.
 pub(crate) struct Woken {
     flag: AtomicBool,
     presence: Arc<Presence>,

@@ -11,7 +11,7 @@ pub struct Notes {
     /// Children whose result came in.
     pub children_ended: Vec<ChildEnded>,
     /// Completions that fit no schedule and were left out; see
-    /// [`Execution::set_strays_aside`](super::Execution::set_strays_aside). Each is in `unused` as well.
+    /// [`Execution::ignore_strays`](super::Execution::ignore_strays). Each is in `unused` as well.
     pub strays: Vec<Stray>,
 }
 

@@ -36,10 +36,10 @@ impl Execution {
         }
         self.turns += 1;
         let mut cell = self.shared.cell();
-        let recorded_ms = match Defect::TimeGoesBack.is_on() {
-            true => now_ms,
-            false => cell.now_ms.max(now_ms),
-        };
+        let mut recorded_ms = cell.now_ms.max(now_ms);
+        if Defect::TimeGoesBack.is_on() {
+            recorded_ms = now_ms;
+        }
         cell.set_time(recorded_ms, now_ms);
         self.turn.now_ms = cell.now_ms;
         drop(cell);
@@ -182,9 +182,9 @@ impl Execution {
         true
     }
 
-    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then recorded
-    /// first, questions to the host included, as it would be if the signal had come in a batch of its own: how messages
-    /// are batched must not decide which of them are lost.
+    /// Whether the next arrival is a signal that no recorded wait awaits. What the code decided before it is then
+    /// recorded first, questions to the host included, as it would be if the signal had come in a batch of its own: how
+    /// messages are batched must not decide which of them are lost.
     fn signal_is_early(&mut self) -> bool {
         let Some(Incoming::Event {
             kind: EventKind::ExternalEvent { name, .. },
@@ -199,13 +199,16 @@ impl Execution {
     }
 
     /// Whether this is a request to cancel, and the code, which watched for one, had ended before it came. Code that
-    /// watches can put things right; a request that comes with the message that lets it end must not take that away, as it
-    /// would not in a batch of its own. A value that was returned stands, and another execution gets the request.
+    /// watches can put things right; a request that comes with the message that lets it end must not take that away, as
+    /// it would not in a batch of its own. A value that was returned stands, and another execution gets the request.
     fn comes_too_late(&mut self, kind: &EventKind) -> bool {
         let EventKind::OrchestrationCancelRequested { reason } = kind else {
             return false;
         };
-        if termination_reason(reason).is_some() || Defect::LateCancelKills.is_on() {
+        if Defect::LateCancelKills.is_on() {
+            return false;
+        }
+        if termination_reason(reason).is_some() {
             return false;
         }
         self.poll_if_due();

@@ -1,4 +1,5 @@
-//! Where a record is cut. In: the history of a failed execution. Out: the place of the first event that is dropped, never the first.
+//! Where a record is cut. In: the history of a failed execution. Out: the place of the first event
+//! that is dropped. The cut is never before the second event.
 
 use std::collections::{HashMap, HashSet};
 
@@ -80,9 +81,9 @@ fn time_is_up(history: &[Event]) -> Option<usize> {
     history.iter().position(fired)
 }
 
-/// The earliest failed result from which on nothing was answered, up to this one, that was asked for after it: no activity or child with
-/// a value, no wait with a signal or message. Calls that failed side by side, and attempts of one call, belong together; a failure that
-/// the code got over with other work does not.
+/// The earliest failed result from which on nothing was answered, up to this one, that was asked for after it: no
+/// activity or child with a value, no wait with a signal or message. Calls that failed side by side, and attempts of
+/// one call, belong together; a failure that the code got over with other work does not.
 fn first_of_its_run(history: &[Event], failed: &[usize], anchor: usize) -> usize {
     let mut first = anchor;
     for earlier in failed.iter().rev().filter(|place| **place < anchor) {

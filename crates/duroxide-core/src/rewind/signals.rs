@@ -1,16 +1,18 @@
-//! Signals that a rewind hands on. In: the history of a failed execution. Out: name and data of those that would be lost otherwise.
+//! Signals that a rewind hands on. In: the history of a failed execution. Out: name and data of those that would be
+//! lost otherwise.
 //!
-//! A signal names no operation: it reaches the wait that is open when it comes. One of the dropped part that had reached a wait comes
-//! before the code asks for that wait again, so the next execution carries it. One that reached none is lost once and for all, unless no
-//! code ran after it: an end that was decided without the code recorded it, and nobody knows what the code would have asked for.
+//! A signal names no operation: it reaches the wait that is open when it comes. One of the dropped part that had
+//! reached a wait comes before the code asks for that wait again, so the next execution carries it. A signal that
+//! reached no wait stays lost. Exception: if the execution was ended without running its code, the rewind carries it,
+//! because the code might have waited for it.
 
 use std::collections::HashMap;
 
 use crate::event::{Event, EventKind};
 use crate::rewound::Rewound;
 
-/// The signals to carry if a history is cut at this place, in the order in which they came: those that the failed execution carried
-/// itself, then its own.
+/// The signals to carry if a history is cut at this place, in the order in which they came: those that the failed
+/// execution carried itself, then its own.
 pub(super) fn carried(history: &[Event], place: usize, earlier: &Rewound) -> Vec<(String, String)> {
     let mut carried = earlier.signals.clone();
     // What the record shares with an earlier one was looked at when that was rewound.
@@ -22,9 +24,10 @@ pub(super) fn carried(history: &[Event], place: usize, earlier: &Rewound) -> Vec
         let EventKind::ExternalEvent { name, data } = &event.kind else {
             continue;
         };
-        let is_lost = match reached {
-            true => at >= place,
-            false => at > last_decision,
+        let is_lost = if reached {
+            at >= place
+        } else {
+            at > last_decision
         };
         // One that names its wait was carried.
         let is_own = event.source_event_id.is_none() && event.event_id > shared;

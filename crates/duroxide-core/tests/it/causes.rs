@@ -69,7 +69,7 @@ fn waiting_for_nothing_durable_is_cured_by_other_code() {
 #[test]
 fn a_stray_completion_can_be_left_out_and_the_execution_goes_on() {
     let mut world = waiting();
-    world.set_strays_aside = true;
+    world.ignore_strays = true;
     world.turn(vec![]);
     let strays = vec![
         completed(99, "of nobody"),

@@ -137,9 +137,10 @@ fn begin(ctx: &OrchestrationContext, op: Op, label: String) -> Held<'_> {
             const C: OrchestrationRef<String, String> = OrchestrationRef::new("C");
             let child = ctx.child(C, &label).retry(policy());
             // With an id of its own, or with those of the engine.
-            let child = match hash(&label).is_multiple_of(2) {
-                true => child.id(format!("again-{execution}-{label}")),
-                false => child,
+            let child = if hash(&label).is_multiple_of(2) {
+                child.id(format!("again-{execution}-{label}"))
+            } else {
+                child
             };
             Box::pin(async move { text(child.await.map_err(Into::into)) })
         }

@@ -184,6 +184,7 @@ fn a_deadline_of_another_life_is_ignored() {
     let WorkItem::TimerFired { fire_at_ms, .. } = deadline(&limited.turn(vec![]).actions, 1) else {
         panic!("it is a timer");
     };
+    // A deadline names no life. Replay knows one of another life by its time, which differs from the recorded one.
     let turn = limited.turn(vec![fires(1, fire_at_ms - 1)]);
     assert_eq!(turn.outcome, Outcome::Waiting);
     let mut endless = World::of(|ctx, _| async move { Ok(ctx.schedule_wait("end").await) });

@@ -35,7 +35,7 @@ pub(crate) struct World {
     /// Whether questions to the host are answered within the turn.
     pub(crate) ask_host: bool,
     /// Whether completions that fit no schedule are left out.
-    pub(crate) set_strays_aside: bool,
+    pub(crate) ignore_strays: bool,
     live: Option<Execution>,
 }
 
@@ -75,7 +75,7 @@ impl World {
             now_ms: EPOCH_MS,
             limits: TurnLimits::default(),
             ask_host: true,
-            set_strays_aside: false,
+            ignore_strays: false,
             live: None,
         }
     }
@@ -147,8 +147,8 @@ impl World {
             Some(execution) => execution,
             None => self.open()?,
         };
-        if self.set_strays_aside {
-            execution.set_strays_aside();
+        if self.ignore_strays {
+            execution.ignore_strays();
         }
         let turn = run_turn(
             &mut execution,

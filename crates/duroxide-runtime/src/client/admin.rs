@@ -7,7 +7,7 @@ use duroxide_core::provider::{
     SystemMetrics, SystemStats,
 };
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 impl Client {
@@ -137,8 +137,8 @@ impl Client {
         Ok(self.store.get_instance_stats(instance).await?)
     }
 
-    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that wait
-    /// longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
+    /// Work that is ready and that no node has claimed, by the handler it needs; at most `limit` handlers, those that
+    /// wait longest first. What stays here needs code that no running node has. `None` if the store cannot tell.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Client {
         Ok(self.admin()?.pending_work(instance).await?)
     }
 
-    /// Messages that were set aside because they could not be understood or were tried too often.
+    /// Dead letters: messages that did not decode or were tried too often.
     ///
     /// # Errors
     ///
@@ -192,7 +192,7 @@ impl Client {
         let was_there = self.admin()?.delete_dead_letter(id).await?;
         if was_there {
             let detail = format!("dead letter {id}");
-            self.audit(Deed::of("delete-dead-letter", "").because(&detail));
+            self.audit(Change::of("delete-dead-letter", "").because(&detail));
         }
         Ok(was_there)
     }
@@ -213,7 +213,7 @@ impl Client {
             .await
             .map_err(|e| of_instance(e, instance_id))?;
         tracing::info!(target: "duroxide::runtime", instance_id, ?deleted, "deleted instance");
-        self.audit(Deed::of("delete", instance_id));
+        self.audit(Change::of("delete", instance_id));
         Ok(deleted)
     }
 
@@ -229,7 +229,7 @@ impl Client {
         let deleted = self.admin()?.delete_instance_bulk(filter).await?;
         tracing::info!(target: "duroxide::runtime", ?deleted, "deleted instances");
         let detail = format!("{} finished instances", deleted.instances_deleted);
-        self.audit(Deed::of("delete", "").because(&detail));
+        self.audit(Change::of("delete", "").because(&detail));
         Ok(deleted)
     }
 
@@ -249,7 +249,7 @@ impl Client {
             .await
             .map_err(|e| of_instance(e, instance_id))?;
         tracing::info!(target: "duroxide::runtime", instance_id, ?pruned, "pruned executions");
-        self.audit(Deed::of("prune", instance_id));
+        self.audit(Change::of("prune", instance_id));
         Ok(pruned)
     }
 
@@ -266,13 +266,13 @@ impl Client {
         let pruned = self.admin()?.prune_executions_bulk(filter, options).await?;
         tracing::info!(target: "duroxide::runtime", ?pruned, "pruned executions");
         let detail = format!("{} executions", pruned.executions_deleted);
-        self.audit(Deed::of("prune", "").because(&detail));
+        self.audit(Change::of("prune", "").because(&detail));
         Ok(pruned)
     }
 }
 
-/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are the
-/// user's, and may say anything.
+/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are
+/// the user's, and may say anything.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
     let text = without_word(&error.message, instance_id).to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));

@@ -3,21 +3,23 @@
 use duroxide_core::provider::{DeadLetter, Requeue, StartRule, Submission, Submitted};
 use duroxide_core::{EventKind, LABELS_MAX, StartExtras, WorkItem, labels_after};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::{NewStart, asked_once};
 use super::{Client, ClientError};
 
 impl Client {
     /// Puts a dead letter back into its queue, and forgets the letter; returns whether it existed.
     ///
-    /// The message is a new one, whose attempts are counted from nothing. It does not reach a later instance of the same id, and an
-    /// operation that was told of its failure is not done again: both are refused. A store that cannot do it in one step (the default
-    /// of [`ProviderAdmin::requeue_dead_letter`](duroxide_core::provider::ProviderAdmin::requeue_dead_letter)) makes neither check, and
-    /// the message is sent before the letter is forgotten.
+    /// The message is a new one, whose attempts are counted from nothing. It does not reach a later instance of the
+    /// same id, and an operation that was told of its failure is not done again: both are refused. A store that cannot
+    /// do it in one step (the default of
+    /// [`ProviderAdmin::requeue_dead_letter`](duroxide_core::provider::ProviderAdmin::requeue_dead_letter)) makes
+    /// neither check, and the message is sent before the letter is forgotten.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if the message cannot be read or must not be delivered, `ManagementNotAvailable`, or what the store says.
+    /// `InvalidInput` if the message cannot be read or must not be delivered, `ManagementNotAvailable`, or what the
+    /// store says.
     pub async fn requeue_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
         let was_there = match self.admin()?.requeue_dead_letter(id).await? {
             Some(Requeue::Done) => true,
@@ -32,7 +34,7 @@ impl Client {
         if was_there {
             tracing::info!(target: "duroxide::runtime", id, "requeued dead letter");
             let detail = format!("dead letter {id}");
-            self.audit(Deed::of("requeue-dead-letter", "").because(&detail));
+            self.audit(Change::of("requeue-dead-letter", "").because(&detail));
         }
         Ok(was_there)
     }
@@ -50,9 +52,9 @@ impl Client {
         Ok(self.admin()?.delete_dead_letter(id).await?)
     }
 
-    /// Starts a new instance with the handler, the version and the input that the current execution of another one began with, and
-    /// with its labels, memo and time limit, which counts anew. The other one stays as it is. One that was ended before any node had its code has no version; the new instance gets the one
-    /// that the nodes choose.
+    /// Starts a new instance with the handler, the version and the input that the current execution of another one
+    /// began with, and with its labels, memo and time limit, which counts anew. The other one stays as it is. One that
+    /// was ended before any node had its code has no version; the new instance gets the one that the nodes choose.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -70,8 +72,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InstanceNotFound` if the store knows no history of it, `InvalidInput` if the new id is taken or not valid, or what the store
-    /// says.
+    /// `InstanceNotFound` if the store knows no history of it, `InvalidInput` if the new id is taken or not valid, or
+    /// what the store says.
     pub async fn restart_as(&self, instance: &str, new_id: &str) -> Result<(), ClientError> {
         let history = self.store.read(instance).await?;
         let began = history.iter().find_map(|event| match &event.kind {
@@ -119,7 +121,7 @@ impl Client {
                 "instance {new_id} exists; choose another id"
             )));
         }
-        self.audit(Deed::of("restart", instance).because(new_id));
+        self.audit(Change::of("restart", instance).because(new_id));
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The audit trail: who changed what, as log lines under one target. In: a deed that the store has accepted. Out: one line. The time
-//! is that of the line.
+//! The audit trail: who changed what, as log lines under one target. In: a change that the store has accepted. Out: one
+//! line, whose time is that of the change.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::Client;
 
 /// What was done, and to which instance.
 #[derive(Clone, Copy)]
-pub(super) struct Deed<'a> {
+pub(super) struct Change<'a> {
     verb: &'static str,
     instance: &'a str,
     detail: &'a str,
 }
 
-impl<'a> Deed<'a> {
+impl<'a> Change<'a> {
     pub(super) fn of(verb: &'static str, instance: &'a str) -> Self {
         let detail = "";
         Self {
@@ -31,8 +31,8 @@ impl<'a> Deed<'a> {
 impl Client {
     /// Names who acts: the name stands in the audit trail beside everything that this client changes.
     ///
-    /// The trail consists of log lines with the target `duroxide::audit`, one for each deed that the store has accepted: `verb`,
-    /// `instance_id`, `actor`, and `detail` where there is one.
+    /// The trail consists of log lines with the target `duroxide::audit`, one for each change that the store has
+    /// accepted: `verb`, `instance_id`, `actor`, and `detail` where there is one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -53,10 +53,10 @@ impl Client {
         self
     }
 
-    pub(super) fn audit(&self, deed: Deed<'_>) {
+    pub(super) fn audit(&self, change: Change<'_>) {
         tracing::info!(
             target: "duroxide::audit",
-            verb = deed.verb, instance_id = deed.instance, actor = &*self.actor, detail = deed.detail,
+            verb = change.verb, instance_id = change.instance, actor = &*self.actor, detail = change.detail,
             "an operator changed an instance"
         );
     }

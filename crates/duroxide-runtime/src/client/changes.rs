@@ -1,5 +1,5 @@
-//! Following what an instance publishes. In: an id. Out: each view that is another one than the last, until the instance ends. Woken
-//! by the store where it can wake, asking again where it cannot; never reads a history.
+//! Following what an instance publishes. In: an id. Out: each view that is another one than the last, until the
+//! instance ends. Woken by the store where it can wake, asking again where it cannot; never reads a history.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use crate::OrchestrationStatus;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// Follows what an instance publishes with [`publish`](duroxide_core::OrchestrationContext::publish): first the view that is
-    /// there, then every change, over continue-as-new, until the instance ends or is deleted.
+    /// Follows what an instance publishes with [`publish`](duroxide_core::OrchestrationContext::publish): first the
+    /// view that is there, then every change, over continue-as-new, until the instance ends or is deleted.
     ///
-    /// A view is the latest state and no log: whoever follows slowly misses views in between, and always sees the last one. The
-    /// same view published again is no change. An instance that does not exist yet is waited for. If its id is deleted and started
-    /// again while nobody looks, the views of the new instance follow.
+    /// A view is the latest state and no log: a slow follower misses views in between, and always sees the last one.
+    /// The same view published again is no change. An instance that does not exist yet is waited for. If its id is
+    /// deleted and started again between two looks, the views of the new instance follow.
     ///
     /// ```
     /// # async fn example(client: duroxide::Client) -> Result<(), duroxide::ClientError> {
@@ -45,21 +45,21 @@ impl Client {
     }
 }
 
-/// The views of an instance, one after the other; see [`Client::changes`]. It is a stream as well, of the kind that `futures` and web
-/// frameworks know.
+/// The views of an instance, one after the other; see [`Client::changes`]. It is a stream as well, of the kind that
+/// `futures` and web frameworks know.
 #[must_use = "nothing is looked at before it is awaited"]
 pub struct Changes<T> {
     views: BoxStream<'static, Result<T, ClientError>>,
 }
 
 impl<T> Changes<T> {
-    /// The next view, once there is another one; `None` when the instance has ended and its last view was told. May be dropped
-    /// and called again, in a `select!` for instance: nothing is lost.
+    /// The next view, once there is another one; `None` when the instance has ended and its last view was told. May be
+    /// dropped and called again, in a `select!` for instance: nothing is lost.
     ///
     /// # Errors
     ///
-    /// In the item: `InvalidInput` when a view is not of this type, the next one may be; what the store says if it is permanent,
-    /// which is the last item. Other errors of the store are outwaited.
+    /// In the item: `InvalidInput` when a view is not of this type, the next one may be; what the store says if it is
+    /// permanent, which is the last item. Other errors of the store are outwaited.
     pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
         self.views.next().await
     }

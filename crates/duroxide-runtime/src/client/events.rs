@@ -6,7 +6,7 @@ use duroxide_core::{
 };
 use serde::Serialize;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::encode;
 use super::{Client, ClientError};
 
@@ -128,13 +128,13 @@ impl Client {
     }
 
     /// Asks an orchestration to end. Its open activities and children are cancelled with it. Code that watches for the
-    /// request ([`cancellation_requested`](duroxide_core::OrchestrationContext::cancellation_requested)) puts things right
-    /// first. Asking again changes nothing.
+    /// request ([`cancellation_requested`](duroxide_core::OrchestrationContext::cancellation_requested)) puts things
+    /// right first. Asking again changes nothing.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a reason that is too large or begins with the reserved [`TERMINATE_PREFIX`], else what the store
-    /// says.
+    /// `InvalidInput` for a reason that is too large or begins with the reserved [`TERMINATE_PREFIX`], else what the
+    /// store says.
     pub async fn cancel_instance(
         &self,
         instance: impl Into<String>,
@@ -149,8 +149,8 @@ impl Client {
         self.send_cancel(instance.into(), reason).await
     }
 
-    /// Ends an orchestration at once, as cancelled with this reason. Its code is not asked, even if it watches for requests to
-    /// cancel; its open activities are cancelled, its children terminated.
+    /// Ends an orchestration at once, as cancelled with this reason. Its code is not asked, even if it watches for
+    /// requests to cancel; its open activities are cancelled, its children terminated.
     ///
     /// # Errors
     ///
@@ -180,11 +180,11 @@ impl Client {
             reason: reason.clone(),
         };
         self.put(item).await?;
-        let deed = match termination_reason(&reason) {
-            Some(reason) => Deed::of("terminate", &instance).because(reason),
-            None => Deed::of("cancel", &instance).because(&reason),
+        let change = match termination_reason(&reason) {
+            Some(reason) => Change::of("terminate", &instance).because(reason),
+            None => Change::of("cancel", &instance).because(&reason),
         };
-        self.audit(deed);
+        self.audit(change);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ pub struct Handle<O> {
 pub enum ResultError<E> {
     /// The orchestration ended without a value.
     Orchestration(OrchestrationError<E>),
-    /// Only the looking failed: the orchestration may be well.
+    /// The client could not read the result; the orchestration may still run or have succeeded.
     Client(ClientError),
 }
 
@@ -121,7 +121,8 @@ impl<O: Orchestration> Handle<O> {
         self.client.send(&self.id, queue, message)
     }
 
-    /// Asks the orchestration something and waits for its reply, once the returned value is awaited; see [`Client::ask`].
+    /// Asks the orchestration something and waits for its reply, once the returned value is awaited; see
+    /// [`Client::ask`].
     pub fn ask<Req: Serialize + ?Sized, Reply: Payload>(
         &self,
         name: &str,

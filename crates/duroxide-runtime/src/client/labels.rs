@@ -4,12 +4,12 @@ use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling, ProviderE
 use duroxide_core::{LABELS_MAX, LabelChange, Labels, StartExtras, check_label};
 use serde::de::DeserializeOwned;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 impl Client {
-    /// The memo that an instance was started with; `None` if it has none, or there is no such instance. Read off its history; lists
-    /// have it in [`InstanceSummary::memo`](duroxide_core::provider::InstanceSummary::memo).
+    /// The memo that an instance was started with; `None` if it has none, or there is no such instance. Read off its
+    /// history; lists have it in [`InstanceSummary::memo`](duroxide_core::provider::InstanceSummary::memo).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -50,8 +50,8 @@ impl Client {
         Ok(self.admin()?.labels(instance).await?)
     }
 
-    /// Sets and removes labels of an instance, all together or none, whether it runs or has ended; returns what it has then. Its
-    /// code does not hear of it.
+    /// Sets and removes labels of an instance, all together or none, whether it runs or has ended; returns what it has
+    /// then. Its code does not hear of it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -70,8 +70,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a label that is not fit or too many of them, `InstanceNotFound` if no node has begun the instance,
-    /// `ManagementNotAvailable`, or what the store says.
+    /// `InvalidInput` for a label that is not fit or too many of them, `InstanceNotFound` if no node has begun the
+    /// instance, `ManagementNotAvailable`, or what the store says.
     pub async fn change_labels(
         &self,
         instance: &str,
@@ -84,7 +84,7 @@ impl Client {
         match self.admin()?.change_labels(instance, changes).await? {
             Some(Labelling::Done(labels)) => {
                 let words: Vec<String> = changes.iter().map(in_words).collect();
-                self.audit(Deed::of("label", instance).because(&words.join(", ")));
+                self.audit(Change::of("label", instance).because(&words.join(", ")));
                 Ok(labels)
             }
             Some(Labelling::NoSuchInstance) => Err(ClientError::InstanceNotFound {
@@ -103,8 +103,8 @@ impl Client {
         }
     }
 
-    /// How many of the instances that a query admits have each value of a label; the largest group first. Instances without the label
-    /// are not counted.
+    /// How many of the instances that a query admits have each value of a label; the largest group first. Instances
+    /// without the label are not counted.
     ///
     /// # Errors
     ///

@@ -45,8 +45,8 @@ impl From<ProviderError> for SendError {
 
 impl Client {
     /// Puts a message on a queue of an instance, once the returned value is awaited; the orchestration takes it with
-    /// [`receive`](duroxide_core::OrchestrationContext::receive). `Ok` means that the store has the message, and that the
-    /// instance runs or its start is stored.
+    /// [`receive`](duroxide_core::OrchestrationContext::receive). `Ok` means that the store has the message, and that
+    /// the instance runs or its start is stored.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -118,18 +118,18 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// A key that is the same in every repetition of this send. The instance takes a message with a key that it has seen on
-    /// the same queue as sent before and ignores it, also across crashes and continue-as-new. It remembers the last
-    /// [`MESSAGE_KEYS_MAX`](duroxide_core::MESSAGE_KEYS_MAX) keys, each of at most
+    /// A key that is the same in every repetition of this send. The instance takes a message with a key that it has
+    /// seen on the same queue as sent before and ignores it, also across crashes and continue-as-new. It remembers the
+    /// last [`MESSAGE_KEYS_MAX`](duroxide_core::MESSAGE_KEYS_MAX) keys, each of at most
     /// [`MESSAGE_KEY_BYTES_MAX`](duroxide_core::MESSAGE_KEY_BYTES_MAX) bytes.
     pub fn dedup_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Sends also if the store knows no instance of this id and no start for one. The message waits for the start for as long
-    /// as the store's grace period for unknown instances lasts, one minute unless set otherwise; then it becomes a dead
-    /// letter.
+    /// Sends also if the store knows no instance of this id and no start for one. The message waits for the start for
+    /// as long as the store's grace period for unknown instances lasts, one minute unless set otherwise; then it
+    /// becomes a dead letter.
     pub fn early(mut self) -> Self {
         self.early = true;
         self
@@ -168,9 +168,10 @@ impl Client {
     ) -> Result<(), SendError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("queue name", &name)?;
-        let rule = match early {
-            true => MessageRule::MustNotHaveEnded,
-            false => MessageRule::MustBeAlive,
+        let rule = if early {
+            MessageRule::MustNotHaveEnded
+        } else {
+            MessageRule::MustBeAlive
         };
         let message = WorkItem::QueueMessage {
             instance: instance.clone(),

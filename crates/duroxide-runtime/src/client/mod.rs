@@ -1,4 +1,4 @@
-//! The door for everybody outside an orchestration. Talks to the store and to nothing else.
+//! What programs call from outside an orchestration. Talks to the store and to nothing else.
 
 mod admin;
 mod again;

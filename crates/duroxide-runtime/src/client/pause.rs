@@ -2,16 +2,17 @@
 
 use duroxide_core::provider::{Pausing, ProviderError};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 impl Client {
     /// Pauses an instance: its messages are kept, and no turn and no activity of it begins until
     /// [`resume_instance`](Self::resume_instance). Returns whether that changed anything.
     ///
-    /// A turn or an activity that a node has begun finishes. Timers that become due, signals and results wait; so does a request to
-    /// cancel. [`terminate_instance`](Self::terminate_instance) ends a paused instance at once. Children are instances of their own
-    /// and go on. The pause outlives crashes and continue-as-new, and ends with the instance.
+    /// A turn or an activity that a node has begun finishes. Timers that become due, signals and results wait; so does
+    /// a request to cancel. [`terminate_instance`](Self::terminate_instance) ends a paused instance at once. Children
+    /// are instances of their own and go on. The pause outlives crashes and continue-as-new, and ends with the
+    /// instance.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -29,12 +30,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InstanceNotFound` if no node has begun it, `InvalidInput` if it has ended, `ManagementNotAvailable`, or what the store says.
+    /// `InstanceNotFound` if no node has begun it, `InvalidInput` if it has ended, `ManagementNotAvailable`, or what
+    /// the store says.
     pub async fn pause_instance(&self, instance: &str) -> Result<bool, ClientError> {
         let answer = self.admin()?.pause_instance(instance).await?;
-        let changed = told(answer, instance, "pause")?;
+        let changed = answered(answer, instance, "pause")?;
         if changed {
-            self.audit(Deed::of("pause", instance));
+            self.audit(Change::of("pause", instance));
         }
         Ok(changed)
     }
@@ -46,15 +48,19 @@ impl Client {
     /// As [`pause_instance`](Self::pause_instance).
     pub async fn resume_instance(&self, instance: &str) -> Result<bool, ClientError> {
         let answer = self.admin()?.resume_instance(instance).await?;
-        let changed = told(answer, instance, "resume")?;
+        let changed = answered(answer, instance, "resume")?;
         if changed {
-            self.audit(Deed::of("resume", instance));
+            self.audit(Change::of("resume", instance));
         }
         Ok(changed)
     }
 }
 
-fn told(answer: Option<Pausing>, instance: &str, verb: &'static str) -> Result<bool, ClientError> {
+fn answered(
+    answer: Option<Pausing>,
+    instance: &str,
+    verb: &'static str,
+) -> Result<bool, ClientError> {
     match answer {
         Some(Pausing::Done) => Ok(true),
         Some(Pausing::Unchanged) => Ok(false),

@@ -2,13 +2,14 @@
 
 use duroxide_core::clock::{Clock, SystemClock};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 use crate::retention::{RetentionPolicy, RetentionReport, Sweep};
 
 impl Client {
-    /// Deletes what a policy says, in small steps, and returns what went. It may be stopped at any time and called again: the next
-    /// call finds what is left. See [`RuntimeOptions::retention`](crate::RuntimeOptions::retention) for nodes that do it by themselves.
+    /// Deletes what a policy says, in small steps, and returns what went. It may be stopped at any time and called
+    /// again: the next call finds what is left. See [`RuntimeOptions::retention`](crate::RuntimeOptions::retention) for
+    /// nodes that do it by themselves.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -39,7 +40,7 @@ impl Client {
         if done != RetentionReport::default() {
             let (instances, executions) = (done.instances, done.executions);
             let detail = format!("{instances} instances, {executions} executions");
-            self.audit(Deed::of("retention", "").because(&detail));
+            self.audit(Change::of("retention", "").because(&detail));
         }
         Ok(done)
     }

@@ -5,21 +5,23 @@ use std::time::Duration;
 use duroxide_core::provider::ProviderError;
 use duroxide_core::rewind::{NoRewind, Rewind, RewindMessage, RewindPoint, plan};
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::{Client, ClientError};
 
 /// Longest pause between two looks at a store that cannot wake.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Client {
-    /// Asks the nodes to retry a failed instance from the point of failure, in another execution of the same instance. `Ok` means that
-    /// the store has the request; [`wait_for_retry`](Self::wait_for_retry) waits until a node has taken it.
+    /// Asks the nodes to retry a failed instance from the point of failure, in another execution of the same instance.
+    /// `Ok` means that the store has the request; [`wait_for_retry`](Self::wait_for_retry) waits until a node has taken
+    /// it.
     ///
-    /// The new execution begins with the record of the failed one up to the failure ([`RewindPoint::Failure`]): what had succeeded is
-    /// not run again, what had failed is asked for anew, under the idempotency key of the original call, and what the code did about the
-    /// failure is forgotten, though not undone. What reached the instance after it had failed is gone. The failed execution stays as an
-    /// earlier one. A failed child that the instance waits for is retried with it. A parent that was told
-    /// of the failure is not told again: to go on with a whole tree, retry its root.
+    /// The new execution begins with the record of the failed one up to the failure ([`RewindPoint::Failure`]): what
+    /// had succeeded is not run again, what had failed is asked for anew, under the idempotency key of the original
+    /// call, and what the code did about the failure is forgotten, though not undone. What reached the instance after
+    /// it had failed is gone. The failed execution stays as an earlier one. A failed child that the instance waits for
+    /// is retried with it. A parent that was told of the failure is not told again: to go on with a whole tree, retry
+    /// its root.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +66,7 @@ impl Client {
             "execution {}, from event {}",
             rewind.failed_execution_id, rewind.from_event_id
         );
-        self.audit(Deed::of("retry", instance).because(&detail));
+        self.audit(Change::of("retry", instance).because(&detail));
         Ok(rewind)
     }
 
@@ -99,8 +101,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline, because no node runs that has its code or because a child that was cancelled has not ended; permanent
-    /// store errors at once. Retryable ones are outwaited.
+    /// `Timeout` at the deadline, because no node runs that has its code or because a child that was cancelled has not
+    /// ended; permanent store errors at once. Retryable ones are outwaited.
     pub async fn wait_for_retry(
         &self,
         rewind: &Rewind,

@@ -14,7 +14,7 @@ use super::{Client, ClientError};
 /// How often a start under a rule is given to a store that does not answer.
 const TRIES_MAX: u32 = 3;
 /// The pause before the second try; each is longer than the one before by as much.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 impl Client {
     /// Starts an orchestration. `Ok` means the start is durably queued; a start for an id that exists is ignored.
@@ -101,7 +101,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`start_orchestration`](Self::start_orchestration), and `InvalidInput` for labels that are not fit or too many.
+    /// As [`start_orchestration`](Self::start_orchestration), and `InvalidInput` for labels that are not fit or too
+    /// many.
     pub async fn start_orchestration_labelled(
         &self,
         instance: impl Into<String>,
@@ -161,8 +162,9 @@ impl Client {
         self.begin_later(start, None).await
     }
 
-    /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued; returns whether
-    /// it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is lost is asked for again.
+    /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued;
+    /// returns whether it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is
+    /// lost is asked for again.
     ///
     /// # Errors
     ///
@@ -185,8 +187,8 @@ impl Client {
         Ok(self.submit(submission).await? == Submitted::Started)
     }
 
-    /// Gives the store a start under a rule, once more if it does not answer: the store knows what the same request asked for, so the
-    /// start is neither stored twice nor refused because of itself.
+    /// Gives the store a start under a rule, once more if it does not answer: the store knows what the same request
+    /// asked for, so the start is neither stored twice nor refused because of itself.
     pub(super) async fn submit(&self, submission: Submission) -> Result<Submitted, ClientError> {
         let is_safe = submission.request().is_some() && self.store.submits_in_one_step();
         let mut tries = 1;
@@ -194,7 +196,7 @@ impl Client {
             match self.store.submit(submission.clone()).await {
                 Err(error) if error.is_retryable() && is_safe && tries < TRIES_MAX => {
                     tracing::debug!(target: "duroxide::runtime", %error, "a start was not answered, and is tried again");
-                    tokio::time::sleep(PAUSE * tries).await;
+                    tokio::time::sleep(RETRY_PAUSE * tries).await;
                     tries += 1;
                 }
                 answer => return Ok(answer?),

@@ -12,13 +12,13 @@ use duroxide_core::{
 };
 use serde::Serialize;
 
-use super::audit::Deed;
+use super::audit::Change;
 use super::start::{NewStart, asked_once};
 use super::{Client, ClientError, Handle};
 
 impl Client {
-    /// Starts an orchestration by its definition, once the returned value is awaited. `Ok` means that the start is stored.
-    /// A start for an id that exists is ignored: the handle is that of the instance which has the id.
+    /// Starts an orchestration by its definition, once the returned value is awaited. `Ok` means that the start is
+    /// stored. A start for an id that exists is ignored: the handle is that of the instance which has the id.
     ///
     /// ```
     /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -82,7 +82,7 @@ impl Client {
             Submitted::Started | Submitted::Joined(_) => Ok(()),
             Submitted::Replaced => {
                 tracing::info!(target: "duroxide::runtime", instance_id = %id, "replaced a finished instance");
-                self.audit(Deed::of("replace", &id));
+                self.audit(Change::of("replace", &id));
                 Ok(())
             }
             Submitted::Refused(Standing::Ended) if choice == IfExists::Use && has_messages => {
@@ -135,23 +135,25 @@ pub struct Start<O> {
     extras: Result<StartExtras, String>,
 }
 
-/// What a start does if the store knows its id already: an instance, or a start that no node has taken up, delayed or not.
+/// What a start does if the store knows its id already: an instance, or a start that no node has taken up, delayed or
+/// not.
 ///
-/// The store looks and writes in one step: of many starts of one id at the same moment that must be the first, one is accepted
-/// and the others are refused. A store of another kind that has only the published methods looks first and writes later; see
-/// [`Provider::submits_in_one_step`](duroxide_core::provider::Provider::submits_in_one_step).
+/// The store looks and writes in one step: of many starts of one id at the same moment that must be the first, one is
+/// accepted and the others are refused. A store of another kind that has only the published methods looks first and
+/// writes later; see [`Provider::submits_in_one_step`](duroxide_core::provider::Provider::submits_in_one_step).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum IfExists {
     /// Nothing is started; the handle leads to what has the id.
     #[default]
     Use,
-    /// The start is refused with `InvalidInput`. If the store does not answer, the start may have been stored all the same; one that
-    /// is repeated with the same [`request_id`](Start::request_id) is not refused because of that.
+    /// The start is refused with `InvalidInput`. If the store does not answer, the start may have been stored all the
+    /// same; one that is repeated with the same [`request_id`](Start::request_id) is not refused because of that.
     Fail,
-    /// An instance that has ended is deleted with its children and the start is stored, both or neither. While the instance or
-    /// one of its children runs, the start is refused with `InvalidInput`. The new instance counts its executions and calls from
-    /// the beginning: its activities have the idempotency keys that those of the deleted one had.
+    /// An instance that has ended is deleted with its children and the start is stored, both or neither. While the
+    /// instance or one of its children runs, the start is refused with `InvalidInput`. The new instance counts its
+    /// executions and calls from the beginning: its activities have the idempotency keys that those of the deleted one
+    /// had.
     ReplaceFinished,
 }
 
@@ -162,8 +164,8 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
-    /// A key that is the same in every repetition of this start: without an id of its own the instance gets one that follows
-    /// from the orchestration's name and the key, so a repeated start finds the instance of the first.
+    /// A key that is the same in every repetition of this start: without an id of its own the instance gets one that
+    /// follows from the orchestration's name and the key, so a repeated start finds the instance of the first.
     pub fn dedup_key(mut self, key: impl fmt::Display) -> Self {
         let id = format!("{}:{key}", self.orchestration.name());
         self.id.get_or_insert(id);
@@ -182,9 +184,10 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
-    /// The id of the request that asks for this start, which whoever repeats it gives again: letters and digits of ASCII, `-` and `_`. A
-    /// store that has the id of the instance because of the same request, queued, running or ended, stores nothing and answers as the
-    /// first time, whatever [`if_exists`](Self::if_exists) says. Without one each start is a request of its own.
+    /// The id of the request that asks for this start, which a caller that repeats it gives again: letters and digits
+    /// of ASCII, `-` and `_`. A store that has the id of the instance because of the same request, queued, running or
+    /// ended, stores nothing and answers as the first time, whatever [`if_exists`](Self::if_exists) says. Without one
+    /// each start is a request of its own.
     ///
     /// ```
     /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -203,7 +206,8 @@ impl<O: Orchestration> Start<O> {
         self.extend(|extras| extras.with_request(id))
     }
 
-    /// Gives the instance a label, by which queries find it. Awaiting the start refuses one that is not fit, or one too many.
+    /// Gives the instance a label, by which queries find it. Awaiting the start refuses one that is not fit, or one too
+    /// many.
     ///
     /// ```
     /// # async fn example(client: duroxide::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -219,8 +223,8 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
-    /// Gives the instance a memo: a small value that lists show and its code reads (`ctx.memo()`), and that decides nothing by itself.
-    /// Awaiting the start refuses one that does not serialise, or is longer than
+    /// Gives the instance a memo: a small value that lists show and its code reads (`ctx.memo()`), and that decides
+    /// nothing by itself. Awaiting the start refuses one that does not serialise, or is longer than
     /// [`MEMO_BYTES_MAX`](duroxide_core::MEMO_BYTES_MAX) as JSON.
     ///
     /// ```
@@ -239,8 +243,8 @@ impl<O: Orchestration> Start<O> {
     }
 
     /// How long the instance may take, all its executions together, from its first turn on. After that it fails with
-    /// [`OrchestrationError::TimedOut`](duroxide_core::OrchestrationError::TimedOut), whatever its code does; its activities and
-    /// children are cancelled. Without it an instance may take for ever.
+    /// [`OrchestrationError::TimedOut`](duroxide_core::OrchestrationError::TimedOut), whatever its code does; its
+    /// activities and children are cancelled. Without it an instance may take for ever.
     pub fn timeout(self, limit: Duration) -> Self {
         self.extend(|extras| extras.with_timeout(limit))
     }
@@ -282,9 +286,9 @@ impl<O: Orchestration> Start<O> {
         self
     }
 
-    /// Puts a message on a queue of the instance, in front of those that come later. An instance that has the id and runs gets
-    /// the message too, unless [`if_exists`](Self::if_exists) refuses the start; if it has ended, the start is refused. The start
-    /// and its messages are stored together or not at all.
+    /// Puts a message on a queue of the instance, in front of those that come later. An instance that has the id and
+    /// runs gets the message too, unless [`if_exists`](Self::if_exists) refuses the start; if it has ended, the start
+    /// is refused. The start and its messages are stored together or not at all.
     pub fn message<T: Serialize + ?Sized>(self, queue: impl Into<String>, message: &T) -> Self {
         let text = self.client.encoded(message, "message");
         self.with_message(queue.into(), text.map(plain_message))

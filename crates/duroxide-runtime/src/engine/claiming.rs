@@ -63,9 +63,10 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
             Err(error) => {
                 errors = if error.is_retryable() { errors + 1 } else { 0 };
                 drop(first);
-                match is_closed {
-                    true => wait_until_open(source, &error, was_closed).await,
-                    false => pause_after(source, &error, errors).await,
+                if is_closed {
+                    wait_until_open(source, &error, was_closed).await
+                } else {
+                    pause_after(source, &error, errors).await
                 }
             }
         };
@@ -76,7 +77,7 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
     }
 }
 
-/// A store that is closed is told once, and looked at again now and then.
+/// Logs once that the store is closed, then tries again every few seconds.
 async fn wait_until_open<S: Claiming>(source: &S, error: &ProviderError, was_closed: bool) -> bool {
     if !was_closed {
         tracing::warn!(target: "duroxide::runtime", %error, "no {} can be claimed until the store is opened again", S::WHAT);

@@ -1,5 +1,5 @@
 //! Code: what this node has, and what it was asked for and does not have. In: registries, and instances that came here
-//! without their code being here. Out: what claims say, and whether a missing handler is news.
+//! without their code being here. Out: what claims say, and whether to log a missing handler (once per name).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -95,9 +95,10 @@ impl CodeWanted {
             cancel_since: None,
         });
         seen.times = seen.times.saturating_add(1);
-        seen.cancel_since = match has_cancel_request {
-            true => seen.cancel_since.or_else(|| Some(Instant::now())),
-            false => None,
+        seen.cancel_since = if has_cancel_request {
+            seen.cancel_since.or_else(|| Some(Instant::now()))
+        } else {
+            None
         };
         *seen
     }

@@ -1,5 +1,5 @@
-//! Attempts that failed because the store was away. In: work whose outcome the store did not take. Out: how many of its
-//! counted attempts are not its own fault. An outage, however often it comes, makes nothing poison.
+//! Attempts that the store counted although only an outage made them fail. In: work whose outcome the store did not
+//! take. Out: how many attempts to subtract before work is called poison.
 //!
 //! A claim given back in time is not counted by the store itself. This is for claims that could not be given back.
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
 /// How long an answer is good that names no life.
-const MOMENT: Duration = Duration::from_secs(5);
+const LIFELESS_ANSWER_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// A life of an instance, and its execution: another instance under the same id has another life.
 type Key = (Incarnation, u64);
@@ -76,7 +76,7 @@ impl HandlerNames {
     fn heard(&self, instance: &str, execution_id: u64) -> Option<NameAndVersion> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let (found, since) = recent.get(&(instance.to_owned(), execution_id))?;
-        (since.elapsed() < MOMENT).then(|| found.clone())
+        (since.elapsed() < LIFELESS_ANSWER_MAX_AGE).then(|| found.clone())
     }
 
     fn hear(&self, instance: &str, execution_id: u64, name: &str, version: &str) {

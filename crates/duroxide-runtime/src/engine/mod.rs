@@ -1,5 +1,6 @@
-//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here claims,
-//! runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know them.
+//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here
+//! claims, runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know
+//! them.
 
 mod blocked;
 mod claiming;
@@ -89,15 +90,15 @@ pub(crate) struct Engine {
 impl Engine {
     /// The orchestrations to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn handlers(&self) -> Option<Arc<OrchestrationHandlers>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait
-            && !Defect::MissingOrchestrationCounts.is_on();
+        let mut waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits &= !Defect::MissingOrchestrationCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.orchestrations))
     }
 
     /// The activities to claim; `None` for all, where work without a handler is to fail.
     pub(crate) fn activity_names(&self) -> Option<Arc<BTreeSet<String>>> {
-        let waits = self.options.on_unregistered() == OnUnregistered::Wait
-            && !Defect::MissingActivityCounts.is_on();
+        let mut waits = self.options.on_unregistered() == OnUnregistered::Wait;
+        waits &= !Defect::MissingActivityCounts.is_on();
         waits.then(|| Arc::clone(&self.code_here.activities))
     }
 

@@ -133,8 +133,8 @@ impl StickyCache {
         (turn, kept)
     }
 
-    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an idle
-    /// runtime has nothing to wake up for.
+    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an
+    /// idle runtime has nothing to wake up for.
     pub(crate) async fn next_stale(&self) {
         loop {
             let oldest = self
@@ -194,10 +194,9 @@ impl StickyCache {
         let Some(mut shelf) = self.shelf() else {
             return;
         };
-        let is_open = shelf.open.get(&turn.instance) == Some(&turn.number);
-        if !is_open && !Defect::LateAnswerReplacesNewer.is_on()
-            || kept.bytes > self.limits.bytes_max
-        {
+        let mut is_open = shelf.open.get(&turn.instance) == Some(&turn.number);
+        is_open |= Defect::LateAnswerReplacesNewer.is_on();
+        if !is_open || kept.bytes > self.limits.bytes_max {
             drop(shelf);
             drop(kept);
             return;

@@ -1,5 +1,5 @@
-//! The time of the store, as this node knows it. In: the node's own clock, and what the store says from time to time. Out:
-//! the time that events are stamped with and timers are computed from. Nodes whose clocks differ agree on it.
+//! The time of the store, as this node knows it. In: the node's own clock, and what the store says from time to time.
+//! Out: the time that events are stamped with and timers are computed from. Nodes whose clocks differ agree on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the store is asked. Clocks drift by far less than a second in this time.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// First pause after an answer that did not come, or that took too long to be exact; each pause is twice the one before.
+/// First pause after an answer that did not come, or that took too long to be exact; each pause is twice the one
+/// before.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// A difference below this is not worth following, and an answer that takes no longer is exact.
 const EXACT_MS: u64 = 20;
@@ -78,9 +79,10 @@ impl StoreTime {
         let took = self.own.now_ms().saturating_sub(before);
         let own = before.saturating_add(took / 2);
         let offset = stored.cast_signed().wrapping_sub(own.cast_signed());
-        let offset = match offset.unsigned_abs() <= EXACT_MS.max(took) {
-            true => 0,
-            false => offset,
+        let offset = if offset.unsigned_abs() <= EXACT_MS.max(took) {
+            0
+        } else {
+            offset
         };
         self.learn(offset, took / 2);
         self.known.cancel();
@@ -102,10 +104,10 @@ impl StoreTime {
 
 impl Clock for StoreTime {
     fn now_ms(&self) -> u64 {
-        let offset = match Defect::NodeClockDecides.is_on() {
-            true => 0,
-            false => self.offset_ms.load(Ordering::Relaxed),
-        };
+        let mut offset = self.offset_ms.load(Ordering::Relaxed);
+        if Defect::NodeClockDecides.is_on() {
+            offset = 0;
+        }
         self.own.now_ms().saturating_add_signed(offset)
     }
 }

@@ -6,8 +6,8 @@
 //! a few drainers empty one queue. A drainer whose task takes too long counts as stuck, and another one takes over;
 //! so well-behaved code shares a warm thread, and code that blocks has one to itself.
 //!
-//! A simulation polls everything itself and hands in its own [`Poller`] (`given.rs`): then there are no drainers, no thread
-//! that keeps time, and no drainer to look after.
+//! A simulation polls everything itself and hands in its own [`Poller`] (`given.rs`): then there are no drainers, no
+//! thread that keeps time, and no drainer to look after.
 //!
 //! Drainers are threads of the engine (`threads.rs`) inside the context of the async runtime the engine was started in:
 //! its timers, sockets and tasks work in them as everywhere. Activities are polled with the async runtime's cooperative
@@ -87,9 +87,10 @@ impl Executor {
             return Self::Given(Given::new(poller, tasks, abort));
         }
         let host = Handle::current();
-        let own = match threads::is_time_paused() {
-            true => None,
-            false => timekeeper(),
+        let own = if threads::is_time_paused() {
+            None
+        } else {
+            timekeeper()
         };
         let threads = match own {
             Some(_) => Threads::Own(Arc::default()),
@@ -192,10 +193,11 @@ impl Executor {
         }
     }
 
-    /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a subscriber that
-    /// only this thread has.
+    /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a
+    /// subscriber that only this thread has.
     pub(crate) fn spawn(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
-        // On the heap before anything wraps it: the future of a turn has many kilobytes, and every wrapper would move them.
+        // On the heap before anything wraps it: the future of a turn has many kilobytes, and every wrapper would move
+        // them.
         let future = Box::pin(future);
         let subscriber = tracing::dispatcher::get_default(Clone::clone);
         if subscriber.is::<NoSubscriber>() {

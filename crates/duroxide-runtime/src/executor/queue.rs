@@ -15,7 +15,7 @@ use super::{Lane, Task};
 pub(super) const STUCK: Duration = Duration::from_millis(10);
 /// Turns wait this long behind activities. Quick activities in front of a turn are a gain: it takes their completions
 /// with it.
-const PATIENCE: Duration = Duration::from_millis(2);
+const TURN_PATIENCE: Duration = Duration::from_millis(2);
 /// Activities let turns overtake them for this long.
 const WORK_PATIENCE: Duration = Duration::from_millis(50);
 /// This many waiting tasks call for another drainer at once. A few are quicker done than a thread is woken.
@@ -196,14 +196,16 @@ impl Queue {
         }
         let engine_first = match (self.engine.front(), self.work.front()) {
             (Some(engine), Some(work)) => {
-                let overtakes = engine.waited(now) > PATIENCE && work.waited(now) < WORK_PATIENCE;
+                let overtakes =
+                    engine.waited(now) > TURN_PATIENCE && work.waited(now) < WORK_PATIENCE;
                 engine.number < work.number || overtakes
             }
             (engine, _) => engine.is_some(),
         };
-        let lane = match engine_first {
-            true => &mut self.engine,
-            false => &mut self.work,
+        let lane = if engine_first {
+            &mut self.engine
+        } else {
+            &mut self.work
         };
         lane.pop_front().map(|waiter| waiter.task)
     }
@@ -308,7 +310,7 @@ mod tests {
         queue.push(task(Lane::Work), now);
         queue.push(task(Lane::Engine), now);
         assert_eq!(popped(&mut queue, now), Some(Lane::Work));
-        let later = now + 2 * PATIENCE;
+        let later = now + 2 * TURN_PATIENCE;
         assert_eq!(popped(&mut queue, later), Some(Lane::Engine));
         assert_eq!(popped(&mut queue, later), Some(Lane::Work));
         assert_eq!(popped(&mut queue, later), None);
@@ -321,7 +323,7 @@ mod tests {
         for _ in 0..1_000 {
             queue.push(task(Lane::Engine), now);
             queue.push(task(Lane::Engine), now);
-            now += 2 * PATIENCE;
+            now += 2 * TURN_PATIENCE;
             if popped(&mut queue, now) == Some(Lane::Work) {
                 return;
             }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Leased;
-use super::voice::Unsaved;
+use super::heartbeats::Unsaved;
 
 /// How long work rests whose task panicked: whatever broke it may do so again.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
@@ -67,9 +67,10 @@ impl Returns {
 impl Unfinished {
     async fn give_back(self, store: &dyn Provider) {
         // A drop at shutdown says nothing against the work; a panic does.
-        let (delay, attempt) = match self.after_panic {
-            true => (Some(PAUSE_AFTER_PANIC), Attempt::Counted),
-            false => (None, Attempt::Uncounted),
+        let (delay, attempt) = if self.after_panic {
+            (Some(PAUSE_AFTER_PANIC), Attempt::Counted)
+        } else {
+            (None, Attempt::Uncounted)
         };
         self.unsaved
             .write_last(store, &self.token, LONGEST_CALL)
@@ -94,7 +95,8 @@ pub(crate) enum Attempt {
     Uncounted,
 }
 
-/// Gives a claimed turn back, after a while. Later messages do not overtake what was claimed, in a store that can do that.
+/// Gives a claimed turn back, after a while. Later messages do not overtake what was claimed, in a store that can do
+/// that.
 pub(crate) async fn abandon(
     store: &dyn Provider,
     token: &str,

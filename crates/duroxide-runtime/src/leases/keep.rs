@@ -114,10 +114,10 @@ impl Leases {
             }
             Err(error) if error.is_retryable() => {
                 lease.store_away.store(true, Ordering::Relaxed);
-                let pause = match Defect::LeasesNotRenewed.is_on() {
-                    true => lease.terms.timeout * 100,
-                    false => (lease.terms.interval / 8).min(RETRY_PAUSE_MAX),
-                };
+                let mut pause = (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
+                if Defect::LeasesNotRenewed.is_on() {
+                    pause = lease.terms.timeout * 100;
+                }
                 lease.renew_at = Instant::now() + pause;
                 tracing::debug!(
                     target: "duroxide::runtime::worker",

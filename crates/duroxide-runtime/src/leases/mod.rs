@@ -1,13 +1,13 @@
-//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored, the
-//! lease is given back, or it is lost.
+//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored,
+//! the lease is given back, or it is lost.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
 //! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
 //! a panic.
 
 mod give_back;
+mod heartbeats;
 mod keep;
-mod voice;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use give_back::Unfinished;
 pub(crate) use give_back::{Attempt, Returns, abandon};
-use voice::Unsaved;
-pub(crate) use voice::Voice;
+pub(crate) use heartbeats::Heartbeats;
+use heartbeats::Unsaved;
 
 /// What is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,14 +123,15 @@ impl Held {
         &self.lost
     }
 
-    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's fault.
+    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's
+    /// fault.
     pub(crate) fn was_store_away(&self) -> bool {
         self.store_away.load(Ordering::Relaxed)
     }
 
     /// How the activity of this lease says something.
-    pub(crate) fn voice(&self, call: u64) -> Voice {
-        Voice {
+    pub(crate) fn heartbeats(&self, call: u64) -> Heartbeats {
+        Heartbeats {
             leases: Arc::clone(&self.leases),
             lease: self.id,
             call,
@@ -139,7 +140,7 @@ impl Held {
     }
 
     /// Stores what the activity said last, for the attempt that may follow; waits for that only for a moment.
-    pub(crate) async fn store_last_words(&self, store: &dyn Provider, length: Duration) {
+    pub(crate) async fn store_last_heartbeat(&self, store: &dyn Provider, length: Duration) {
         self.unsaved.write_last(store, &self.token, length).await;
     }
 
@@ -152,7 +153,9 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.leases.book().leases.remove(&self.id);
-        if self.has_ended || self.lost.is_cancelled() || Defect::WorkKeptAtShutdown.is_on() {
+        let mut is_settled = self.has_ended || self.lost.is_cancelled();
+        is_settled |= Defect::WorkKeptAtShutdown.is_on();
+        if is_settled {
             return;
         }
         let unfinished = Unfinished {

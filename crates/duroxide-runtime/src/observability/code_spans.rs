@@ -1,13 +1,15 @@
-//! The spans in which the code of authors runs, so that every line that it logs, and every library it calls, says where it belongs.
-//! In: what is known of a turn or an activity. Out: a span; one that costs nothing if nobody listens.
+//! The spans in which the code of authors runs, so that every line that it logs, and every library it calls, says where
+//! it belongs. In: what is known of a turn or an activity. Out: a span; one that costs nothing if no subscriber
+//! listens.
 //!
-//! Fields are named as OpenTelemetry's conventions would: a namespace, dots between the parts. `traceparent` is left empty for a W3C
-//! trace context.
+//! Fields are named as OpenTelemetry's conventions would: a namespace, dots between the parts. `traceparent` is left
+//! empty for a W3C trace context.
 
 use duroxide_core::provider::ScheduledActivityIdentifier;
 use tracing::{Span, error_span, field};
 
-/// The span of one turn. Its level is the highest, so that a filter that shows any line of the code shows where it belongs.
+/// The span of one turn. Its level is the highest, so that a filter that shows any line of the code shows where it
+/// belongs.
 pub(crate) fn turn(instance: &str, execution_id: u64, name: &str, attempt: u32) -> Span {
     error_span!(
         target: "duroxide::orchestration",

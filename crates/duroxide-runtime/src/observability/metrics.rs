@@ -8,6 +8,7 @@ use duroxide_core::provider::StoreReadings;
 use duroxide_core::{AppErrorKind, ErrorDetails};
 
 use super::ObservabilityConfig;
+use super::counts::{Counts, MetricsSnapshot};
 use super::labels::Values;
 use super::sink::Sink;
 
@@ -25,93 +26,6 @@ macro_rules! histogram {
     ($self:ident, $name:literal $(, $key:literal => $value:expr)* $(,)?) => {
         $self.sink.histogram($name, vec![$(Label::new($key, $value)),*])
     };
-}
-
-/// The counters as they were at one moment.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct MetricsSnapshot {
-    pub orch_starts: u64,
-    pub orch_completions: u64,
-    pub orch_failures: u64,
-    pub orch_application_errors: u64,
-    pub orch_infrastructure_errors: u64,
-    pub orch_configuration_errors: u64,
-    pub orch_poison: u64,
-    pub activity_success: u64,
-    pub activity_app_errors: u64,
-    pub activity_infra_errors: u64,
-    pub activity_config_errors: u64,
-    pub activity_poison: u64,
-    pub orch_dispatcher_items_fetched: u64,
-    pub worker_dispatcher_items_fetched: u64,
-    pub orch_continue_as_new: u64,
-    pub suborchestration_calls: u64,
-    pub provider_errors: u64,
-    pub sticky_hits: u64,
-    pub sticky_misses: u64,
-    pub sticky_evictions: u64,
-    pub dropped_messages: u64,
-    pub set_aside_messages: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) orch_starts: AtomicU64,
-    pub(super) orch_completions: AtomicU64,
-    pub(super) orch_failures: AtomicU64,
-    pub(super) orch_application_errors: AtomicU64,
-    pub(super) orch_infrastructure_errors: AtomicU64,
-    pub(super) orch_configuration_errors: AtomicU64,
-    pub(super) orch_poison: AtomicU64,
-    pub(super) activity_success: AtomicU64,
-    pub(super) activity_app_errors: AtomicU64,
-    pub(super) activity_infra_errors: AtomicU64,
-    pub(super) activity_config_errors: AtomicU64,
-    pub(super) activity_poison: AtomicU64,
-    pub(super) orch_items: AtomicU64,
-    pub(super) worker_items: AtomicU64,
-    pub(super) continue_as_new: AtomicU64,
-    pub(super) children: AtomicU64,
-    pub(super) provider_errors: AtomicU64,
-    pub(super) sticky_hits: AtomicU64,
-    pub(super) sticky_misses: AtomicU64,
-    pub(super) sticky_evictions: AtomicU64,
-    pub(super) dropped: AtomicU64,
-    pub(super) set_aside: AtomicU64,
-}
-
-impl Counts {
-    /// Sets every counter to zero.
-    pub(super) fn reset(&self) {
-        let all = [
-            &self.orch_starts,
-            &self.orch_completions,
-            &self.orch_failures,
-            &self.orch_application_errors,
-            &self.orch_infrastructure_errors,
-            &self.orch_configuration_errors,
-            &self.orch_poison,
-            &self.activity_success,
-            &self.activity_app_errors,
-            &self.activity_infra_errors,
-            &self.activity_config_errors,
-            &self.activity_poison,
-            &self.orch_items,
-            &self.worker_items,
-            &self.continue_as_new,
-            &self.children,
-            &self.provider_errors,
-            &self.sticky_hits,
-            &self.sticky_misses,
-            &self.sticky_evictions,
-            &self.dropped,
-            &self.set_aside,
-        ];
-        for counter in all {
-            counter.store(0, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Records what a runtime does, for the `metrics` facade and for [`MetricsSnapshot`].
@@ -292,8 +206,8 @@ impl MetricsProvider {
         .increment(1);
     }
 
-    /// The result of a child reached its parent: `success`, `failed`, `cancelled` or `poison`. The time is from the event
-    /// that scheduled it to that result.
+    /// The result of a child reached its parent: `success`, `failed`, `cancelled` or `poison`. The time is from the
+    /// event that scheduled it to that result.
     pub fn record_suborchestration_duration(
         &self,
         parent: &str,
@@ -482,31 +396,6 @@ impl MetricsProvider {
     /// The counters as they are now.
     #[must_use]
     pub fn snapshot(&self) -> MetricsSnapshot {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let c = &self.counts;
-        MetricsSnapshot {
-            orch_starts: read(&c.orch_starts),
-            orch_completions: read(&c.orch_completions),
-            orch_failures: read(&c.orch_failures),
-            orch_application_errors: read(&c.orch_application_errors),
-            orch_infrastructure_errors: read(&c.orch_infrastructure_errors),
-            orch_configuration_errors: read(&c.orch_configuration_errors),
-            orch_poison: read(&c.orch_poison),
-            activity_success: read(&c.activity_success),
-            activity_app_errors: read(&c.activity_app_errors),
-            activity_infra_errors: read(&c.activity_infra_errors),
-            activity_config_errors: read(&c.activity_config_errors),
-            activity_poison: read(&c.activity_poison),
-            orch_dispatcher_items_fetched: read(&c.orch_items),
-            worker_dispatcher_items_fetched: read(&c.worker_items),
-            orch_continue_as_new: read(&c.continue_as_new),
-            suborchestration_calls: read(&c.children),
-            provider_errors: read(&c.provider_errors),
-            sticky_hits: read(&c.sticky_hits),
-            sticky_misses: read(&c.sticky_misses),
-            sticky_evictions: read(&c.sticky_evictions),
-            dropped_messages: read(&c.dropped),
-            set_aside_messages: read(&c.set_aside),
-        }
+        self.counts.snapshot()
     }
 }

@@ -1,6 +1,7 @@
 //! What can be seen from outside: log lines, metrics, store timings.
 
 pub(crate) mod code_spans;
+mod counts;
 mod ends;
 mod instrumented;
 mod labels;
@@ -19,11 +20,12 @@ mod spans;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use counts::MetricsSnapshot;
 pub(crate) use ends::{ActivityEnd, ExecutionEnd};
 pub use instrumented::{InstrumentedProvider, Measure};
 pub use layered::{Layer, Layered};
 pub use logging::init_logging;
-pub use metrics::{MetricsProvider, MetricsSnapshot};
+pub use metrics::MetricsProvider;
 pub(crate) use on_host::OnHost;
 #[cfg(feature = "opentelemetry")]
 pub use opentelemetry::OpenTelemetrySpans;

@@ -1,7 +1,8 @@
-//! Spans for OpenTelemetry. In: finished spans of the runtime. Out: the same for a span processor of the SDK, and so for any exporter.
+//! Spans for OpenTelemetry. In: finished spans of the runtime. Out: the same for a span processor of the SDK, and so
+//! for any exporter.
 //!
-//! A tracer of the SDK draws ids by itself; these spans bring theirs along, so they go to a processor directly. Whether a trace is
-//! recorded was decided by whoever began it: spans of a trace that is not sampled are not handed on.
+//! A tracer of the SDK draws ids by itself; these spans bring theirs along, so they go to a processor directly. Whether
+//! a trace is recorded was decided where the trace began: spans of a trace that is not sampled are not handed on.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};

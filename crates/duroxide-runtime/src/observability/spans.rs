@@ -1,5 +1,6 @@
-//! Spans of what was committed: turns, activities, executions. In: what a commit or a stored result says. Out: one finished span for
-//! whoever wants it. Never: a span of something that was not stored, so a replay or a second attempt doubles none.
+//! Spans of what was committed: turns, activities, executions. In: what a commit or a stored result says. Out: one
+//! finished span for the sink of the runtime. Never: a span of something that was not stored, so a replay or a second
+//! attempt doubles none.
 
 use std::fmt;
 
@@ -29,7 +30,8 @@ impl SpanOf {
     }
 }
 
-/// A span that has ended. Its ids follow from the history: the same thing has the same ids wherever and however often it runs.
+/// A span that has ended. Its ids follow from the history: the same thing has the same ids wherever and however often
+/// it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FinishedSpan {
@@ -57,7 +59,8 @@ pub struct FinishedSpan {
     pub error: Option<String>,
 }
 
-/// Takes the spans of a runtime. Called right after a commit, on the thread that made it: it must neither block nor panic.
+/// Takes the spans of a runtime. Called right after a commit, on the thread that made it: it must neither block nor
+/// panic.
 ///
 /// ```
 /// use duroxide::runtime::observability::{FinishedSpan, SpanSink};

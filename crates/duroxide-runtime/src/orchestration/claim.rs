@@ -8,14 +8,7 @@ use crate::engine::OpenTurn;
 use crate::leases::Held;
 
 /// How long an instance rests that this runtime cannot work on.
-pub(super) const REST: Duration = Duration::from_secs(1);
-
-impl ClaimInHand<'_> {
-    /// The life of the instance, once it has one.
-    pub(super) fn life(&self) -> Option<Incarnation> {
-        self.incarnation.filter(|_| self.is_born)
-    }
-}
+pub(super) const INSTANCE_REST: Duration = Duration::from_secs(1);
 
 /// A claim that is being worked on.
 pub(super) struct ClaimInHand<'a> {
@@ -29,4 +22,11 @@ pub(super) struct ClaimInHand<'a> {
     pub(super) attempt: u32,
     /// Whether the claim came with the history.
     pub(super) is_loaded: bool,
+}
+
+impl ClaimInHand<'_> {
+    /// The incarnation that the store keeps; none before the instance has a history.
+    pub(super) fn stored_incarnation(&self) -> Option<Incarnation> {
+        self.incarnation.filter(|_| self.is_born)
+    }
 }

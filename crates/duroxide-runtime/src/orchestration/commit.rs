@@ -68,19 +68,14 @@ pub(super) fn commit<'a>(
                     engine.excuses.add(instance);
                 }
                 lease.end();
-                return match was_away {
-                    true => Committed::Unknown,
-                    false => Committed::No,
-                };
+                return dropped(was_away);
             }
             if error.is_store_closed() {
-                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the store went.
+                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the
+                // store went.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %instance, %error, "turn dropped");
                 lease.end();
-                return match was_away {
-                    true => Committed::Unknown,
-                    false => Committed::No,
-                };
+                return dropped(was_away);
             }
             was_away = true;
             if !error.is_retryable() {
@@ -94,13 +89,7 @@ pub(super) fn commit<'a>(
             if Instant::now() + pause > give_up {
                 tracing::warn!(target: "duroxide::runtime", %error, "the store does not take commits, the turn will run again");
                 if Defect::SpoiltTurnRests.is_on() {
-                    // The delay that later messages do not share.
-                    let (delay, token) = (Some(Duration::from_millis(500)), lease.token());
-                    let abandoned = engine.store.abandon_orchestration_item(token, delay, true);
-                    if abandoned.await.is_ok() {
-                        lease.end();
-                    }
-                    return Committed::No;
+                    return Box::pin(defective_give_back(engine, lease)).await;
                 }
                 give_back(engine, lease, None).await;
                 return Committed::No;
@@ -111,6 +100,26 @@ pub(super) fn commit<'a>(
     }
 }
 
+/// A turn that was not written by the last try. Whether an earlier one took effect is known only if there was none that
+/// the store answered with an error.
+fn dropped(was_away: bool) -> Committed {
+    if was_away {
+        Committed::Unknown
+    } else {
+        Committed::No
+    }
+}
+
+/// Gives a claim back with a delay that later messages do not share.
+async fn defective_give_back(engine: &Engine, lease: Held) -> Committed {
+    let (delay, token) = (Some(Duration::from_millis(500)), lease.token());
+    let abandoned = engine.store.abandon_orchestration_item(token, delay, true);
+    if abandoned.await.is_ok() {
+        lease.end();
+    }
+    Committed::No
+}
+
 /// Hands a turn to the store.
 fn write<'a>(
     engine: &'a Engine,
@@ -119,9 +128,10 @@ fn write<'a>(
 ) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
     let store = engine.store.as_ref();
     let (holds_letters, writes) = commit.writes();
-    let (held, written) = match holds_letters {
-        true => (Some(store.ack_holding_letters(lock_token, writes)), None),
-        false => (None, Some(writes.commit_to(store, lock_token))),
+    let (held, written) = if holds_letters {
+        (Some(store.ack_holding_letters(lock_token, writes)), None)
+    } else {
+        (None, Some(writes.commit_to(store, lock_token)))
     };
     async move {
         if let Some(held) = held {
@@ -157,8 +167,8 @@ fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     }
 }
 
-/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease runs out by
-/// itself, and the attempt is excused.
+/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease
+/// runs out by itself, and the attempt is excused.
 pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duration>) {
     let given_back = abandon(
         engine.store.as_ref(),
@@ -174,12 +184,12 @@ pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duratio
     lease.end();
 }
 
-/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a message
-/// that comes meanwhile waits behind those of the claim.
+/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a
+/// message that comes meanwhile waits behind those of the claim.
 pub(super) async fn try_later(engine: &Engine, claim: ClaimInHand<'_>, pause: Duration) {
     engine
         .not_before
-        .set(claim.lease.subject(), claim.life(), pause);
+        .set(claim.lease.subject(), claim.stored_incarnation(), pause);
     let lease = claim.lease;
     let (token, rest) = (lease.token(), Some(pause));
     if let Err(error) = abandon(engine.store.as_ref(), token, rest, Attempt::Counted).await {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use duroxide_core::provider::{ClaimedTurn, HandOut, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
-use super::turn::{self, OpenedTurn, TURN};
+use super::opened::{OpenedTurn, TURN};
+use super::turn;
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::{Forfeit, Lane, Task};
 

@@ -61,8 +61,8 @@ pub(super) enum NotDriven {
     TooLong,
 }
 
-/// Runs one turn to its end. Questions to the host share the time that a turn may take: after it the lease is not renewed
-/// any more, so an answer would come too late.
+/// Runs one turn to its end. Questions to the host share the time that a turn may take: after it the lease is not
+/// renewed any more, so an answer would come too late.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
     lock_token: &str,
@@ -71,27 +71,13 @@ pub(super) async fn drive(
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
     let began = Instant::now();
-    let is_kept = matches!(begin, TurnStart::Kept(_));
-    let mut execution = match begin {
-        TurnStart::Kept(execution) => execution,
-        TurnStart::Recorded {
-            history,
-            handler,
-            kv,
-        } => match Execution::load(&history, handler, kv) {
-            Ok(execution) => Box::new(execution),
-            Err(divergence) => return Err(NotDriven::Diverged(divergence, messages)),
-        },
-        TurnStart::New { start, handler, kv } => {
-            Box::new(Execution::begin(start, handler, kv, now_ms))
-        }
+    let mut execution = match at_its_start(engine, begin, now_ms) {
+        Ok(execution) => execution,
+        Err(divergence) => return Err(NotDriven::Diverged(divergence, messages)),
     };
-    if !is_kept {
-        foreign::watch(engine, &execution);
-    }
     if engine.options.on_divergence == OnDivergence::Block {
         // Blocking would wait for other code, and no code can make a message fit that has no schedule.
-        execution.set_strays_aside();
+        execution.ignore_strays();
     }
     execution.start_turn(now_ms, messages);
     let mut progress = execution.advance(&engine.limits, true);
@@ -107,7 +93,7 @@ pub(super) async fn drive(
                 });
             }
             Progress::Done(turn) => {
-                return Box::pin(finish(engine, execution, turn, outbox, began)).await;
+                return Box::pin(answer_late(engine, execution, turn, outbox, began)).await;
             }
             Progress::NeedsHost(calls) => calls,
         };
@@ -127,6 +113,27 @@ pub(super) async fn drive(
         let is_early = began.elapsed() < engine.options.turn_duration_max / IN_PLACE_SHARE;
         progress = execution.advance(&engine.limits, round < HOST_ROUNDS_MAX && is_early);
     }
+}
+
+/// The execution as it is before its turn: kept in memory, replayed, or new.
+fn at_its_start(
+    engine: &Arc<Engine>,
+    begin: TurnStart,
+    now_ms: u64,
+) -> Result<Box<Execution>, Divergence> {
+    let execution = match begin {
+        TurnStart::Kept(execution) => return Ok(execution),
+        TurnStart::Recorded {
+            history,
+            handler,
+            kv,
+        } => Box::new(Execution::load(&history, handler, kv)?),
+        TurnStart::New { start, handler, kv } => {
+            Box::new(Execution::begin(start, handler, kv, now_ms))
+        }
+    };
+    foreign::watch(engine, &execution);
+    Ok(execution)
 }
 
 /// A turn may have been handed out before its claim was stored. One whose claim cannot be stored leaves no trace.
@@ -309,7 +316,7 @@ async fn in_place(
 }
 
 /// Answers the questions of a turn that asked too often, as completions of a later one.
-async fn finish(
+async fn answer_late(
     engine: &Engine,
     mut execution: Box<Execution>,
     mut turn: Box<Turn>,

@@ -13,12 +13,12 @@ use duroxide_core::{
 };
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::report::{FirstTurn, TurnReport};
 use super::rewind;
-use super::sort::{Batch, Beginning, Standing};
+use super::sort::{Batch, Beginning, HistoryEnd};
 use super::spans::{Placed, TurnSpans};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
@@ -92,8 +92,8 @@ impl CancelRequest {
         matches!(self, Self::Terminate(_))
     }
 
-    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and asking
-    /// again changes nothing. A request to terminate always counts.
+    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and
+    /// asking again changes nothing. A request to terminate always counts.
     pub(super) fn unheard(item: &OrchestrationItem) -> Option<Self> {
         let asked =
             |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });
@@ -141,18 +141,18 @@ pub(super) async fn end(
             Ok(history) => item.history = history,
             Err(error) => {
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the history of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST)).await;
+                give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
                 return;
             }
         }
     }
-    let standing = Standing::of(&item.history);
-    if standing == Standing::Ended {
+    let history_end = HistoryEnd::of(&item.history);
+    if history_end == HistoryEnd::Ended {
         // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
         let parent = ParentLink::recorded_in(&item.history);
         let mut writes = TurnCommit::nothing(item.execution_id);
         let answers = rewind::answers_without_rewind(&item, parent.as_ref());
-        writes.to_orchestrators = Batch::sort(&mut item, standing, parent.as_ref()).refusals;
+        writes.to_orchestrators = Batch::sort(&mut item, history_end, parent.as_ref()).refusals;
         writes.to_orchestrators.extend(answers);
         consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
@@ -164,19 +164,19 @@ pub(super) async fn end(
             Err(error) => {
                 // Ended now, it would leave its parent waiting for ever.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the parent of an instance that is to be ended could not be read");
-                give_back(engine, claim.lease, Some(REST)).await;
+                give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
                 return;
             }
         },
     };
     let life = claim.incarnation;
-    let mut point = locate_failure(item, standing, parent, engine.clock.now_ms());
+    let mut point = locate_failure(item, history_end, parent, engine.clock.now_ms());
     point.of.life = life;
     end_at(engine, claim, point, &how).await;
 }
 
-/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back as it
-/// is, it would be claimed and refused without a pause.
+/// Commits a turn that only consumes its messages. If the store refuses even that, the instance is blocked: given back
+/// as it is, it would be claimed and refused without a pause.
 pub(super) async fn consume(
     engine: &Engine,
     life: Option<Incarnation>,
@@ -314,30 +314,15 @@ impl FailurePoint {
 
 fn locate_failure(
     mut item: OrchestrationItem,
-    standing: Standing,
+    history_end: HistoryEnd,
     parent: Option<ParentLink>,
     now_ms: u64,
 ) -> FailurePoint {
-    let undecodable = item.history_error.is_some();
-    if standing == Standing::Running || undecodable {
-        let batch = Batch::sort(&mut item, Standing::Running, parent.as_ref());
-        return FailurePoint {
-            refusals: batch.refusals,
-            arrived: batch.messages,
-            of: ExecutionRef {
-                instance: item.instance,
-                execution_id: item.execution_id,
-                name: item.orchestration_name,
-                parent,
-                life: None,
-            },
-            beginning: Vec::new(),
-            base: item.history,
-            undecodable,
-        };
+    if history_end == HistoryEnd::Running || item.history_error.is_some() {
+        return failure_of_a_running_one(item, parent);
     }
-    let batch = Batch::sort(&mut item, standing, parent.as_ref());
-    let follows = standing == Standing::BetweenExecutions;
+    let batch = Batch::sort(&mut item, history_end, parent.as_ref());
+    let follows = history_end == HistoryEnd::BetweenExecutions;
     let execution_id = item.execution_id + u64::from(follows);
     let beginning = batch.beginning.unwrap_or_else(|| Beginning {
         execution_id,
@@ -349,40 +334,66 @@ fn locate_failure(
         custom_status: None,
         continues: follows,
     });
-    let (name, carried) = (beginning.name, beginning.carried);
-    let parent = beginning.parent.or(parent);
-    let start = Event {
-        event_id: INITIAL_EVENT_ID,
-        source_event_id: None,
-        instance_id: item.instance.clone(),
+    let of = ExecutionRef {
+        instance: item.instance,
         execution_id,
-        timestamp_ms: now_ms,
-        duroxide_version: BUILD_VERSION.to_owned(),
-        kind: EventKind::OrchestrationStarted {
-            name: name.clone(),
-            // A retry leaves the version to the node that begins it.
-            version: beginning.version.unwrap_or_else(|| NO_VERSION.to_owned()),
-            input: beginning.input,
-            parent_instance: parent.as_ref().map(|p| p.instance.clone()),
-            parent_id: parent.as_ref().map(|p| p.id),
-            parent_execution_id: parent.as_ref().and_then(|p| p.execution_id),
-            carry_forward_events: (!carried.is_empty()).then_some(carried),
-            initial_custom_status: beginning.custom_status,
-        },
+        name: beginning.name.clone(),
+        parent: beginning.parent.clone().or(parent),
+        life: None,
     };
     FailurePoint {
-        of: ExecutionRef {
-            instance: item.instance,
-            execution_id,
-            name,
-            parent,
-            life: None,
-        },
-        beginning: beginning_with(&start),
+        beginning: beginning_with(&start_of(&of, beginning, now_ms)),
+        of,
         base: Vec::new(),
         undecodable: false,
         arrived: batch.messages,
         refusals: batch.refusals,
+    }
+}
+
+/// An execution that has begun ends behind its last event.
+fn failure_of_a_running_one(
+    mut item: OrchestrationItem,
+    parent: Option<ParentLink>,
+) -> FailurePoint {
+    let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
+    FailurePoint {
+        refusals: batch.refusals,
+        arrived: batch.messages,
+        of: ExecutionRef {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name: item.orchestration_name,
+            parent,
+            life: None,
+        },
+        beginning: Vec::new(),
+        base: item.history,
+        undecodable: item.history_error.is_some(),
+    }
+}
+
+/// The first event of an execution that ends before its code runs.
+fn start_of(of: &ExecutionRef, beginning: Beginning, now_ms: u64) -> Event {
+    let (parent, carried) = (of.parent.as_ref(), beginning.carried);
+    Event {
+        event_id: INITIAL_EVENT_ID,
+        source_event_id: None,
+        instance_id: of.instance.clone(),
+        execution_id: of.execution_id,
+        timestamp_ms: now_ms,
+        duroxide_version: BUILD_VERSION.to_owned(),
+        kind: EventKind::OrchestrationStarted {
+            name: beginning.name,
+            // A retry leaves the version to the node that begins it.
+            version: beginning.version.unwrap_or_else(|| NO_VERSION.to_owned()),
+            input: beginning.input,
+            parent_instance: parent.map(|p| p.instance.clone()),
+            parent_id: parent.map(|p| p.id),
+            parent_execution_id: parent.and_then(|p| p.execution_id),
+            carry_forward_events: (!carried.is_empty()).then_some(carried),
+            initial_custom_status: beginning.custom_status,
+        },
     }
 }
 

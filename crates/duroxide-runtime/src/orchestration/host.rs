@@ -69,18 +69,19 @@ async fn can_take(
     instance: &str,
     queue: &str,
 ) -> Result<Result<String, String>, ProviderError> {
-    let answer = match queue.starts_with(RESERVED_QUEUE_PREFIX) {
-        true => Some(Undelivered::Refused {
+    let answer = if queue.starts_with(RESERVED_QUEUE_PREFIX) {
+        Some(Undelivered::Refused {
             why: format!("queue '{queue}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"),
-        }),
-        false => match Client::new(Arc::clone(&engine.store))
+        })
+    } else {
+        match Client::new(Arc::clone(&engine.store))
             .undelivered(instance)
             .await
         {
             Ok(undelivered) => undelivered,
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
-        },
+        }
     };
     Ok(serde_json::to_string(&answer).map_err(|error| error.to_string()))
 }

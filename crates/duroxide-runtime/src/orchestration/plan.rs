@@ -219,17 +219,18 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     else {
         return None;
     };
-    let parent = of
-        .parent
-        .as_ref()
-        .filter(|_| !Defect::ParentLostAtContinue.is_on());
-    let carried_max = match Defect::LettersLostAtContinue.is_on() {
-        true => 1,
-        false => usize::MAX,
-    };
-    let status = custom_status
-        .clone()
-        .filter(|_| !Defect::StatusLostAtContinue.is_on());
+    let mut parent = of.parent.as_ref();
+    let mut carried = carried.clone();
+    let mut status = custom_status.clone();
+    if Defect::ParentLostAtContinue.is_on() {
+        parent = None;
+    }
+    if Defect::LettersLostAtContinue.is_on() {
+        carried.truncate(1);
+    }
+    if Defect::StatusLostAtContinue.is_on() {
+        status = None;
+    }
     Some(WorkItem::ContinueAsNew {
         instance: of.instance.clone(),
         orchestration: of.name.clone(),
@@ -238,7 +239,7 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
         parent_instance: parent.map(|p| p.instance.clone()),
         parent_id: parent.map(|p| p.id),
         parent_execution_id: parent.and_then(|p| p.execution_id),
-        carry_forward_events: carried.iter().take(carried_max).cloned().collect(),
+        carry_forward_events: carried,
         initial_custom_status: status,
     })
 }

@@ -5,7 +5,7 @@ use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
-use super::sort::Standing;
+use super::sort::HistoryEnd;
 use crate::engine::Engine;
 
 /// What became of messages that were tried too often.
@@ -69,7 +69,7 @@ pub(super) async fn isolate(
 
 /// Whether an instance can go on without the message: nothing in its history waits for exactly this one.
 fn is_expendable(message: &WorkItem) -> bool {
-    // Without it nobody asks for the work that a rewound execution waits for.
+    // Without it no turn asks for the work that a rewound execution waits for.
     if RewindMessage::of(message).is_some() {
         return false;
     }
@@ -88,9 +88,9 @@ pub(super) fn details(
     max_attempts: u32,
 ) -> ErrorDetails {
     let instance = item.instance.clone();
-    let execution_id = match Standing::of(&item.history) {
-        Standing::BetweenExecutions => item.execution_id + 1,
-        Standing::Unborn | Standing::Running | Standing::Ended => item.execution_id,
+    let execution_id = match HistoryEnd::of(&item.history) {
+        HistoryEnd::BetweenExecutions => item.execution_id + 1,
+        HistoryEnd::Unborn | HistoryEnd::Running | HistoryEnd::Ended => item.execution_id,
     };
     let (message_type, message) = match &item.history_error {
         Some(error) => (
@@ -122,13 +122,12 @@ const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 /// The beginning of a text, with its size if that is not all.
 fn shown(text: &str) -> String {
-    match text.len() <= SHOWN_BYTES_MAX {
-        true => text.to_owned(),
-        false => {
-            let fits = |end: &usize| text.is_char_boundary(*end);
-            let end = (0..=SHOWN_BYTES_MAX).rev().find(fits).unwrap_or(0);
-            format!("{}… ({} bytes in all)", &text[..end], text.len())
-        }
+    if text.len() <= SHOWN_BYTES_MAX {
+        text.to_owned()
+    } else {
+        let fits = |end: &usize| text.is_char_boundary(*end);
+        let end = (0..=SHOWN_BYTES_MAX).rev().find(fits).unwrap_or(0);
+        format!("{}… ({} bytes in all)", &text[..end], text.len())
     }
 }
 

@@ -7,9 +7,9 @@ use duroxide_core::{
     ErrorDetails, Event, EventKind, StartExtras, WorkItem, carried_labels, labels_of_input,
 };
 
-/// Where the instance stands according to its history.
+/// How the history of an instance ends, and so what its next message can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum HistoryEnd {
     /// It has no history.
     Unborn,
     Running,
@@ -18,11 +18,11 @@ pub(super) enum Standing {
     Ended,
 }
 
-impl Standing {
+impl HistoryEnd {
     /// Reads it off a loaded history. A failure counts even after continue-as-new: a poisoned successor that could not
     /// be written elsewhere ends there.
     pub(super) fn of(history: &[Event]) -> Self {
-        let mut standing = if history.is_empty() {
+        let mut history_end = if history.is_empty() {
             Self::Unborn
         } else {
             Self::Running
@@ -33,16 +33,18 @@ impl Standing {
                 | EventKind::OrchestrationFailed { .. } => {
                     return Self::Ended;
                 }
-                EventKind::OrchestrationContinuedAsNew { .. } => standing = Self::BetweenExecutions,
+                EventKind::OrchestrationContinuedAsNew { .. } => {
+                    history_end = Self::BetweenExecutions
+                }
                 _ => {}
             }
         }
-        standing
+        history_end
     }
 }
 
 /// The beginning of an execution.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Beginning {
     pub(super) execution_id: u64,
     pub(super) name: String,
@@ -52,6 +54,20 @@ pub(super) struct Beginning {
     pub(super) carried: Vec<(String, String)>,
     pub(super) custom_status: Option<String>,
     pub(super) continues: bool,
+}
+
+impl Beginning {
+    /// What the input of a start message carries, for the first execution of an instance.
+    fn of_input(input: String) -> Self {
+        let (extras, input) = StartExtras::of_input(input);
+        let (labels, input) = labels_of_input(input);
+        let carried = carried_labels(&labels).into_iter().chain(extras.carried());
+        Self {
+            input,
+            carried: carried.collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The messages of one claim, sorted.
@@ -67,26 +83,33 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn sort(
         item: &mut OrchestrationItem,
-        standing: Standing,
+        history_end: HistoryEnd,
         parent: Option<&ParentLink>,
     ) -> Self {
         let mut batch = Self::default();
         for message in std::mem::take(&mut item.messages) {
+            if Defect::CancelLost.is_on() && batch.defective_drops(&message) {
+                continue;
+            }
             match message {
-                WorkItem::StartOrchestration { .. } => batch.start(item, standing, parent, message),
-                WorkItem::ContinueAsNew { .. } => batch.continue_as_new(item, standing, message),
-                WorkItem::CancelInstance { .. }
-                    if Defect::CancelLost.is_on() && !batch.messages.is_empty() => {}
+                WorkItem::StartOrchestration { .. } => {
+                    batch.start(item, history_end, parent, message)
+                }
+                WorkItem::ContinueAsNew { .. } => batch.continue_as_new(item, history_end, message),
                 other => batch.messages.push(other),
             }
         }
         batch
     }
 
+    fn defective_drops(&self, message: &WorkItem) -> bool {
+        matches!(message, WorkItem::CancelInstance { .. }) && !self.messages.is_empty()
+    }
+
     fn start(
         &mut self,
         item: &OrchestrationItem,
-        standing: Standing,
+        history_end: HistoryEnd,
         parent: Option<&ParentLink>,
         message: WorkItem,
     ) {
@@ -108,31 +131,28 @@ impl Batch {
             id: parent_id.unwrap_or_default(),
             execution_id: parent_execution_id,
         });
-        if standing == Standing::Unborn && self.beginning.is_none() {
-            let (extras, input) = StartExtras::of_input(input);
-            let (labels, input) = labels_of_input(input);
-            let carried = carried_labels(&labels).into_iter().chain(extras.carried());
+        if history_end == HistoryEnd::Unborn && self.beginning.is_none() {
             self.beginning = Some(Beginning {
                 execution_id: item.execution_id,
                 name: orchestration,
                 version,
-                input,
                 parent: asking,
-                carried: carried.collect(),
-                custom_status: None,
-                continues: false,
+                ..Beginning::of_input(input)
             });
             return;
         }
         let holder = match &self.beginning {
-            Some(beginning) if standing == Standing::Unborn => beginning.parent.as_ref(),
+            Some(beginning) if history_end == HistoryEnd::Unborn => beginning.parent.as_ref(),
             _ => parent,
         };
         match asking {
-            Some(asking) if standing == Standing::Ended || !is_same_parent(holder, &asking) => {
-                if !Defect::CollisionUnanswered.is_on() {
-                    self.refusals.push(refusal(&instance, standing, asking));
+            Some(asking)
+                if history_end == HistoryEnd::Ended || !is_same_parent(holder, &asking) =>
+            {
+                if Defect::CollisionUnanswered.is_on() {
+                    return;
                 }
+                self.refusals.push(refusal(&instance, history_end, asking));
             }
             _ => tracing::warn!(
                 target: "duroxide::runtime",
@@ -142,7 +162,12 @@ impl Batch {
         }
     }
 
-    fn continue_as_new(&mut self, item: &OrchestrationItem, standing: Standing, message: WorkItem) {
+    fn continue_as_new(
+        &mut self,
+        item: &OrchestrationItem,
+        history_end: HistoryEnd,
+        message: WorkItem,
+    ) {
         let WorkItem::ContinueAsNew {
             instance,
             orchestration,
@@ -157,10 +182,10 @@ impl Batch {
         else {
             return;
         };
-        let execution_id = match standing {
-            Standing::Unborn => item.execution_id,
-            Standing::BetweenExecutions => item.execution_id + 1,
-            Standing::Running | Standing::Ended => {
+        let execution_id = match history_end {
+            HistoryEnd::Unborn => item.execution_id,
+            HistoryEnd::BetweenExecutions => item.execution_id + 1,
+            HistoryEnd::Running | HistoryEnd::Ended => {
                 tracing::warn!(
                     target: "duroxide::runtime",
                     instance_id = %instance,
@@ -199,8 +224,8 @@ fn is_same_parent(recorded: Option<&ParentLink>, asking: &ParentLink) -> bool {
     })
 }
 
-fn refusal(instance: &str, standing: Standing, asking: ParentLink) -> WorkItem {
-    let terminal = if standing == Standing::Ended {
+fn refusal(instance: &str, history_end: HistoryEnd, asking: ParentLink) -> WorkItem {
+    let terminal = if history_end == HistoryEnd::Ended {
         " and is terminal"
     } else {
         ""

@@ -1,5 +1,5 @@
-//! Spans of turns and executions, once they are committed. In: the execution in its trace and what the turn wrote. Out: spans
-//! for the sink of the runtime, if it has one.
+//! Spans of turns and executions, once they are committed. In: the execution in its trace and what the turn wrote. Out:
+//! spans for the sink of the runtime, if it has one.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::Incarnation;
@@ -49,7 +49,7 @@ pub(super) struct TurnSpans {
 }
 
 impl TurnSpans {
-    /// `None` if nobody wants them, or the instance belongs to no trace.
+    /// `None` if the runtime has no sink for spans, or the instance belongs to no trace.
     pub(super) fn of(
         engine: &Engine,
         of: &ExecutionRef,
@@ -109,7 +109,7 @@ impl TurnSpans {
     }
 }
 
-/// Begins a trace for an instance that was started without one, if somebody wants spans.
+/// Begins a trace for an instance that was started without one, if the runtime has a sink for spans.
 pub(super) fn begin_trace(
     engine: &Engine,
     instance: &str,

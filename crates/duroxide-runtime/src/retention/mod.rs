@@ -1,5 +1,5 @@
-//! Retention: what is deleted once nobody needs it. In: a policy. Out: many small deletions, each a transaction of its own. Never: an
-//! instance that has not ended, or one of whose descendants has not.
+//! Retention: deletes ended instances by policy. In: a policy. Out: many small deletions, each a transaction of its
+//! own. Never: an instance that has not ended, or one of whose descendants has not.
 
 mod sweep;
 
@@ -35,8 +35,8 @@ pub struct RetentionPolicy {
     pub rules: Vec<RetentionRule>,
 }
 
-/// One rule. It says which instances it is about, by status and name, and what becomes of them; it must say at least one of
-/// `ended_for`, `newest_kept` and `executions_kept`.
+/// One rule. It says which instances it is about, by status and name, and what becomes of them; it must say at least
+/// one of `ended_for`, `newest_kept` and `executions_kept`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionRule {
     /// `Completed`, `Failed`, or both if empty.
@@ -45,10 +45,11 @@ pub struct RetentionRule {
     pub name: Option<String>,
     /// Root instances that ended longer ago than this are deleted, each with its descendants.
     pub ended_for: Option<Duration>,
-    /// The newest of the root instances that have ended, by their creation, are kept, however long ago they ended. Alone it deletes
-    /// all others.
+    /// The newest of the root instances that have ended, by their creation, are kept, however long ago they ended.
+    /// Alone it deletes all others.
     pub newest_kept: Option<u32>,
-    /// Of each instance, ended or not, so many executions are kept, the current one among them. `statuses` does not matter here.
+    /// Of each instance, ended or not, so many executions are kept, the current one among them. `statuses` does not
+    /// matter here.
     pub executions_kept: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! One pass of a policy over a store, step by step. Whoever drives it may stop after any step: the next pass begins anew and finds
-//! what is left.
+//! One pass of a policy over a store, step by step. The caller may stop after any step: the next pass begins anew and
+//! finds what is left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,8 +40,8 @@ enum Phase {
     Over,
 }
 
-/// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store may have to
-/// read all instances for one; steps are small, because others want to write meanwhile.
+/// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store
+/// may have to read all instances for one; steps are small, because others want to write meanwhile.
 struct Rest {
     found: VecDeque<InstanceSummary>,
     next: Option<InstanceQuery>,
@@ -159,9 +159,10 @@ impl Sweep {
             return Phase::BeginExecutions;
         }
         let mut query = all_of(rule).with_roots_only();
-        query.statuses = match rule.statuses.is_empty() {
-            true => vec![InstanceStatus::Completed, InstanceStatus::Failed],
-            false => rule.statuses.clone(),
+        query.statuses = if rule.statuses.is_empty() {
+            vec![InstanceStatus::Completed, InstanceStatus::Failed]
+        } else {
+            rule.statuses.clone()
         };
         match rule.newest_kept {
             Some(left @ 1..) => Phase::PassOver { query, left },

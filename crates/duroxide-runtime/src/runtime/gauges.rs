@@ -1,5 +1,5 @@
-//! Gauges read from the store from time to time. Where that takes long, no more than a thousandth of the time is spent on
-//! it: counting millions of instances is work.
+//! Gauges read from the store from time to time. Where that takes long, no more than a thousandth of the time is spent
+//! on it: counting millions of instances is work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,11 +80,10 @@ fn report_waiting(engine: &Engine, ready: &[ReadyWork]) {
             waiting += work.count;
         }
         if engine.code_wanted.is_news(&format!("{can_run} {handler}")) {
-            let why = match can_run {
-                true => {
-                    "it has the handler; all its slots are busy, or another engine version began the work"
-                }
-                false => "it does not have the handler; a node that has it must be started",
+            let why = if can_run {
+                "it has the handler; all its slots are busy, or another engine version began the work"
+            } else {
+                "it does not have the handler; a node that has it must be started"
             };
             tracing::warn!(
                 target: "duroxide::runtime",

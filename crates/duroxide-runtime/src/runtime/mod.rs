@@ -35,8 +35,8 @@ use crate::{orchestration, worker};
 
 pub use builder::{BuildError, RuntimeBuilder};
 
-/// What a runtime takes from the world around it: who polls its futures, what time it is, who wants its spans. Nothing given, the
-/// engine's own threads, the operating system's clock and nobody.
+/// What a runtime takes from the world around it: what polls its futures, what time it is, where its spans go. By
+/// default: the engine's threads, the system clock, no span sink.
 #[derive(Default)]
 pub(crate) struct Host {
     pub(crate) poller: Option<Arc<dyn Poller>>,
@@ -230,11 +230,11 @@ impl Runtime {
         }))
     }
 
-    /// Stops the runtime within a limit in milliseconds. Nothing new is claimed; what runs may finish in the first three
-    /// quarters of the limit (1 s if `None`) and is aborted then, to run again later: its lease is given back and no attempt
-    /// is counted. The last quarter, at most 500 ms and at least 200 ms, is for that. Returns when every task of the runtime
-    /// has ended, or when the limit is over if code does not return: such code is named in a warning and left to its thread.
-    /// May be called again.
+    /// Stops the runtime within a limit in milliseconds. Nothing new is claimed; what runs may finish in the first
+    /// three quarters of the limit (1 s if `None`) and is aborted then, to run again later: its lease is given back and
+    /// no attempt is counted. The last quarter, at most 500 ms and at least 200 ms, is for that. Returns when every
+    /// task of the runtime has ended, or when the limit is over if code does not return: such code is named in a
+    /// warning and left to its thread. May be called again.
     pub async fn shutdown(self: Arc<Self>, timeout_ms: Option<u64>) {
         let engine = &self.engine;
         engine.stop.cancel();
@@ -317,8 +317,8 @@ impl Runtime {
         Client::new(self.store()).with_payload_limit(self.engine.options.payload_bytes_max)
     }
 
-    /// Instances that cannot go on for now, as far as this node has seen them: their code does not fit their history and
-    /// `on_divergence` is `Block`, or the store refuses what they decided. Another node may know of others.
+    /// Instances that cannot go on for now, as far as this node has seen them: their code does not fit their history
+    /// and `on_divergence` is `Block`, or the store refuses what they decided. Another node may know of others.
     #[must_use]
     pub fn blocked_instances(&self) -> Vec<BlockedInstance> {
         self.engine.blocked.list()
@@ -367,10 +367,10 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
-    let kept_until = match Defect::RenewalEndsAtStop.is_on() {
-        true => engine.stop.clone(),
-        false => engine.abort.clone(),
-    };
+    let mut kept_until = engine.abort.clone();
+    if Defect::RenewalEndsAtStop.is_on() {
+        kept_until = engine.stop.clone();
+    }
     engine.spawn_keeper(leases.keep(engine.store_of_keepers(), kept_until));
     let clock = Arc::clone(&engine.clock).follow(engine.store_of_keepers());
     let abort = engine.abort.clone();

@@ -1,5 +1,5 @@
-//! Retention by a node itself. In: a policy in the options. Out: one pass from time to time, by one node at a time. Never: a pass
-//! without the duty.
+//! Retention by a node itself. In: a policy in the options. Out: one pass from time to time, by one node at a time.
+//! Never: a pass without the duty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const HELD_FOR: Duration = Duration::from_secs(60);
 /// After so long it is held anew.
 const RENEWED_AFTER: Duration = Duration::from_secs(15);
 /// Between two steps the store belongs to others.
-const REST: Duration = Duration::from_millis(20);
+const STEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Applies the policy until the runtime stops.
 pub(super) async fn retain(engine: Arc<Engine>) {
@@ -86,7 +86,7 @@ async fn pass(
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
-        if !engine.pause(REST).await {
+        if !engine.pause(STEP_PAUSE).await {
             break Ok(());
         }
     };

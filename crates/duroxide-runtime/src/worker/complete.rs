@@ -23,7 +23,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// Longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// An acknowledgement that takes longer than this goes on in the background and leaves its slot to others.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ACK_FOREGROUND_MAX: Duration = Duration::from_secs(2);
+/// How long an engine with [`Defect::CompletionDroppedAfterOutage`] offers a result.
+const DEFECTIVE_LIMIT: Duration = Duration::from_millis(1_300);
 
 /// A completion on its way to the store.
 pub(super) struct Completion {
@@ -51,7 +53,7 @@ enum Tried {
 impl Completion {
     /// Stores the completion. Returns when that is done or goes on in the background.
     pub(super) async fn store(self: Box<Self>, engine: &Arc<Engine>) {
-        let Tried::Later(completion) = self.try_for(engine, Some(PATIENCE)).await else {
+        let Tried::Later(completion) = self.try_for(engine, Some(ACK_FOREGROUND_MAX)).await else {
             return;
         };
         tracing::warn!(
@@ -100,12 +102,8 @@ impl Completion {
                 return Tried::Over;
             }
             was_away = true;
-            let gives_up = Defect::CompletionDroppedAfterOutage.is_on()
-                && began.elapsed() > Duration::from_millis(1_300);
-            if gives_up {
-                engine.metrics.take_back_activity(&self.end);
-                give_back(engine, self.lease, None, false).await;
-                return Tried::Over;
+            if Defect::CompletionDroppedAfterOutage.is_on() && began.elapsed() > DEFECTIVE_LIMIT {
+                return Box::pin(self.defective_give_up(engine)).await;
             }
             let refused = (!error.is_retryable()).then(|| self.block(engine, &error));
             self.is_refused |= refused.is_some();
@@ -117,7 +115,14 @@ impl Completion {
         }
     }
 
-    /// Lists the instance as blocked by what the store said; returns how long to wait before the result is offered again.
+    async fn defective_give_up(self: Box<Self>, engine: &Engine) -> Tried {
+        engine.metrics.take_back_activity(&self.end);
+        give_back(engine, self.lease, None, false).await;
+        Tried::Over
+    }
+
+    /// Lists the instance as blocked by what the store said; returns how long to wait before the result is offered
+    /// again.
     fn block(&self, engine: &Engine, error: &ProviderError) -> Duration {
         let name = &self.end.name;
         if !self.is_refused {

@@ -13,8 +13,8 @@ use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::{Lane, Task};
 
-/// How long an activity rests for whose session there is no room, and how long a claim waits that leaves sessions out:
-/// room may be made at any time.
+/// How long an activity whose session has no free place goes back to the queue; a claim without sessions waits as long.
+/// A place may become free at any time.
 const SESSION_FULL_DELAY: Duration = Duration::from_millis(100);
 
 struct Activities {
@@ -78,19 +78,19 @@ impl Claiming for Activities {
             Some(_) => options.dispatcher_long_poll_timeout,
             None => SESSION_FULL_DELAY.min(options.dispatcher_long_poll_timeout),
         };
-        let claim = WorkClaim {
+        let mut claim = WorkClaim {
             session,
-            new_sessions_max: match Defect::SessionsPinnedByBatch.is_on() {
-                true => usize::MAX,
-                false => self.sessions.room(&self.engine),
-            },
+            new_sessions_max: self.sessions.room(&self.engine),
             activities: self.engine.activity_names(),
-            tag_filter: match Defect::TagIgnored.is_on() {
-                true => TagFilter::Any,
-                false => options.worker_tag_filter.clone(),
-            },
+            tag_filter: options.worker_tag_filter.clone(),
             ..WorkClaim::new(max, options.worker_lock_timeout, poll_timeout)
         };
+        if Defect::SessionsPinnedByBatch.is_on() {
+            claim.new_sessions_max = usize::MAX;
+        }
+        if Defect::TagIgnored.is_on() {
+            claim.tag_filter = TagFilter::Any;
+        }
         self.engine.store.claim_work(claim).await
     }
 

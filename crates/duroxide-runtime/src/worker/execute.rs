@@ -1,4 +1,5 @@
-//! One claimed activity from claim to completion.
+//! One claimed activity from claim to completion. In: a claim. Out: a completion on its way to the store, or the claim
+//! given back. Never waits for the store after the handler has ended; `complete.rs` does.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,15 +8,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use duroxide_core::clock::Clock;
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
 use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
-use duroxide_core::{
-    AttemptLimits, CallOrigin, ErrorDetails, PoisonMessageType, Timeout, TraceContext, WorkItem,
-    trace_of,
-};
-use tokio::sync::Notify;
+use duroxide_core::{ErrorDetails, PoisonMessageType, Timeout, WorkItem};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -23,37 +18,15 @@ use tracing::Instrument as _;
 use super::awaiting::{self, Look};
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
+use super::limits::exceeded;
+use super::work::Work;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
-use crate::leases::Held;
-use crate::observability::{ActivityEnd, FinishedSpan, SpanOf, code_spans};
+use crate::observability::code_spans;
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
-
-/// What was claimed, taken apart.
-struct Work {
-    activity: ScheduledActivityIdentifier,
-    /// The first attempt of the call, by its scheduling event.
-    first_attempt: u64,
-    /// The execution that made the call: another one if that failed and was rewound.
-    call_execution: u64,
-    limits: AttemptLimits,
-    name: String,
-    /// The place of the activity in the trace of its orchestration.
-    trace: Option<TraceContext>,
-    /// The span of the execution that asked for it.
-    asked_by: Option<u64>,
-    /// As the work item has it behind the trace; see [`AttemptLimits::of`] and [`CallOrigin::of`].
-    input: String,
-    session_id: Option<String>,
-    tag: Option<String>,
-    attempt: u32,
-    incarnation: Option<Incarnation>,
-    registered: Option<Registered>,
-    lease: Held,
-}
 
 /// How the handler ended.
 enum Ended {
@@ -103,58 +76,11 @@ pub(super) fn run<'a>(
 }
 
 impl Work {
-    /// Takes the claim apart. Something that is not an activity has no business here.
-    fn of(claimed: ClaimedActivity) -> Result<Box<Self>, Box<(Held, WorkItem)>> {
-        match claimed.item {
-            WorkItem::ActivityExecute {
-                instance,
-                execution_id,
-                id,
-                name,
-                input,
-                session_id,
-                tag,
-            } => {
-                let (asked, input) = match trace_of(&input) {
-                    (None, rest) if rest.len() == input.len() => (None, input),
-                    (asked, rest) => (asked, rest.to_owned()),
-                };
-                // All attempts of one item are one span.
-                let trace = asked
-                    .as_ref()
-                    .map(|asked| asked.within(&["activity", &id.to_string()]));
-                let origin = match Defect::KeyPerAttempt.is_on() {
-                    true => CallOrigin::default(),
-                    false => CallOrigin::of(AttemptLimits::of(&input).1).0,
-                };
-                Ok(Box::new(Self {
-                    trace,
-                    asked_by: asked.map(|asked| asked.span_id()),
-                    activity: ScheduledActivityIdentifier {
-                        instance,
-                        execution_id,
-                        activity_id: id,
-                    },
-                    first_attempt: origin.first_attempt.unwrap_or(id),
-                    call_execution: origin.execution_id.unwrap_or(execution_id),
-                    limits: AttemptLimits::of(&input).0,
-                    name,
-                    input,
-                    session_id,
-                    tag,
-                    attempt: claimed.attempt,
-                    incarnation: claimed.incarnation,
-                    registered: claimed.registered,
-                    lease: claimed.lease,
-                }))
-            }
-            other => Err(Box::new((claimed.lease, other))),
-        }
-    }
-
     /// What is rare is on the heap by itself: the task of every activity would have room for it otherwise.
     async fn run(self: Box<Self>, engine: &Arc<Engine>, slot: usize) {
-        if self.lease.lost().is_cancelled() && !Defect::LostLeaseBegins.is_on() {
+        let mut is_lost = self.lease.lost().is_cancelled();
+        is_lost &= !Defect::LostLeaseBegins.is_on();
+        if is_lost {
             // Cancelled or taken over while it waited; its result is not wanted.
             self.lease.end();
             return;
@@ -162,25 +88,22 @@ impl Work {
         if self.name == SYSCALL_AWAIT_INSTANCE {
             return Box::pin(self.look_for_end(engine)).await;
         }
-        let attempt = match self.attempt > engine.options.max_attempts {
-            true => engine.excuses.discount(&self.key(), self.attempt),
-            false => self.attempt,
+        let attempt = if self.attempt > engine.options.max_attempts {
+            engine.excuses.discount(&self.key(), self.attempt)
+        } else {
+            self.attempt
         };
         let handler = engine.activities.resolve_handler(&self.name);
-        let waits = engine.options.on_unregistered() == OnUnregistered::Wait;
+        let mut waits = engine.options.on_unregistered() == OnUnregistered::Wait;
+        waits &= !Defect::MissingActivityCounts.is_on();
         match handler {
-            None if waits && !Defect::MissingActivityCounts.is_on() => {
+            None if waits => {
                 Box::pin(self.wait_for_code(engine)).await;
             }
             _ if attempt > engine.options.max_attempts => Box::pin(self.poison(engine)).await,
             Some((_, handler)) => self.execute(engine, handler, slot).await,
             None => Box::pin(self.not_registered(engine)).await,
         }
-    }
-
-    /// The author's input.
-    fn own_input(&self) -> &str {
-        CallOrigin::of(AttemptLimits::of(&self.input).1).1
     }
 
     async fn execute(
@@ -193,7 +116,9 @@ impl Work {
         // What the attempt started hears of its end, whatever ends it; the lease itself is needed to store that.
         let notice = cancelled.child_token();
         let ctx = self.context(engine, slot, notice.clone()).await;
-        if cancelled.is_cancelled() && !Defect::LostLeaseBegins.is_on() {
+        let mut is_lost = cancelled.is_cancelled();
+        is_lost &= !Defect::LostLeaseBegins.is_on();
+        if is_lost {
             // The store took its time to name the orchestration; meanwhile the lease went.
             self.lease.end();
             return;
@@ -267,7 +192,7 @@ impl Work {
         let client = Client::new(Arc::clone(&engine.store))
             .with_payload_limit(engine.options.payload_bytes_max);
         ActivityContext::new(identity, cancelled, shutdown, client)
-            .with_voice(self.lease.voice(self.first_attempt))
+            .with_heartbeats(self.lease.heartbeats(self.first_attempt))
     }
 
     /// Runs the handler. A panic ends here. A handler that ignores its cancellation is dropped after the grace period.
@@ -369,7 +294,7 @@ impl Work {
     async fn save_heartbeat(&self, engine: &Engine) {
         let length = engine.options.worker_lock_timeout;
         self.lease
-            .store_last_words(engine.store.as_ref(), length)
+            .store_last_heartbeat(engine.store.as_ref(), length)
             .await;
     }
 
@@ -398,69 +323,8 @@ impl Work {
         completion.store(engine).await;
     }
 
-    /// The span that the activity leaves once its result is stored. What the engine asks for itself leaves none.
-    fn span(&self, engine: &Engine, item: &WorkItem, seconds: f64) -> Option<FinishedSpan> {
-        engine.spans.as_ref()?;
-        let context = self.trace.clone()?;
-        let end_ms = engine.clock.now_ms();
-        let error = match item {
-            WorkItem::ActivityFailed { details, .. } => Some(details.display_message()),
-            _ => None,
-        };
-        (self.name != SYSCALL_AWAIT_INSTANCE).then(|| FinishedSpan {
-            of: SpanOf::Activity,
-            context,
-            parent_span_id: self.asked_by,
-            name: self.name.clone(),
-            instance_id: self.activity.instance.clone(),
-            execution_id: self.activity.execution_id,
-            event_id: Some(self.activity.activity_id),
-            attempt: Some(self.attempt),
-            start_ms: end_ms.saturating_sub((seconds * 1_000.0) as u64),
-            end_ms,
-            error,
-        })
-    }
-
-    fn key(&self) -> String {
-        let activity = &self.activity;
-        format!(
-            "{}/{}/{}",
-            activity.instance, activity.execution_id, activity.activity_id
-        )
-    }
-
-    fn end(&self, outcome: &'static str, seconds: f64) -> ActivityEnd {
-        ActivityEnd {
-            name: self.name.clone(),
-            outcome,
-            attempt: self.attempt,
-            tag: self.tag.clone(),
-            seconds,
-        }
-    }
-
-    fn completed(&self, result: String) -> WorkItem {
-        let activity = self.activity.clone();
-        WorkItem::ActivityCompleted {
-            instance: activity.instance,
-            execution_id: activity.execution_id,
-            id: activity.activity_id,
-            result,
-        }
-    }
-
-    fn failed(&self, details: ErrorDetails) -> WorkItem {
-        let activity = self.activity.clone();
-        WorkItem::ActivityFailed {
-            instance: activity.instance,
-            execution_id: activity.execution_id,
-            id: activity.activity_id,
-            details,
-        }
-    }
-
-    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is counted.
+    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is
+    /// counted.
     async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
         let item = match awaiting::look(engine, self.own_input()).await {
             Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
@@ -527,30 +391,5 @@ impl Work {
         );
         let item = self.failed(details);
         self.store(engine, "poison", item, 0.0).await;
-    }
-}
-
-/// Resolves when an attempt exceeds one of its limits.
-async fn exceeded(limits: AttemptLimits, beats: Arc<Notify>) -> (Timeout, Duration) {
-    let too_long = async {
-        match limits.start_to_close {
-            Some(limit) => {
-                tokio::time::sleep(limit).await;
-                (Timeout::StartToClose, limit)
-            }
-            None => std::future::pending().await,
-        }
-    };
-    let silent = async {
-        let Some(limit) = limits.heartbeat else {
-            return std::future::pending().await;
-        };
-        while tokio::time::timeout(limit, beats.notified()).await.is_ok() {}
-        (Timeout::Heartbeat, limit)
-    };
-    tokio::select! {
-        biased;
-        exceeded = too_long => exceeded,
-        exceeded = silent => exceeded,
     }
 }

@@ -6,8 +6,10 @@ mod claimed;
 mod complete;
 mod dispatcher;
 mod execute;
+mod limits;
 mod sessions;
 mod syscalls;
+mod work;
 mod wrong_kind;
 
 pub(crate) use dispatcher::{can_work, dispatch};

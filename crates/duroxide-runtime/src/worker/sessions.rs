@@ -93,8 +93,8 @@ impl Sessions {
         }
         self.first.cancel();
         let session = busy.entry(id.to_owned()).or_default();
-        let one_at_a_time =
-            engine.options.worker_node_id.is_none() && !Defect::SessionRunsTwice.is_on();
+        let mut one_at_a_time = engine.options.worker_node_id.is_none();
+        one_at_a_time &= !Defect::SessionRunsTwice.is_on();
         if one_at_a_time && session.running > 0 {
             if session.waiting.len() >= WAITING_MAX {
                 return Admission::Full(work);
@@ -175,8 +175,8 @@ fn owner(engine: &Engine) -> String {
         .unwrap_or_else(|| format!("work-{}", engine.runtime_id))
 }
 
-/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities finish:
-/// their sessions must not move meanwhile.
+/// Renews the sessions of this runtime and sweeps those without an owner. Goes on while a shutdown lets activities
+/// finish: their sessions must not move meanwhile.
 pub(super) async fn keep_sessions(engine: Arc<Engine>, sessions: Arc<Sessions>) {
     let renew_every = renewal_interval(
         engine.options.session_lock_timeout,

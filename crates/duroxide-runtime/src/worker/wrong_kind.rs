@@ -1,5 +1,5 @@
-//! Items on the worker queue that are no activities. They become dead letters; a store without dead letters removes them,
-//! with all they say in the log.
+//! Items on the worker queue that are no activities. They become dead letters; a store without dead letters removes
+//! them, with all they say in the log.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::leases::Held;
 
 /// How long an item rests that could not be dead-lettered.
-const REST: Duration = Duration::from_secs(1);
+const UNMOVED_ITEM_REST: Duration = Duration::from_secs(1);
 
 pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     let kind = item.kind_name();
@@ -27,7 +27,7 @@ pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
         Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "dead-lettering an item that is not an activity failed, it will come back");
-            give_back(engine, lease, Some(REST), false).await;
+            give_back(engine, lease, Some(UNMOVED_ITEM_REST), false).await;
             return;
         }
     }

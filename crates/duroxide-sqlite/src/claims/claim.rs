@@ -10,33 +10,11 @@ use duroxide_core::provider::rules::Refusal;
 use tokio::sync::oneshot;
 
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::requests::{
     Answer, CallerState, ClaimQueue, ClaimState, Job, LeaseView, catch_panic, verdict,
 };
 use crate::writer_tx::WriterTx;
-
-/// What one try to claim something brought.
-#[derive(Debug)]
-pub(crate) struct ClaimAttempt<T> {
-    pub(crate) found: Vec<T>,
-    /// Whether the claim took all it asked for, so that there may be more.
-    pub(crate) leaves_more: bool,
-    /// Whether the writer may hand out what was found before it commits.
-    pub(crate) hand_out: HandOut,
-    /// If nothing was found: when something becomes claimable without another write.
-    pub(crate) due: Option<i64>,
-}
-
-impl<T> ClaimAttempt<T> {
-    pub(crate) fn nothing() -> Self {
-        Self {
-            found: Vec::new(),
-            leaves_more: false,
-            hand_out: HandOut::AfterCommit,
-            due: None,
-        }
-    }
-}
 
 /// Whether the deadline of a caller has passed. The caller sets it, the writer reads it.
 #[derive(Debug, Clone, Default)]
@@ -239,8 +217,9 @@ mod tests {
     use crate::connection::database;
     use crate::connection::statements::Statements;
     use crate::damage::DamagedRows;
-    use crate::early::{CrashCaution, InFlight, RecentInstances};
+    use crate::early::{CrashCaution, InFlight};
     use crate::watch::Watches;
+    use crate::writer_memory::WriterMemory;
     use crate::writer_tx::WriterState;
 
     /// Keeps the jobs that a writer would get.
@@ -260,7 +239,7 @@ mod tests {
         let state = WriterState {
             watches: &Watches::default(),
             in_flight: &InFlight::default(),
-            recent: &RecentInstances::default(),
+            memory: &WriterMemory::default(),
             caution: &CrashCaution::new(LastShutdown::Clean, 0),
             damaged: &DamagedRows::default(),
         };

@@ -194,8 +194,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::claims::claim::{ClaimAttempt, Deadline, GiveBack, claim};
+    use crate::claims::claim::{Deadline, GiveBack, claim};
     use crate::error::Result;
+    use crate::ops::claim_attempt::ClaimAttempt;
     use crate::writer_tx::WriterTx;
 
     const RECHECK: Duration = Duration::from_secs(5);

@@ -186,7 +186,10 @@ impl Database {
         // Each connection belongs to one thread, so SQLite's own mutexes are not needed. The file was created
         // beforehand: a connection never makes an empty one in place of one that was removed.
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        #[allow(unused_mut, reason = "some releases of the driver need it")]
+        #[allow(
+            unused_mut,
+            reason = "`busy_handler` takes `&mut self` in rusqlite 0.41 and `&self` in 0.37"
+        )]
         let mut conn = Connection::open_with_flags(&self.path, flags).map_err(|error| {
             if self.path.exists() {
                 SqliteError::CannotOpen {
@@ -248,8 +251,8 @@ pub(crate) fn located(path: &Path) -> PathBuf {
     fs::canonicalize(&target).unwrap_or(target)
 }
 
-/// Makes a file that is still empty one that gives unused pages back when it is asked to; others stay as they are until a vacuum
-/// writes them anew.
+/// Makes a file that is still empty one that gives unused pages back when it is asked to; others stay as they are until
+/// a vacuum writes them anew.
 pub(crate) fn give_back_in_steps(conn: &Connection) -> Result<()> {
     Ok(conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?)
 }

@@ -13,7 +13,7 @@ const BEGIN_AT: usize = 4_000;
 const TOO_LONG: usize = 4;
 /// What the writer copies itself at most, as a part of the length at which checkpoints begin: some milliseconds of
 /// work.
-const REST: usize = 2;
+const REMAINDER_DIVISOR: usize = 2;
 
 /// Settings of the log.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ impl LogPolicy {
 
     /// How many pages the writer copies itself at most.
     pub(crate) fn rest(self) -> usize {
-        (self.begin_at / REST).max(1)
+        (self.begin_at / REMAINDER_DIVISOR).max(1)
     }
 
     /// Sets up a connection that writes: whether SQLite checkpoints at its commits, and how long a file the log keeps

@@ -33,8 +33,8 @@
 //! Only the writer thread moves an instance from state to state:
 //!
 //! - Written to InFlight, in `ops/fetch_turn`: a claim takes an instance that [`CrashCaution`] allows.
-//! - InFlight to Written, in `ops/commit_turn`: the commit of the turn joins the transaction. It deletes the messages, and
-//!   no lease is ever written.
+//! - InFlight to Written, in `ops/commit_turn`: the commit of the turn joins the transaction. It deletes the messages,
+//!   and no lease is ever written.
 //! - InFlight to Written, in [`InFlight::write_leases`]: the group is about to commit, or a request needs to see leases
 //!   (`LeaseView::Needed`). The lease goes into the tables and the attempt is counted, as for any claim.
 //! - Written to Resting, in `ops/commit_turn` and `ops/abandon_turn`: a turn is over and its execution goes on.
@@ -43,18 +43,18 @@
 //!
 //! # What goes wrong
 //!
-//! - **The transaction is rolled back.** Its claims never happened. [`InFlight::forget`] drops their leases, so a commit
-//!   that comes later finds none and is refused as a lost lease. If a job failed after it had written, the group runs
-//!   the jobs again that it has not answered, and the writer tries the waiting claims again. If the commit or the disk
-//!   failed, all jobs and waiting claims fail with the error. The turn itself may have been the cause, so
+//! - **The transaction is rolled back.** Its claims never happened. [`InFlight::forget`] drops their leases, so a
+//!   commit that comes later finds none and is refused as a lost lease. If a job failed after it had written, the group
+//!   runs the jobs again that it has not answered, and the writer tries the waiting claims again. If the commit or the
+//!   disk failed, all jobs and waiting claims fail with the error. The turn itself may have been the cause, so
 //!   [`CrashCaution::distrust`] keeps its instance from being handed out early until a turn of it is committed.
 //! - **The process crashes.** Nothing of the open transaction is on disk. A message that was enqueued in it has a
 //!   sender without an answer, which sends it again; one that was stored before is claimed again. The attempt was not
 //!   counted, so a turn that ends the process could do so for ever; [`CrashCaution`] prevents that (see below).
 //! - **Another process commits.** It cannot while the transaction is open: the writer holds SQLite's write lock from
-//!   its first statement. Before a transaction hands anything out, [`RecentInstances::check`] has compared the file's
-//!   change counter; if another process wrote since, everything remembered is dropped and instances are read from the
-//!   tables.
+//!   its first statement. Before a transaction hands anything out,
+//!   [`WriterMemory::check`](crate::writer_memory::WriterMemory::check) has compared the file's change counter; if
+//!   another process wrote since, everything remembered is dropped and instances are read from the tables.
 //! - **The caller drops its call.** A claim whose caller is gone takes nothing. If the caller goes away with the answer
 //!   on its way, the reply gives the turn back by a job of its own (`claims/claim.rs`), which is an abandon like any
 //!   other.
@@ -69,7 +69,8 @@
 //! [`CrashCaution`] allows only turns that cannot have ended a process before:
 //!
 //! - all their messages were enqueued after this process opened the store, and no claim has tried them;
-//! - the instance is new, or a turn of it was committed by this process ([`RecentInstances`]);
+//! - the instance is new, or a turn of it was committed by this process
+//!   ([`WriterMemory`](crate::writer_memory::WriterMemory));
 //! - it holds no queue messages back: the claim may have to hide some;
 //! - no transaction that had handed it out was rolled back since its last commit;
 //! - for [`AFTER_UNCLEAN_SHUTDOWN`] after the store was opened on a file that its last user did not close, none at all:
@@ -98,12 +99,10 @@
 
 mod crash_caution;
 mod in_flight;
-mod recent_instances;
 mod uncommitted;
 
 pub(crate) use crash_caution::CrashCaution;
 pub(crate) use in_flight::{EarlyLease, InFlight};
-pub(crate) use recent_instances::{OtherConnections, RecentInstance, RecentInstances};
 pub(crate) use uncommitted::Uncommitted;
 
 #[cfg(test)]

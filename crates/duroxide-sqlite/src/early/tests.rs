@@ -10,7 +10,7 @@ use duroxide_core::provider::{ExecutionMetadata, HandOut, TurnClaim, TurnWrites,
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::{CrashCaution, InFlight, RecentInstances};
+use super::{CrashCaution, InFlight};
 use crate::codec;
 use crate::connection::LastShutdown;
 use crate::connection::database::open_memory;
@@ -22,6 +22,7 @@ use crate::requests::{Answer, Job, LeaseView, write_job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::watch::Watches;
 use crate::writer::{Group, Ran};
+use crate::writer_memory::WriterMemory;
 use crate::writer_tx::{WriterState, WriterTx};
 
 type Reply<T> = oneshot::Receiver<Result<T>>;
@@ -30,7 +31,7 @@ type Reply<T> = oneshot::Receiver<Result<T>>;
 struct Bench {
     clock: Arc<StoreClock>,
     watches: Watches,
-    recent: RecentInstances,
+    memory: WriterMemory,
     caution: CrashCaution,
     damaged: DamagedRows,
 }
@@ -44,7 +45,7 @@ impl Bench {
         Self {
             clock: StoreClock::new(Arc::new(SystemClock), Pace::System),
             watches: Watches::default(),
-            recent: RecentInstances::default(),
+            memory: WriterMemory::default(),
             caution: CrashCaution::new(after, at_ms),
             damaged: DamagedRows::default(),
         }
@@ -58,7 +59,7 @@ impl Bench {
         let state = WriterState {
             watches: &self.watches,
             in_flight,
-            recent: &self.recent,
+            memory: &self.memory,
             caution: &self.caution,
             damaged: &self.damaged,
         };
@@ -286,5 +287,5 @@ fn an_instance_of_which_only_messages_were_consumed_is_not_remembered() {
         commit_turn::run(tx, &nothing)
     });
     run(&mut group, nothing).unwrap();
-    assert!(bench.recent.get("i").is_none());
+    assert!(bench.memory.get("i").is_none());
 }

@@ -1,5 +1,5 @@
-//! Work on whole files, beside or without a running store: backup, vacuum, integrity, upgrade, import. In: paths. Out: files and
-//! figures. Every function here blocks; on an async thread use `spawn_blocking`.
+//! Work on whole files, beside or without a running store: backup, vacuum, integrity, upgrade, import. In: paths. Out:
+//! files and figures. Every function here blocks; on an async thread use `spawn_blocking`.
 
 mod backup;
 mod integrity;
@@ -37,7 +37,10 @@ fn open(path: &Path, mode: OpenFlags) -> Result<Connection> {
         });
     }
     let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    #[allow(unused_mut, reason = "some releases of the driver need it")]
+    #[allow(
+        unused_mut,
+        reason = "`busy_handler` takes `&mut self` in rusqlite 0.41 and `&self` in 0.37"
+    )]
     let mut conn =
         Connection::open_with_flags(path, flags).map_err(|error| cannot_open(path, &error))?;
     conn.busy_handler(Some(busy::wait_for_lock))?;

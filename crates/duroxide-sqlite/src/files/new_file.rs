@@ -1,5 +1,5 @@
-//! A file that appears when it is whole. In: its future path. Out: the finished file under that path, private to its owner, or
-//! nothing at all. A file that exists is never replaced here.
+//! A file that appears when it is whole. In: its future path. Out: the finished file under that path, private to its
+//! owner, or nothing at all. A file that exists is never replaced here.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,8 +13,8 @@ use crate::error::{Result, SqliteError};
 /// Stands between the name of the file and the random part of the name of its draft.
 const PARTIAL: &str = ".partial-";
 
-/// A file that does not exist yet, written as a draft under a name of its own until it is whole. A draft that is dropped is
-/// removed: a copy that fills the disk must not keep it full.
+/// A file that does not exist yet, written as a draft under a name of its own until it is whole. A draft that is
+/// dropped is removed: a copy that fills the disk must not keep it full.
 pub(super) struct NewFile {
     draft: TempPath,
     path: PathBuf,
@@ -49,9 +49,10 @@ impl NewFile {
         let sync = |what: &Path| File::open(what).and_then(|file| file.sync_all());
         sync(&draft).map_err(|error| cannot_open(&path, &error))?;
         draft.persist_noclobber(&path).map_err(|failed| {
-            match failed.error.kind() == std::io::ErrorKind::AlreadyExists {
-                true => exists(&path),
-                false => cannot_open(&path, &failed.error),
+            if failed.error.kind() == std::io::ErrorKind::AlreadyExists {
+                exists(&path)
+            } else {
+                cannot_open(&path, &failed.error)
             }
         })?;
         sync(folder_of(&path)).map_err(|error| cannot_open(&path, &error))

@@ -1,5 +1,5 @@
-//! Files of the published 0.1 line. In: such a file. Out: a file of ours with everything that was in flight; the old one stays as
-//! it is.
+//! Files of the published 0.1 line. In: such a file. Out: a file of ours with everything that was in flight; the old
+//! one stays as it is.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const LAST_MIGRATION: i64 = 20_240_112_000_000;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Instances.
+    /// The number of instances that were imported.
     pub instances: u64,
     /// Their executions.
     pub executions: u64,
@@ -36,9 +36,9 @@ pub struct Imported {
 
 /// Brings an SQLite file of the published crate, 0.1.32, over into a new store file. Blocks.
 ///
-/// Histories, queues, timers, key-values and custom statuses come along; leases and sessions do not, because their holders are gone.
-/// The old file is only read. The new one appears when it is whole: rows are counted on both sides. Stop the programs that use the
-/// old file first; what they do later is not brought over.
+/// Histories, queues, timers, key-values and custom statuses come along; leases and sessions do not, because their
+/// holders are gone. The old file is only read. The new one appears when it is whole: rows are counted on both sides.
+/// Stop the programs that use the old file first; what they do later is not brought over.
 ///
 /// # Errors
 ///

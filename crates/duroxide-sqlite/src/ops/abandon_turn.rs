@@ -33,7 +33,7 @@ pub(crate) fn run(
         return Err(Refusal::InvalidToken.into());
     }
     tx.writer().in_flight.rest(instance);
-    tx.writer().recent.claimed(instance, false);
+    tx.writer().memory.claimed(instance, false);
     let now = tx.now;
     let visible_at = match again {
         Again::After(delay) => delay.map(|delay| tx.later(delay)),
@@ -50,8 +50,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are visible, if
-/// they are hidden meanwhile.
+/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are
+/// visible, if they are hidden meanwhile.
 fn rest_until(
     tx: &mut WriterTx<'_>,
     instance: &str,

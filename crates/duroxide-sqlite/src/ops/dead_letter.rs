@@ -6,7 +6,7 @@ use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
 use super::ack_work::why_not_held;
 use crate::codec;
 use crate::error::Result;
-use crate::tables::dead_letters::{Kept, NewLetter};
+use crate::tables::dead_letters::{NewLetter, Recipient};
 use crate::tables::held_letters::Hold;
 use crate::tables::orchestrator_queue::Taken;
 use crate::tables::{dead_letters, held_letters, instance_locks, orchestrator_queue, worker_queue};
@@ -95,7 +95,7 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
         reason,
         claimed: None,
     };
-    dead_letters::push_as(tx, &letter, Kept::Answered)?;
+    dead_letters::push_as(tx, &letter, Recipient::Answered)?;
     let (execution_id, id) = (taken.execution_id, taken.activity_id);
     let failed = rules::failed_activity(&taken.instance, execution_id, id, reason);
     orchestrator_queue::push(tx, &codec::completion(&failed)?)

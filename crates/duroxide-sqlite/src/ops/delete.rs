@@ -1,10 +1,11 @@
 //! Deletes instances. All checks happen inside the transaction that deletes. Removing the lease makes a commit that
 //! is under way fail, so that a deleted instance cannot come back.
 //!
-//! One transaction deletes all that makes the instances visible, and what else fits: messages, executions and events have one
-//! budget, in which a large payload counts for more than one row. The rest goes afterwards, a bounded number of rows at a time, so that turns are not held up behind it; if the
-//! process dies meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance
-//! of the id. Messages that came after the deletion are for that one and stay.
+//! One transaction deletes all that makes the instances visible, and what else fits: messages, executions and events
+//! have one budget, in which a large payload counts for more than one row. The rest goes afterwards, a bounded number
+//! of rows at a time, so that turns are not held up behind it; if the process dies meanwhile, the next one that opens
+//! the store goes on with it, and so does a claim that meets a new instance of the id. Messages that came after the
+//! deletion are for that one and stay.
 
 use std::collections::HashSet;
 
@@ -74,9 +75,9 @@ pub(crate) struct BulkStep {
     pub(crate) counts: DeleteInstanceResult,
 }
 
-/// Deletes some of these roots with their trees, at most `limit` of them, until the rows of one transaction are used up. A
-/// tree in which anything is live is left alone, and so is a root that came back to life since it was chosen, or is another one
-/// by now that ended later than asked for.
+/// Deletes some of these roots with their trees, at most `limit` of them, until the rows of one transaction are used
+/// up. A tree in which anything is live is left alone, and so is a root that came back to life since it was chosen, or
+/// is another one by now that ended later than asked for.
 pub(crate) fn bulk_step(
     tx: &mut WriterTx<'_>,
     roots: &[String],
@@ -103,8 +104,8 @@ pub(crate) fn bulk_step(
     Ok(done)
 }
 
-/// Deletes an instance that has ended with its tree; `false` and nothing, if anything of the tree is live or its parent is
-/// there.
+/// Deletes an instance that has ended with its tree; `false` and nothing, if anything of the tree is live or its parent
+/// is there.
 pub(crate) fn finished_tree(tx: &mut WriterTx<'_>, root: &str) -> Result<bool> {
     if !instances::is_finished_root(tx, root, None)? {
         return Ok(false);
@@ -177,8 +178,9 @@ fn records(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<DeleteInstan
     })
 }
 
-/// Deletes these instances; `left` is how many rows the transaction may still delete. What makes an instance visible, what it
-/// gave others to do and its key-values go in any case, of its messages, executions and events as many as are left.
+/// Deletes these instances; `left` is how many rows the transaction may still delete. What makes an instance visible,
+/// what it gave others to do and its key-values go in any case, of its messages, executions and events as many as are
+/// left.
 fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     for id in ids {
@@ -213,7 +215,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
                 ..DeleteInstanceResult::default()
             },
         );
-        tx.writer().recent.forget(id);
+        tx.writer().memory.forget(id);
         tx.effects.instance_changed(id, InstanceChange::Unknown);
     }
     Ok(total)

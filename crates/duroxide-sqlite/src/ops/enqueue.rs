@@ -31,7 +31,7 @@ pub(crate) fn events(
     execution_id: u64,
     events: &[NewEvent],
 ) -> Result<()> {
-    tx.writer().recent.forget(instance);
+    tx.writer().memory.forget(instance);
     for event in events {
         history::append(tx, instance, execution_id, event)?;
     }

@@ -9,10 +9,10 @@ use duroxide_core::provider::{
     ClaimedWork, HandOut, Incarnation, SessionFetchConfig, TagFilter, WorkClaim,
 };
 
-use crate::claims::ClaimAttempt;
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{closing, pauses, sessions, worker_queue};
 use crate::token;
@@ -44,8 +44,8 @@ impl Ask {
         }
     }
 
-    /// Whether the caller has code for an activity. What has no name because it does not decode goes to any caller, which
-    /// dead-letters it.
+    /// Whether the caller has code for an activity. What has no name because it does not decode goes to any caller,
+    /// which dead-letters it.
     fn has_code(&self, name: &str) -> bool {
         let names = self.activities.as_ref();
         names.is_none_or(|names| names.contains(name))
@@ -154,8 +154,8 @@ fn is_of_a_paused_instance(tx: &Tx<'_>, id: i64) -> Result<bool> {
     Ok(pauses::since(tx, &instance)?.is_some())
 }
 
-/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it finds
-/// out which items those are, and the next ones avoid them.
+/// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it
+/// finds out which items those are, and the next ones avoid them.
 fn choose_readable(tx: &WriterTx<'_>, ask: &Ask) -> Result<(Vec<Free>, Option<i64>)> {
     let damaged = tx.writer().damaged;
     if damaged.has_work() {
@@ -218,7 +218,13 @@ fn choose(
         let unbound = worker_queue::free(tx, columns, tag, max, has_code, is_damaged)?;
         free.extend(unbound);
         if let Some(config) = &ask.session {
-            bound.choose(tx, ask, max, config, tag, damaged)?;
+            let wanted = Wanted {
+                ask,
+                config,
+                tag,
+                max,
+            };
+            bound.choose(tx, &wanted, damaged)?;
         }
     }
     free.append(&mut bound.free);
@@ -233,6 +239,14 @@ fn choose(
     Ok((free, bound.sessions_free_at))
 }
 
+/// Which bound items a claim wants: of one tag, and of each session and name at most `max`.
+struct Wanted<'a> {
+    ask: &'a Ask,
+    config: &'a SessionFetchConfig,
+    tag: Option<&'a str>,
+    max: usize,
+}
+
 /// Items that are bound to sessions, as the index tells them.
 #[derive(Default)]
 struct BoundItems {
@@ -245,15 +259,13 @@ struct BoundItems {
 
 impl BoundItems {
     /// Adds the items of one tag that the caller may take: of each session and name the oldest, at most `max`.
-    fn choose(
-        &mut self,
-        tx: &Tx<'_>,
-        ask: &Ask,
-        max: usize,
-        config: &SessionFetchConfig,
-        tag: Option<&str>,
-        damaged: &DamagedRows,
-    ) -> Result<()> {
+    fn choose(&mut self, tx: &Tx<'_>, wanted: &Wanted<'_>, damaged: &DamagedRows) -> Result<()> {
+        let Wanted {
+            ask,
+            config,
+            tag,
+            max,
+        } = *wanted;
         let mut place: Option<(String, Option<String>)> = None;
         let mut count = 0_usize;
         worker_queue::walk_bound(tx, tag, |item| {

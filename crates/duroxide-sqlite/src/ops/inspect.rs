@@ -16,9 +16,10 @@ pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
 }
 
 pub(crate) fn execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<ExecutionInfo> {
-    let found = match deletions::contains(tx, instance)? {
-        true => None,
-        false => executions::info(tx, instance, execution_id)?,
+    let found = if deletions::contains(tx, instance)? {
+        None
+    } else {
+        executions::info(tx, instance, execution_id)?
     };
     let mut info = found.ok_or_else(|| {
         SqliteError::Contract(Refusal::ExecutionNotFound {

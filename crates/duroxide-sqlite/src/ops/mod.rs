@@ -4,6 +4,7 @@
 pub(crate) mod abandon_turn;
 pub(crate) mod abandon_work;
 pub(crate) mod ack_work;
+pub(crate) mod claim_attempt;
 pub(crate) mod closed;
 pub(crate) mod commit_turn;
 pub(crate) mod dead_letter;

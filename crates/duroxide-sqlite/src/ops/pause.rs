@@ -1,4 +1,4 @@
-//! Pauses and resumes an instance. Pausing writes one row: claims put aside what they meet. Resuming brings it back.
+//! Pauses and resumes an instance. Pausing writes one row: claims hold back what they meet. Resuming brings it back.
 
 use duroxide_core::provider::Pausing;
 
@@ -10,9 +10,10 @@ pub(crate) fn pause(tx: &Tx<'_>, instance: &str) -> Result<Pausing> {
     if let Some(refused) = refusal(tx, instance)? {
         return Ok(refused);
     }
-    Ok(match pauses::add(tx, instance)? {
-        true => Pausing::Done,
-        false => Pausing::Unchanged,
+    Ok(if pauses::add(tx, instance)? {
+        Pausing::Done
+    } else {
+        Pausing::Unchanged
     })
 }
 
@@ -36,13 +37,14 @@ fn refusal(tx: &Tx<'_>, instance: &str) -> Result<Option<Pausing>> {
     if instances::current_execution(tx, instance)?.is_none() {
         return Ok(Some(Pausing::NoSuchInstance));
     }
-    Ok(match instances::is_live(tx, instance)? {
-        true => None,
-        false => Some(Pausing::Ended),
+    Ok(if instances::is_live(tx, instance)? {
+        None
+    } else {
+        Some(Pausing::Ended)
     })
 }
 
-/// Whether an instance is paused and nobody asked to terminate it.
+/// Whether an instance is paused, without a request to terminate it.
 pub(crate) fn holds_back(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     Ok(pauses::since(tx, instance)?.is_some()
         && !orchestrator_queue::is_to_be_terminated(tx, instance)?)

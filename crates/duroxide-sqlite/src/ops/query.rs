@@ -1,5 +1,5 @@
-//! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This file
-//! chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
+//! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This
+//! file chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
 
 use duroxide_core::Labels;
 use duroxide_core::provider::{
@@ -175,9 +175,10 @@ fn asks_for_all(query: &InstanceQuery) -> bool {
 }
 
 fn criteria(query: &InstanceQuery) -> Criteria {
-    let wanted = match query.statuses.is_empty() {
-        true => &InstanceStatus::ALL[..],
-        false => &query.statuses,
+    let wanted = if query.statuses.is_empty() {
+        &InstanceStatus::ALL[..]
+    } else {
+        &query.statuses
     };
     let bits = wanted.iter().fold(0, |bits, one| bits | status_bit(*one));
     let prefix = query.id_prefix.clone().unwrap_or_default();
@@ -219,8 +220,8 @@ fn bounds(range: TimeRange) -> (i64, i64) {
     (from, until)
 }
 
-/// The first text that does not begin with the prefix and comes after all that do. SQLite compares texts by their bytes, which
-/// is the order of their characters.
+/// The first text that does not begin with the prefix and comes after all that do. SQLite compares texts by their
+/// bytes, which is the order of their characters.
 fn beyond_prefix(prefix: &str) -> Option<String> {
     let mut text: Vec<char> = prefix.chars().collect();
     while let Some(last) = text.pop() {

@@ -1,9 +1,10 @@
-//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is there.
+//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is
+//! there.
 //!
-//! A long history would hold the writer up for its time, so it comes in steps. The first one notes the id among the deletions, with a token:
-//! what is there of the instance is to go, unless the restore comes to its end. So nobody sees it, no new instance of the id begins, and if
-//! the process dies, the next one that opens the store removes it. Each step looks whether the note is still its own: whoever sweeps takes
-//! the token away first, and the restore begins anew. The last step removes the note and writes what makes the instance visible.
+//! A long history would block the writer, so a restore of one runs in steps. The first step adds the id to `deletions`
+//! with a token, so that reads, claims and starts treat the instance as deleted. Each later step checks that the token
+//! is still there. If the process dies, the next opener sweeps the partial instance and removes the token; a restore
+//! that finds its token gone begins again. The last step removes the entry and writes the instance row.
 
 use std::ops::Range;
 
@@ -22,13 +23,13 @@ use crate::writer_tx::WriterTx;
 
 /// A row that may be written before the last step.
 #[derive(Clone, Copy)]
-enum Early<'s> {
+enum RestoreRow<'s> {
     /// Of an execution that is over.
     Execution(&'s ExecutionRecord),
     Event(u64, &'s EventRecord),
 }
 
-impl Early<'_> {
+impl RestoreRow<'_> {
     /// What it costs of a step: a page of payload counts like a row.
     fn cost(self) -> usize {
         let bytes = match self {
@@ -40,13 +41,17 @@ impl Early<'_> {
 }
 
 /// Everything of a snapshot that may come early, in the order of the tables.
-fn early(snapshot: &InstanceSnapshot) -> impl Iterator<Item = Early<'_>> {
+fn early(snapshot: &InstanceSnapshot) -> impl Iterator<Item = RestoreRow<'_>> {
     let executions = snapshot.executions.iter();
     let over = executions.filter(|it| !is_late(snapshot, it));
-    let over = over.filter(|it| it.status.is_some()).map(Early::Execution);
+    let over = over
+        .filter(|it| it.status.is_some())
+        .map(RestoreRow::Execution);
     let events = snapshot.executions.iter().flat_map(|it| {
         let id = it.execution_id;
-        it.events.iter().map(move |event| Early::Event(id, event))
+        it.events
+            .iter()
+            .map(move |event| RestoreRow::Event(id, event))
     });
     over.chain(events)
 }
@@ -85,7 +90,7 @@ pub(crate) enum Step {
     Done,
     /// Something is left of a deleted instance of the id, or of a restore: it goes first.
     LeftOver,
-    /// Somebody removed what came so far: from the beginning.
+    /// A sweep removed what came so far: from the beginning.
     Lost,
     /// There is no next one.
     Over(Restoring),
@@ -192,17 +197,19 @@ fn unexpected(tx: &Tx<'_>, closed: Option<&str>) -> Result<Option<Restoring>> {
     Ok(is_other.then_some(Restoring::Unexpected(reason)))
 }
 
-fn write(tx: &Tx<'_>, snapshot: &InstanceSnapshot, row: Early<'_>) -> Result<()> {
+fn write(tx: &Tx<'_>, snapshot: &InstanceSnapshot, row: RestoreRow<'_>) -> Result<()> {
     let instance = &snapshot.instance_id;
     match row {
-        Early::Execution(it) => whole_instance::write_execution(tx, instance, it),
-        Early::Event(execution, it) => whole_instance::write_event(tx, instance, execution, it),
+        RestoreRow::Execution(it) => whole_instance::write_execution(tx, instance, it),
+        RestoreRow::Event(execution, it) => {
+            whole_instance::write_event(tx, instance, execution, it)
+        }
     }
 }
 
 fn finish(tx: &mut WriterTx<'_>, snapshot: &InstanceSnapshot) -> Result<Restoring> {
     let instance = &snapshot.instance_id;
-    tx.writer().recent.forget(instance);
+    tx.writer().memory.forget(instance);
     let late = snapshot.executions.iter();
     for execution in late.filter(|it| is_late(snapshot, it)) {
         whole_instance::write_execution(tx, instance, execution)?;
@@ -289,7 +296,7 @@ mod tests {
         assert!(steps(&long(400)).is_empty());
     }
 
-    /// Whoever sweeps takes the token away with the first rows: the restore does not go on with a part of them missing.
+    /// A sweep takes the token away with the first rows: the restore does not go on with a part of them missing.
     #[test]
     fn a_restore_that_somebody_sweeps_begins_anew() {
         let conn = open_memory().unwrap();

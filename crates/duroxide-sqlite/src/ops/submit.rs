@@ -1,5 +1,5 @@
-//! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes and
-//! writes in one transaction; a submission that is refused writes nothing.
+//! Takes a start and its messages under a rule about the id. In: a submission. Out: what became of it. Looks, deletes
+//! and writes in one transaction; a submission that is refused writes nothing.
 
 use duroxide_core::Event;
 use duroxide_core::provider::{
@@ -65,7 +65,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
     Ok(Submission::answer(found, step))
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
 fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: Standing) -> Result<bool> {
     let id = submission.instance();
     if submission.request().is_none() || found == Standing::Unknown {
@@ -101,8 +101,9 @@ fn standing(tx: &Tx<'_>, id: &str) -> Result<Standing> {
         });
     }
     let gone_to = deletions::queued_to(tx, id)?;
-    Ok(match orchestrator_queue::has_start(tx, id, gone_to)? {
-        true => Standing::Starting,
-        false => Standing::Unknown,
+    Ok(if orchestrator_queue::has_start(tx, id, gone_to)? {
+        Standing::Starting
+    } else {
+        Standing::Unknown
     })
 }

@@ -1,4 +1,4 @@
-//! Dead letters: messages that could not be decoded or delivered, kept for an operator.
+//! Dead letters: messages that could not be decoded or delivered, recipient for an operator.
 
 use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin};
 
@@ -17,20 +17,20 @@ pub(crate) struct NewLetter<'a> {
 
 /// Which instance a letter was for, and what that instance knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Recipient {
     /// For the instance as it lives now, which waits for it or does not.
-    ForTheLiving,
+    Living,
     /// For the instance as it lives now, whose operation got a failure in its place.
     Answered,
     /// For an instance that is gone; its id may live again.
-    ForAnother,
+    Gone,
 }
 
 pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
-    push_as(tx, letter, Kept::ForTheLiving)
+    push_as(tx, letter, Recipient::Living)
 }
 
-pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, kept: Kept) -> Result<()> {
+pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, recipient: Recipient) -> Result<()> {
     let NewLetter {
         queue,
         instance,
@@ -51,8 +51,8 @@ pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, kept: Kept) -> Result
             tx.now,
             claimed.map(|(id, _)| id),
             claimed.map(|(_, token)| token),
-            kept == Kept::Answered,
-            kept == Kept::ForAnother,
+            recipient == Recipient::Answered,
+            recipient == Recipient::Gone,
         ),
     )?;
     tracing::warn!(
@@ -65,7 +65,7 @@ pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, kept: Kept) -> Result
     Ok(())
 }
 
-/// Marks the letter that was kept last: its instance got a failure in its place.
+/// Marks the letter that was recipient last: its instance got a failure in its place.
 pub(crate) fn last_was_answered(tx: &Tx<'_>) -> Result<()> {
     tx.execute(
         "UPDATE dead_letters SET answered = 1 WHERE id = (SELECT MAX(id) FROM dead_letters)",

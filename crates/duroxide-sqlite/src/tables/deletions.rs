@@ -1,6 +1,6 @@
-//! Instances that were deleted and of which messages, executions or events are not removed yet; and instances that a restore brings in steps,
-//! of which the same holds until its last one. `queued_to` is the last message that is to go, or, below zero, the token of a restore: it has
-//! no messages to remove, and the first sweep takes the token away.
+//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, for which `queued_to` is the
+//! last message to remove, and unfinished restores, for which `queued_to` is negative and is the token of the restore.
+//! A restore has no messages to remove, and the first sweep takes the token away.
 
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ pub(crate) fn note_restore(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> 
     Ok(())
 }
 
-/// Whether nobody has swept what this restore brought.
+/// Whether no sweep has removed what this restore brought.
 pub(crate) fn is_restored_by(tx: &Tx<'_>, instance: &str, token: RestoreToken) -> Result<bool> {
     Ok(queued_to(tx, instance)? == Some(token.0))
 }

@@ -1,5 +1,5 @@
-//! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always there are none,
-//! and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
+//! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always
+//! there are none, and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
 
 use crate::error::Result;
 use crate::tx::{HeldLetters, Tx};
@@ -22,9 +22,10 @@ pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Hold>> {
         "SELECT is_closed FROM held_letters WHERE instance_id = ?1",
         [instance],
         |row| {
-            Ok(match row.get(0)? {
-                true => Hold::Closed,
-                false => Hold::Draining,
+            Ok(if row.get(0)? {
+                Hold::Closed
+            } else {
+                Hold::Draining
             })
         },
     )

@@ -1,6 +1,6 @@
 //! Leases of instances. A row exists while a turn is claimed; it counts only until `locked_until`.
 //!
-//! An instance that rests may have a row too, under a token that nobody has been given.
+//! An instance that rests may have a row too, under the reserved token [`RESTING`], which no caller has.
 
 use crate::error::Result;
 use crate::tx::Tx;

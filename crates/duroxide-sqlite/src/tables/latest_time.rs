@@ -3,9 +3,9 @@
 use crate::connection::statements::Prepared;
 use crate::error::Result;
 
-/// The latest time that something queued was written at, or a turn leased, or that was stored for its own sake (leases of
-/// activities and sessions tell none). Rows are numbered in the order they are written, so the last one has the latest
-/// time.
+/// The latest time that something queued was written at, or a turn leased, or that was stored for its own sake (leases
+/// of activities and sessions tell none). Rows are numbered in the order they are written, so the last one has the
+/// latest time.
 pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
     let latest = statements.with(
         "SELECT MAX(at) FROM
@@ -22,7 +22,7 @@ pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
 }
 
 /// Stores the time for the process that opens the store next.
-pub(crate) fn tell_time(statements: &dyn Prepared, now: i64) -> Result<()> {
+pub(crate) fn store_time(statements: &dyn Prepared, now: i64) -> Result<()> {
     statements.with(
         "INSERT INTO store_time (id, at) VALUES (0, ?1) ON CONFLICT (id) DO UPDATE SET at = MAX(at, ?1)",
         |statement| statement.execute([now]),

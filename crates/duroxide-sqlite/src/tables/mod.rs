@@ -23,4 +23,4 @@ pub(crate) mod sessions;
 pub(crate) mod whole_instance;
 pub(crate) mod worker_queue;
 
-pub(crate) use latest_time::{latest_time, tell_time};
+pub(crate) use latest_time::{latest_time, store_time};

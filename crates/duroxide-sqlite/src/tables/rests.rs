@@ -1,7 +1,9 @@
-//! Instances that rest until a time, or until a message comes. Nearly always there are none, and the writer remembers that.
+//! Instances that rest until a time, or until a message comes. Nearly always there are none, and the writer remembers
+//! that.
 //!
-//! Usually the messages of such an instance are not visible meanwhile, so that claims never meet them. If a claim left messages
-//! behind, the instance is held by a lease of nobody instead: its messages may be many.
+//! Usually the store hides the messages of such an instance meanwhile, so that claims never meet them. If a claim left
+//! messages behind, those may be many, so the store holds the instance instead, with the reserved token `RESTING`,
+//! which no caller has.
 
 use super::instance_locks;
 use crate::error::Result;

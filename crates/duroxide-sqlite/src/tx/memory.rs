@@ -2,7 +2,7 @@
 //! otherwise have to read.
 //!
 //! The trait stands here, below the tables, so that they need not know what remembers: the writer does, in
-//! `early/recent_instances.rs`.
+//! `writer_memory.rs`.
 
 /// What the writer remembers of the queues. Every answer is exactly what the tables hold, or `None`.
 pub(crate) trait QueueMemory {

@@ -3,19 +3,19 @@
 //!
 //! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
 //! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
-//! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only
-//! the failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
+//! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only the
+//! failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
 //! happened.
 
 use crate::connection::migrate;
 use crate::connection::statements::Statements;
-use crate::early::OtherConnections;
 use crate::error::{Result, SqliteError};
 use crate::kill;
 use crate::requests::{Job, LeaseView};
 use crate::store_clock::StoreClock;
 use crate::tables;
 use crate::tx::Effects;
+use crate::writer_memory::OtherConnections;
 use crate::writer_tx::{WriterState, WriterTx};
 
 /// An open transaction and the jobs that ran in it. Dropped without a commit, it is rolled back.
@@ -79,7 +79,7 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// Takes into account what other connections have written since the last transaction.
     fn heed_others(&self) -> Result<()> {
-        let recent = self.state.recent;
+        let recent = self.state.memory;
         if let OtherConnections::MayHaveWritten(version) = recent.check(self.statements)? {
             // A newer build may have migrated the schema meanwhile.
             migrate::check_version(self.statements)?;
@@ -130,7 +130,7 @@ impl<'g, 'c> Group<'g, 'c> {
     /// Writes the leases of turns in flight, and commits.
     pub(crate) fn commit(&self) -> Result<()> {
         self.state.in_flight.write_leases(&self.view())?;
-        let told = self.tell_time()?;
+        let stored = self.store_time()?;
         kill::point("before_commit");
         let committed = self.statements.run("COMMIT").map_err(SqliteError::from);
         committed.map_err(|error| match error {
@@ -138,19 +138,19 @@ impl<'g, 'c> Group<'g, 'c> {
             known => known,
         })?;
         kill::point("after_commit");
-        if let Some(at) = told {
-            self.clock.told(at);
+        if let Some(at) = stored {
+            self.clock.stored(at);
         }
         Ok(())
     }
 
     /// Stores the time, if something is written anyway and the time that is stored is old.
-    fn tell_time(&self) -> Result<Option<i64>> {
+    fn store_time(&self) -> Result<Option<i64>> {
         let has_written = self.statements.connection().total_changes() != self.changes_before;
-        let Some(now) = self.clock.time_to_tell().filter(|_| has_written) else {
+        let Some(now) = self.clock.time_to_store().filter(|_| has_written) else {
             return Ok(None);
         };
-        tables::tell_time(self.statements, now)?;
+        tables::store_time(self.statements, now)?;
         Ok(Some(now))
     }
 
@@ -170,7 +170,7 @@ impl<'g, 'c> Group<'g, 'c> {
     /// The transaction was rolled back.
     fn forget(&self) {
         self.state.caution.distrust(self.state.in_flight.forget());
-        self.state.recent.forget_all();
+        self.state.memory.forget_all();
     }
 
     fn start_over(&mut self) -> Result<()> {
@@ -222,7 +222,7 @@ impl<'g, 'c> Group<'g, 'c> {
                 Err(error) if error.spoils_connection() => return Err(error),
                 Err(_) => {
                     self.statements.run("ROLLBACK TO job")?;
-                    self.state.recent.forget_all();
+                    self.state.memory.forget_all();
                 }
             }
             self.statements.run("RELEASE job")?;

@@ -25,13 +25,14 @@ use crate::connection::busy;
 use crate::connection::statements::Statements;
 use crate::counted::Counted;
 use crate::damage::DamagedRows;
-use crate::early::{CrashCaution, InFlight, RecentInstances, Uncommitted};
+use crate::early::{CrashCaution, InFlight, Uncommitted};
 use crate::error::{Result, SqliteError};
 use crate::kill;
 use crate::other_processes::ForeignCommits;
 use crate::requests::{Inbox, Job, Took};
 use crate::store_clock::StoreClock;
 use crate::watch::Watches;
+use crate::writer_memory::WriterMemory;
 use crate::writer_tx::WriterState;
 
 pub(crate) use group::Group;
@@ -69,7 +70,7 @@ pub(crate) struct Writer {
     pub(crate) inbox: Arc<Inbox<WriterMessage>>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) uncommitted: Arc<Uncommitted>,
-    pub(crate) recent: RecentInstances,
+    pub(crate) memory: WriterMemory,
     pub(crate) caution: CrashCaution,
     pub(crate) damaged: DamagedRows,
     pub(crate) failed_checkpoints: Failures,
@@ -147,7 +148,7 @@ impl Writer {
         claims: &mut WaitingClaims,
         checkpointer: &mut Checkpointer,
     ) -> End {
-        self.recent.connection_changed();
+        self.memory.connection_changed();
         let statements = Statements::new(conn);
         let work = || self.serve(&statements, batch, claims, checkpointer);
         // A panic leaves nothing half done: the group rolls back when it is dropped, and the rest are queues of
@@ -264,7 +265,7 @@ impl Writer {
         let state = WriterState {
             watches: &self.watches,
             in_flight: &in_flight,
-            recent: &self.recent,
+            memory: &self.memory,
             caution: &self.caution,
             damaged: &self.damaged,
         };
@@ -277,7 +278,7 @@ impl Writer {
         self.uncommitted.set(false);
         if let Err(error) = committed {
             self.caution.distrust(in_flight.forget());
-            self.recent.forget_all();
+            self.memory.forget_all();
             batch.jobs.extend(jobs);
             return Err(error);
         }

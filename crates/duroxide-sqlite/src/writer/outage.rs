@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::error::SqliteError;
 
 /// The first pause between two attempts, and the longest.
-const PAUSE: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How long the database has been out of reach.
 #[derive(Debug, Default)]
@@ -41,6 +41,6 @@ impl Outage {
     /// Until the next attempt, if no request comes before.
     pub(super) fn pause(&self) -> Option<Duration> {
         let doublings = self.failed_attempts.checked_sub(1)?.min(5);
-        Some((PAUSE * (1 << doublings)).min(PAUSE_MAX))
+        Some((RETRY_PAUSE * (1 << doublings)).min(RETRY_PAUSE_MAX))
     }
 }

@@ -57,7 +57,8 @@ async fn run_if<S: EventStore>(
     Err(Error::Contended(last))
 }
 
-/// What deletes an instance that has ended with its tree; `None` if anything of the tree is live or its parent is there.
+/// What deletes an instance that has ended with its tree; `None` if anything of the tree is live or its parent is
+/// there.
 pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Result<Option<Batch>> {
     for tried in 0..TRIES {
         if inspect::parent(store, root).await?.is_some() {
@@ -140,11 +141,12 @@ impl Found {
                 asked: keys_of(next()?.into_entries()?),
                 unborn: Vec::new(),
             };
-            let life = found.instance.as_ref().and_then(InstanceRow::life);
             // In a store without incarnations the parent's life of a child is unknown.
-            let is_told_apart =
-                !Defect::UnbornOutlivesParent.is_on() && !Defect::OtherLifeAccepted.is_on();
-            if let Some(life) = life.filter(|_| is_told_apart) {
+            let mut life = found.instance.as_ref().and_then(InstanceRow::life);
+            if Defect::UnbornOutlivesParent.is_on() || Defect::OtherLifeAccepted.is_on() {
+                life = None;
+            }
+            if let Some(life) = life {
                 found.unborn = unborn::of(store, id, life).await?;
             }
             if found.current.is_none() && found.executions > 0 {
@@ -168,9 +170,10 @@ impl Found {
             });
         }
         let live = self.current.as_ref().is_some_and(ExecutionRow::is_live);
-        match live && !force {
-            true => Err(Error::Running(self.id.clone())),
-            false => Ok(()),
+        if live && !force {
+            Err(Error::Running(self.id.clone()))
+        } else {
+            Ok(())
         }
     }
 
@@ -178,8 +181,8 @@ impl Found {
         self.row.is_some() || self.executions > 0
     }
 
-    /// What must still hold. By force only the sets of children must, those that have begun and those that have not: a busy
-    /// instance never stands still.
+    /// What must still hold. By force only the sets of children must, those that have begun and those that have not: a
+    /// busy instance never stands still.
     fn guards(&self, force: bool) -> Vec<Guard> {
         let children = Guard::Keys {
             scope: names::children(&self.id),

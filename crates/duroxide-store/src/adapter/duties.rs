@@ -47,16 +47,17 @@ pub(super) async fn hold<S: EventStore>(
             key: key.clone(),
         },
     };
-    let write = match time.is_zero() {
-        true => Operation::Delete { scope, key },
-        false => Operation::Put {
+    let write = if time.is_zero() {
+        Operation::Delete { scope, key }
+    } else {
+        Operation::Put {
             scope,
             key,
             value: rows::encode(&DutyRow {
                 holder: holder.to_owned(),
                 held_until: now.saturating_add(ms(time)),
             })?,
-        },
+        }
     };
     match closing::commit(store, Batch::of([write]).guarded_by(guard)).await {
         Ok(_) => Ok(!time.is_zero()),

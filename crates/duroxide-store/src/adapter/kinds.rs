@@ -9,9 +9,10 @@ use semver::Version;
 use crate::message::Labels;
 
 /// Kind of an instance that needs no code: it has ended.
-pub(super) const ANYBODY: &str = "";
+pub(super) const ANY_NODE: &str = "";
 
-/// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken apart.
+/// The handler that a start or an execution names. The name's length stands before it, so that any name can be taken
+/// apart.
 pub(super) fn of(name: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("{}:{name}@{version}", name.len()),
@@ -29,7 +30,8 @@ pub(super) fn parse(kind: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// What a node with these handlers can run: their instances, starts that leave the version open, and what needs no code.
+/// What a node with these handlers can run: their instances, starts that leave the version open, and what needs no
+/// code.
 pub(super) fn run_by(handlers: Option<&OrchestrationHandlers>) -> Labels {
     let Some(handlers) = handlers else {
         return Labels::Any;
@@ -38,8 +40,8 @@ pub(super) fn run_by(handlers: Option<&OrchestrationHandlers>) -> Labels {
         .iter()
         .map(|(name, version)| of(name, Some(version)));
     let open = handlers.iter().map(|(name, _)| of(name, None));
-    let nobody = std::iter::once(ANYBODY.to_owned());
-    Labels::of(exact.chain(open).chain(nobody)).or_none()
+    let no_code = std::iter::once(ANY_NODE.to_owned());
+    Labels::of(exact.chain(open).chain(no_code)).or_none()
 }
 
 /// What a node with this filter can replay.
@@ -52,9 +54,10 @@ pub(super) fn replayed_by(filter: Option<&DispatcherCapabilityFilter>) -> Labels
     let labels = ranges.iter().fold(labels, |labels, range| {
         labels.or_within(version(&range.min), version(&range.max))
     });
-    match ranges.is_empty() {
-        true => labels,
-        false => labels.or_none(),
+    if ranges.is_empty() {
+        labels
+    } else {
+        labels.or_none()
     }
 }
 
@@ -93,12 +96,11 @@ fn parts(text: &mut String, mark: char, list: &str) {
     text.push(mark);
     for part in list.split('.') {
         // Numbers of any size compare by their length first; zeros in front count only for builds.
-        let _ = match part.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => {
-                let digits = part.trim_start_matches('0');
-                write!(text, "\x010{:010}{digits}\x02{part}", digits.len())
-            }
-            false => write!(text, "\x011{part}"),
+        let _ = if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            let digits = part.trim_start_matches('0');
+            write!(text, "\x010{:010}{digits}\x02{part}", digits.len())
+        } else {
+            write!(text, "\x011{part}")
         };
     }
     text.push('\0');
@@ -146,7 +148,7 @@ mod tests {
                 assert_eq!(parse(&of(name, version)), Some((name, version)));
             }
         }
-        assert_eq!(parse(ANYBODY), None);
+        assert_eq!(parse(ANY_NODE), None);
         assert_ne!(of("a@1", None), of("a", Some("1")));
     }
 }

@@ -8,8 +8,8 @@ use super::{awaited, kinds};
 use crate::atomic::Guard;
 use crate::message::{Followers, NewMessage, Queue, Role, Visible};
 
-/// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind the
-/// handler it needs.
+/// Messages to instances; the group is the instance, its label the engine version that began the execution, its kind
+/// the handler it needs.
 pub(super) const TURNS: Queue = Queue::grouped("orchestrator");
 /// Activities; the group is the instance, the label the tag, the kind the activity's name, the affinity the session.
 pub(super) const WORK: Queue = Queue::single("worker");
@@ -134,9 +134,10 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
         }
         WorkItem::TimerFired { .. } => message.label = Some(TIMER.to_owned()),
         WorkItem::CancelInstance { .. } => {
-            message.role = match item.terminates() {
-                true => Role::UrgentAlarm,
-                false => Role::Alarm,
+            message.role = if item.terminates() {
+                Role::UrgentAlarm
+            } else {
+                Role::Alarm
             };
         }
         WorkItem::StartOrchestration {
@@ -152,10 +153,11 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
             version,
             ..
         } => {
-            message.role = Role::Successor(match item.carries_messages() {
-                false => Followers::Come,
+            message.role = Role::Successor(if item.carries_messages() {
                 // What was carried is read before what is still queued, and carries the queue no further.
-                true => Followers::Stay,
+                Followers::Stay
+            } else {
+                Followers::Come
             });
             message.kind = Some(kinds::of(orchestration, version.as_deref()));
         }

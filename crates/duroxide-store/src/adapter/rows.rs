@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
 
-/// One instance. Fields that are missing have their default, fields that are unknown are ignored: a row of an earlier or a
-/// later release can be read.
+/// One instance. Fields that are missing have their default, fields that are unknown are ignored: a row of an earlier
+/// or a later release can be read.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct InstanceRow {
@@ -142,10 +142,7 @@ impl ExecutionRow {
     pub(super) fn set_outcome(&mut self, outcome: &Outcome) -> Result<()> {
         let told = self.status == COMPLETED
             && matches!(outcome, Outcome::Completed(value) if self.output.as_ref() == Some(value));
-        self.outcome = match told {
-            true => None,
-            false => Some(to_value(outcome)?),
-        };
+        self.outcome = if told { None } else { Some(to_value(outcome)?) };
         Ok(())
     }
 
@@ -187,7 +184,7 @@ pub(super) struct KvRow {
     pub(super) at: u64,
 }
 
-/// A message that was set aside.
+/// A dead letter.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DeadRow {
     pub(super) queue: String,
@@ -200,7 +197,7 @@ pub(super) struct DeadRow {
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
-    /// When it was set aside, if that was in another store.
+    /// When it was dead-lettered, if that was in another store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) set_aside_at: Option<u64>,
 }

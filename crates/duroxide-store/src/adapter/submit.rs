@@ -1,5 +1,5 @@
-//! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by what was
-//! read, so what appears or ends in between is noticed and the whole is tried again.
+//! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by
+//! what was read, so what appears or ends in between is noticed and the whole is tried again.
 
 use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted, rules};
 
@@ -81,9 +81,10 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
         group: id.to_owned(),
         is_there,
     };
-    let found = match is_there {
-        true => Standing::Starting,
-        false => Standing::Unknown,
+    let found = if is_there {
+        Standing::Starting
+    } else {
+        Standing::Unknown
     };
     Ok((found, vec![unchanged, leads]))
 }
@@ -99,7 +100,7 @@ async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
     Ok(store.query_one(query).await?.into_messages()?)
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read is somebody else's.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
 async fn is_repeated<S: EventStore>(
     store: &S,
     submission: &Submission,
@@ -131,8 +132,9 @@ fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (Standing, 
         };
         return (Standing::Running, vec![runs]);
     }
-    match current.is_live() {
-        true => (Standing::Running, vec![unchanged]),
-        false => (Standing::Ended, vec![unchanged]),
+    if current.is_live() {
+        (Standing::Running, vec![unchanged])
+    } else {
+        (Standing::Ended, vec![unchanged])
     }
 }

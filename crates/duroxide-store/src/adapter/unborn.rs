@@ -1,5 +1,5 @@
-//! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life. Out: what to
-//! delete with it: a child that began later would have a parent that is gone, and take its id from the next life.
+//! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life. Out: what
+//! to delete with it: a child that began later would have a parent that is gone, and take its id from the next life.
 
 use std::collections::BTreeSet;
 
@@ -31,15 +31,16 @@ impl Unborn {
 
     /// Deletes its start. With it goes the lease of a first turn that is under way, unless another start is there.
     pub(super) fn delete(self) -> Operation {
-        match self.is_alone {
-            true => Operation::DeleteGroup {
+        if self.is_alone {
+            Operation::DeleteGroup {
                 queue: TURNS,
                 group: self.id,
-            },
-            false => Operation::DeleteMessages {
+            }
+        } else {
+            Operation::DeleteMessages {
                 queue: TURNS,
                 ids: self.starts,
-            },
+            }
         }
     }
 }

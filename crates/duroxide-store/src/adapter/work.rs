@@ -50,7 +50,7 @@ pub(super) async fn claim<S: EventStore>(store: &S, ask: &WorkClaim) -> Result<V
     }
 }
 
-/// What decodes is handed out whatever becomes of the rest; what cannot be set aside now comes again.
+/// What decodes is handed out whatever becomes of the rest; what cannot be dead-lettered now comes again.
 async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<ClaimedWork>> {
     let mut work = Vec::with_capacity(claimed.len());
     let mut failed = None;
@@ -67,7 +67,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     let reason = error.to_string();
                     let aside = set_aside(store, &one.token, message, &reason).await;
                     if let Err(error) = aside {
-                        tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be set aside");
+                        tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be dead-lettered");
                         let _ = closing::release(store, &one.token, After::Now, true).await;
                         failed = Some(error);
                     }
@@ -107,7 +107,8 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
     Ok(())
 }
 
-/// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release fences the batch, see `turn::claim`.
+/// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release
+/// fences the batch, see `turn::claim`.
 async fn set_aside<S: EventStore>(
     store: &S,
     lease: &LeaseToken,

@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use duroxide_core::defect::Defect;
+
 use super::group::{Group, GroupLease, Place};
 use super::indexed_messages::{IndexedMessages, remove_from};
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
@@ -57,11 +59,12 @@ impl Grouped {
             claimed.extend(self.take(&name, claim, now_ms));
             heads.extend(self.head(line, claim, now_ms));
         }
-        match claimed.is_empty() {
-            true => Attempt::Nothing {
+        if claimed.is_empty() {
+            Attempt::Nothing {
                 due_ms: self.due_ms(claim),
-            },
-            false => Attempt::Found(claimed),
+            }
+        } else {
+            Attempt::Found(claimed)
         }
     }
 
@@ -177,7 +180,7 @@ impl Grouped {
             return (0, false);
         };
         let mut taken = held.claimed;
-        if duroxide_core::defect::Defect::CommitTakesLaterMessages.is_on() {
+        if Defect::CommitTakesLaterMessages.is_on() {
             let all = self.messages.of_group(&name);
             taken = all.into_iter().chain(taken).collect();
         }
@@ -224,7 +227,9 @@ impl Grouped {
                 continue;
             };
             released += 1;
-            if forgive && !duroxide_core::defect::Defect::ForgivenessForgotten.is_on() {
+            let mut forgives = forgive;
+            forgives &= !Defect::ForgivenessForgotten.is_on();
+            if forgives {
                 message.attempts = message.attempts.saturating_sub(1);
             }
             if let After::DelayMs(delay) = after {

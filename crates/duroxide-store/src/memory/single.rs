@@ -1,10 +1,12 @@
 //! A queue that delivers single messages.
 //!
-//! Every message stands in one of two places: in the ready bucket of its label, kind and affinity, ordered by number, or in
-//! the waiting line, ordered by the time at which it becomes visible or its lease lapses.
+//! Every message stands in one of two places: in the ready bucket of its label, kind and affinity, ordered by number,
+//! or in the waiting line, ordered by the time at which it becomes visible or its lease lapses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use duroxide_core::defect::Defect;
 
 use super::indexed_messages::{IndexedMessages, remove_from};
 use crate::lease::{After, Lease, LeaseToken, Owner};
@@ -67,9 +69,10 @@ impl Single {
             let next = self.ready.get(&bucket).and_then(|ids| ids.first());
             heads.extend(next.map(|id| Reverse((*id, bucket))));
         }
-        match claimed.is_empty() {
-            true => Attempt::Nothing { due_ms },
-            false => Attempt::Found(claimed),
+        if claimed.is_empty() {
+            Attempt::Nothing { due_ms }
+        } else {
+            Attempt::Found(claimed)
         }
     }
 
@@ -198,7 +201,9 @@ impl Single {
         let Some(message) = self.messages.get_mut(id) else {
             return 0;
         };
-        if forgive && !duroxide_core::defect::Defect::ForgivenessForgotten.is_on() {
+        let mut forgives = forgive;
+        forgives &= !Defect::ForgivenessForgotten.is_on();
+        if forgives {
             message.attempts = message.attempts.saturating_sub(1);
         }
         match after {

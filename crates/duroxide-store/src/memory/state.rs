@@ -80,9 +80,10 @@ impl State {
                 group,
                 is_there,
             } => {
-                return match self.queues.has_lead(queue, group) == *is_there {
-                    true => Ok(()),
-                    false => Err(StoreError::Conflict(format!("leads of {group} changed"))),
+                return if self.queues.has_lead(queue, group) == *is_there {
+                    Ok(())
+                } else {
+                    Err(StoreError::Conflict(format!("leads of {group} changed")))
                 };
             }
             Guard::Absent { scope, key } => (entry(scope, key).is_none(), scope, key.as_str()),
@@ -100,8 +101,12 @@ impl State {
     }
 
     fn check_lease(&self, token: &LeaseToken, now_ms: u64) -> Result<(), StoreError> {
-        match self.queues.lease(token, now_ms) {
-            Some(lease) if lease.valid || Defect::LapsedLeaseCounts.is_on() => Ok(()),
+        let found = self.queues.lease(token, now_ms);
+        if Defect::LapsedLeaseCounts.is_on() && found.is_some() {
+            return Ok(());
+        }
+        match found {
+            Some(lease) if lease.valid => Ok(()),
             _ => Err(StoreError::LeaseLost(token.to_string())),
         }
     }

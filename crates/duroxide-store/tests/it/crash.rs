@@ -1,8 +1,8 @@
 //! Kill -9 in a loop: what was acknowledged is there, what was not is there as a whole or not at all.
 //!
-//! A kill ends the process, not the operating system: what the process had written to the file is there afterwards, flushed
-//! to disk or not. So these tests show what a store had handed to the operating system when it acknowledged, and that no
-//! batch is torn. They cannot show that it asked for a flush; only a machine that loses its power can.
+//! A kill ends the process, not the operating system: what the process had written to the file is there afterwards,
+//! flushed to disk or not. So these tests show what a store had handed to the operating system when it acknowledged,
+//! and that no batch is torn. They cannot show that it asked for a flush; only a machine that loses its power can.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -94,9 +94,9 @@ fn run_and_kill(
 
 /// What a relaxed store must have flushed before it acknowledged the last of these, one after another.
 ///
-/// One thread writes and flushes. It counts from the first write that is not flushed, which the acknowledgement after it
-/// proves to be counted. A write that was asked for once the time was over ends with a flush, and the acknowledgement
-/// after that one proves that the flush is done.
+/// One thread writes and flushes. It counts from the first write that is not flushed, which the acknowledgement after
+/// it proves to be counted. A write that was asked for once the time was over ends with a flush, and the
+/// acknowledgement after that one proves that the flush is done.
 fn flushed(heard: &[Acknowledged]) -> &[Acknowledged] {
     let Some(overdue) = heard.iter().rev().nth(2) else {
         return &[];
@@ -226,15 +226,16 @@ fn a_file_is_open_once() {
     RedbStore::open(&file).unwrap();
 }
 
-/// The process that is killed: writes and completes as fast as it can, and says so. A relaxed store is written to by one
-/// task, so that the order of the writes is known.
+/// The process that is killed: writes and completes as fast as it can, and says so. A relaxed store is written to by
+/// one task, so that the order of the writes is known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by the tests above, in a process of its own"]
 async fn child() {
     let relaxed = std::env::var(RELAXED).is_ok_and(|relaxed| relaxed == "yes");
-    let (durability, lanes) = match relaxed {
-        true => (Durability::Relaxed, 1),
-        false => (Durability::Full, 4),
+    let (durability, lanes) = if relaxed {
+        (Durability::Relaxed, 1)
+    } else {
+        (Durability::Full, 4)
     };
     let options = RedbOptions {
         durability,

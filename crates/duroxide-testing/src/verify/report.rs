@@ -28,18 +28,19 @@ pub struct StoreReport {
     pub without_code: Vec<(String, HandlerVersion)>,
     /// Instances that could not be read, and why.
     pub unreadable: Vec<(String, String)>,
-    /// How many running instances need each version of each handler; one that is between two executions needs the version of
-    /// the next.
+    /// How many running instances need each version of each handler; one that is between two executions needs the
+    /// version of the next.
     pub needed: BTreeMap<HandlerVersion, usize>,
-    /// How many instances wait to be claimed, by the handler and the version that they need; starts that are still queued
-    /// are among them, and running instances that have messages. A start that leaves its version open has `None`.
+    /// How many instances wait to be claimed, by the handler and the version that they need; starts that are still
+    /// queued are among them, and running instances that have messages. A start that leaves its version open has
+    /// `None`.
     pub queued: BTreeMap<(String, Option<String>), u64>,
-    /// How many starts have not begun, by the handler and the version that they name: queued ones, those whose delay is not over,
-    /// and those whose first turn ran while the report was made.
+    /// How many starts have not begun, by the handler and the version that they name: queued ones, those whose delay is
+    /// not over, and those whose first turn ran while the report was made.
     pub not_begun: BTreeMap<(String, Option<String>), u64>,
     /// What instances wait for in the queue, and starts that have not begun, and the code does not have.
     pub queued_without_code: Vec<(String, Option<String>)>,
-    /// Whether the store does not say what is queued: then nobody knows which starts need which version.
+    /// Whether the store does not say what is queued: then it is not known which starts need which version.
     pub is_queue_unseen: bool,
 }
 
@@ -54,8 +55,8 @@ impl StoreReport {
             && !self.is_queue_unseen
     }
 
-    /// The versions of a handler that running instances and starts that have not begun need, oldest first. What is not here can be
-    /// removed from the code.
+    /// The versions of a handler that running instances and starts that have not begun need, oldest first. What is not
+    /// here can be removed from the code.
     #[must_use]
     pub fn versions_needed(&self, name: &str) -> Vec<&str> {
         let running = self.needed.keys().filter(|(own, _)| own == name);

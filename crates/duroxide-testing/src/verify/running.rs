@@ -1,4 +1,5 @@
-//! One running instance against new code: its history is replayed, or, between two executions, the next one is looked up.
+//! One running instance against new code: its history is replayed, or, between two executions, the next one is looked
+//! up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -86,12 +87,11 @@ fn verify_next(
     (name, version): Begins,
     report: &mut StoreReport,
 ) {
-    match has(code, &name, version.as_deref()) {
-        true => report.fitting += 1,
-        false => {
-            let version = version.clone().unwrap_or_else(|| ANY_VERSION.to_owned());
-            report.without_code.push((id, (name.clone(), version)));
-        }
+    if has(code, &name, version.as_deref()) {
+        report.fitting += 1
+    } else {
+        let version = version.clone().unwrap_or_else(|| ANY_VERSION.to_owned());
+        report.without_code.push((id, (name.clone(), version)));
     }
     if let Some(version) = version {
         *report.needed.entry((name, version)).or_default() += 1;

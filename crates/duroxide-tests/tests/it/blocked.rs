@@ -1,7 +1,7 @@
 //! Instances that cannot go on for now: they are blocked with a report, and can be cancelled.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use duroxide::providers::Provider;
 use duroxide::runtime::UnregisteredBackoffConfig;
@@ -315,21 +315,29 @@ async fn a_history_that_cannot_be_read_blocks_its_instance_where_that_was_chosen
 
 #[tokio::test]
 async fn a_store_that_refuses_to_consume_messages_is_not_asked_without_a_pause() {
+    const PAUSE: Duration = Duration::from_millis(100);
     let store = faulty::over(in_memory().await);
     let options = RuntimeOptions {
-        unregistered_backoff: UnregisteredBackoffConfig::default(),
+        unregistered_backoff: UnregisteredBackoffConfig {
+            base_delay: PAUSE,
+            max_delay: PAUSE,
+        },
         on_unregistered: Some(OnUnregistered::Wait),
         ..quick()
     };
     let world = World::on(store.clone(), activities().build(), registry(), options).await;
     world.run("i", "child", "done").await;
     store.layer().refuse_empty_turns();
-    let before = store.layer().calls("claim_turns");
+    let began = Instant::now();
     world.raise("i", "late", "").await;
-    is_blocked(&world, "i").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let claims = store.layer().calls("claim_turns") - before;
-    assert!(claims < 20, "{claims} claims");
+    until("it was tried three times", async || {
+        let blocked = world.runtime.blocked_instances();
+        blocked.iter().any(|entry| entry.attempts >= 3)
+    })
+    .await;
+    // Two pauses lie between them, by a clock that counts in milliseconds.
+    let least = 2 * PAUSE - Duration::from_millis(2);
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     world.stop().await;
 }
 

@@ -22,83 +22,75 @@ async fn work(_ctx: ActivityContext, input: String) -> Result<String, String> {
     Ok(input)
 }
 
-#[tokio::test]
-async fn the_builder_refuses_options_that_cannot_work() {
-    let zero = Duration::ZERO;
-    let wrong: Vec<(&str, RuntimeOptions)> = vec![
-        (
-            "session_cleanup_interval",
-            RuntimeOptions {
-                session_cleanup_interval: zero,
-                ..quick()
-            },
-        ),
-        (
-            "worker_lock_timeout",
-            RuntimeOptions {
-                worker_lock_timeout: zero,
-                ..quick()
-            },
-        ),
-        (
-            "orchestrator_lock_timeout",
-            RuntimeOptions {
-                orchestrator_lock_timeout: zero,
-                ..quick()
-            },
-        ),
-        (
-            "session_lock_timeout",
-            RuntimeOptions {
-                session_lock_timeout: zero,
-                ..quick()
-            },
-        ),
-        (
-            "max_attempts",
-            RuntimeOptions {
-                max_attempts: 0,
-                ..quick()
-            },
-        ),
-        (
-            "session_idle_timeout",
-            RuntimeOptions {
-                session_idle_timeout: Duration::from_secs(1),
-                ..quick()
-            },
-        ),
-        (
-            "worker_tag_filter",
-            RuntimeOptions {
-                worker_tag_filter: TagFilter::Tags((0..6).map(|n| n.to_string()).collect()),
-                ..quick()
-            },
-        ),
-        (
-            "worker_tag_filter",
-            RuntimeOptions {
-                worker_tag_filter: TagFilter::DefaultAnd([].into()),
-                ..quick()
-            },
-        ),
-    ];
-    for (field, options) in wrong {
-        let built = DuroxideRuntime::builder()
-            .with_provider(in_memory().await)
-            .with_options(options)
-            .build()
-            .await;
-        let error = built.map(|_| ()).unwrap_err();
-        assert!(matches!(error, BuildError::Options(_)), "{error:?}");
-        assert!(error.to_string().contains(field), "{error}");
-    }
-    let nothing = DuroxideRuntime::builder()
+/// The builder refuses these options and names the field.
+async fn is_refused(field: &str, options: RuntimeOptions) {
+    let built = DuroxideRuntime::builder()
+        .with_provider(in_memory().await)
+        .with_options(options)
         .build()
-        .await
-        .map(|_| ())
-        .unwrap_err();
-    assert_eq!(nothing, BuildError::NoProvider);
+        .await;
+    let error = built.map(|_| ()).unwrap_err();
+    assert!(matches!(error, BuildError::Options(_)), "{error:?}");
+    assert!(error.to_string().contains(field), "{error}");
+}
+
+#[tokio::test]
+async fn the_builder_refuses_times_of_zero_that_something_waits_for() {
+    let zero: [(&str, fn(&mut RuntimeOptions) -> &mut Duration); 4] = [
+        ("session_cleanup_interval", |options| {
+            &mut options.session_cleanup_interval
+        }),
+        ("worker_lock_timeout", |options| {
+            &mut options.worker_lock_timeout
+        }),
+        ("orchestrator_lock_timeout", |options| {
+            &mut options.orchestrator_lock_timeout
+        }),
+        ("session_lock_timeout", |options| {
+            &mut options.session_lock_timeout
+        }),
+    ];
+    for (field, of) in zero {
+        let mut options = quick();
+        *of(&mut options) = Duration::ZERO;
+        is_refused(field, options).await;
+    }
+}
+
+#[tokio::test]
+async fn the_builder_refuses_work_without_a_single_attempt() {
+    let options = RuntimeOptions {
+        max_attempts: 0,
+        ..quick()
+    };
+    is_refused("max_attempts", options).await;
+}
+
+#[tokio::test]
+async fn the_builder_refuses_sessions_that_end_before_they_are_renewed() {
+    let options = RuntimeOptions {
+        session_idle_timeout: Duration::from_secs(1),
+        ..quick()
+    };
+    is_refused("session_idle_timeout", options).await;
+}
+
+#[tokio::test]
+async fn the_builder_refuses_a_filter_with_too_many_tags_or_none() {
+    let too_many = TagFilter::Tags((0..6).map(|n| n.to_string()).collect());
+    for worker_tag_filter in [too_many, TagFilter::DefaultAnd([].into())] {
+        let options = RuntimeOptions {
+            worker_tag_filter,
+            ..quick()
+        };
+        is_refused("worker_tag_filter", options).await;
+    }
+}
+
+#[tokio::test]
+async fn the_builder_refuses_to_build_without_a_provider() {
+    let built = DuroxideRuntime::builder().build().await;
+    assert_eq!(built.map(|_| ()).unwrap_err(), BuildError::NoProvider);
 }
 
 #[tokio::test]

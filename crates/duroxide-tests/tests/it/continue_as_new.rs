@@ -6,8 +6,9 @@ use duroxide::{EventKind, OrchestrationContext, PruneOptions};
 
 use crate::support::{World, activities, in_memory, orchestrations, output, quick};
 
-#[tokio::test]
-async fn messages_status_and_key_values_cross_into_the_next_execution() {
+/// An instance that reads one of five messages in each of five executions, keeps a log and a status, and returns what
+/// it sees.
+async fn five_executions() -> World {
     let store = in_memory().await;
     let client = duroxide::Client::new(store.clone());
     client.start_orchestration("i", "o", "0").await.unwrap();
@@ -40,47 +41,59 @@ async fn messages_status_and_key_values_cross_into_the_next_execution() {
         quick(),
     )
     .await;
+    world.outcome("i").await;
+    world
+}
+
+#[tokio::test]
+async fn messages_status_and_key_values_cross_into_the_next_execution() {
+    let world = five_executions().await;
     let status = world.outcome("i").await;
     assert_eq!(output(&status), "Some(\"began\") Some(\"01234\") 5");
-    match &status {
-        duroxide::OrchestrationStatus::Completed {
-            custom_status,
-            custom_status_version,
-            ..
-        } => {
-            assert_eq!(
-                (custom_status.as_deref(), *custom_status_version),
-                (Some("began"), 1)
-            );
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(
-        world.client.list_executions("i").await.unwrap(),
-        [1, 2, 3, 4, 5]
-    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_sees_the_status_that_an_earlier_execution_set() {
+    let world = five_executions().await;
+    let duroxide::OrchestrationStatus::Completed {
+        custom_status,
+        custom_status_version,
+        ..
+    } = world.outcome("i").await
+    else {
+        panic!("it completes");
+    };
+    assert_eq!(custom_status.as_deref(), Some("began"));
+    assert_eq!(custom_status_version, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn unread_messages_are_recorded_with_the_start_of_the_next_execution() {
+    let world = five_executions().await;
     let second = world.client.read_execution_history("i", 2).await.unwrap();
-    match &second[0].kind {
-        EventKind::OrchestrationStarted {
-            carry_forward_events,
-            ..
-        } => {
-            let carried = carry_forward_events.as_ref().unwrap();
-            assert_eq!(carried[0], ("q".to_owned(), "1".to_owned()));
-        }
-        other => panic!("{other:?}"),
-    }
-    let pruned = world
-        .client
-        .prune_executions(
-            "i",
-            PruneOptions {
-                keep_last: Some(2),
-                ..PruneOptions::default()
-            },
-        )
-        .await
-        .unwrap();
+    let EventKind::OrchestrationStarted {
+        carry_forward_events: Some(carried),
+        ..
+    } = &second[0].kind
+    else {
+        panic!("{:?}", second[0]);
+    };
+    assert_eq!(carried[0], ("q".to_owned(), "1".to_owned()));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn executions_that_continued_can_be_listed_and_pruned() {
+    let world = five_executions().await;
+    let listed = world.client.list_executions("i").await.unwrap();
+    assert_eq!(listed, [1, 2, 3, 4, 5]);
+    let keep_two = PruneOptions {
+        keep_last: Some(2),
+        ..PruneOptions::default()
+    };
+    let pruned = world.client.prune_executions("i", keep_two).await.unwrap();
     assert_eq!(pruned.executions_deleted, 3);
     world.stop().await;
 }

@@ -195,8 +195,8 @@ async fn a_trace_is_said_once_however_often_the_code_is_replayed() {
     }
 }
 
-#[tokio::test]
-async fn the_life_of_an_orchestration_can_be_followed_by_its_lines() {
+/// The lines of four instances: one that continues as new, one that fails, one that diverges, one that is poison.
+async fn lived() -> Lines {
     let (lines, _guard) = Lines::collect();
     let options = RuntimeOptions {
         max_attempts: 2,
@@ -233,10 +233,18 @@ async fn the_life_of_an_orchestration_can_be_followed_by_its_lines() {
     world.run("stuck", "diverges", "").await;
     world.run("poisoned", "nobody", "").await;
     world.stop().await;
+    lines
+}
 
-    let whose = |line: &Line| line.fields["instance_id"].clone();
+fn whose(line: &Line) -> &str {
+    &line.fields["instance_id"]
+}
+
+#[tokio::test]
+async fn the_start_of_each_execution_is_logged_once() {
+    let lines = lived().await;
     let started = lines.of(RUNTIME, "Orchestration started");
-    let of_i: Vec<&Line> = started.iter().filter(|l| whose(l) == "i").collect();
+    let of_i: Vec<&Line> = started.iter().filter(|line| whose(line) == "i").collect();
     assert_eq!(of_i.len(), 2, "once per execution, not per turn");
     assert_eq!(of_i[0].level, Level::DEBUG);
     has(
@@ -246,16 +254,15 @@ async fn the_life_of_an_orchestration_can_be_followed_by_its_lines() {
             "orchestration_name",
             "orchestration_version",
             "worker_id",
-            "is_continue_as_new",
         ],
     );
-    assert_eq!(
-        (
-            of_i[0].fields["is_continue_as_new"].as_str(),
-            of_i[1].fields["is_continue_as_new"].as_str()
-        ),
-        ("false", "true")
-    );
+    assert_eq!(of_i[0].fields["is_continue_as_new"], "false");
+    assert_eq!(of_i[1].fields["is_continue_as_new"], "true");
+}
+
+#[tokio::test]
+async fn the_end_of_each_execution_is_logged_once() {
+    let lines = lived().await;
     for message in ["Orchestration completed", "Orchestration continued as new"] {
         let found = lines.of(RUNTIME, message);
         assert_eq!(found.len(), 1, "{message}");
@@ -271,71 +278,77 @@ async fn the_life_of_an_orchestration_can_be_followed_by_its_lines() {
             ],
         );
     }
+}
+
+#[tokio::test]
+async fn a_failure_of_the_author_is_a_warning_with_its_error() {
+    let lines = lived().await;
     let failed = lines.of(RUNTIME, "Orchestration failed (application error)");
     assert_eq!((failed.len(), failed[0].level), (1, Level::WARN));
-    assert_eq!(
-        (
-            failed[0].fields["error_type"].as_str(),
-            failed[0].fields["error"].as_str()
-        ),
-        ("application", "no")
-    );
-    let broken = lines.of(RUNTIME, "Orchestration failed");
-    let categories: Vec<_> = broken
+    assert_eq!(failed[0].fields["error_type"], "application");
+    assert_eq!(failed[0].fields["error"], "no");
+}
+
+#[tokio::test]
+async fn a_failure_that_is_not_the_authors_is_an_error_with_its_category() {
+    let lines = lived().await;
+    let failed = lines.of(RUNTIME, "Orchestration failed");
+    let categories: Vec<_> = failed
         .iter()
-        .map(|l| (whose(l), l.level, l.fields["error_type"].clone()))
+        .map(|line| (whose(line), line.level, line.fields["error_type"].as_str()))
         .collect();
     assert_eq!(
         categories,
         [
-            ("stuck".to_owned(), Level::ERROR, "configuration".to_owned()),
-            ("poisoned".to_owned(), Level::ERROR, "poison".to_owned()),
+            ("stuck", Level::ERROR, "configuration"),
+            ("poisoned", Level::ERROR, "poison"),
         ]
     );
-    let activity = [
-        "instance_id",
-        "execution_id",
-        "activity_name",
-        "activity_id",
-        "worker_id",
-        "activity_tag",
-    ];
+}
+
+const OF_ACTIVITIES: &[&str] = &[
+    "instance_id",
+    "execution_id",
+    "activity_name",
+    "activity_id",
+    "worker_id",
+    "activity_tag",
+];
+
+#[tokio::test]
+async fn an_activity_that_completes_is_logged_with_its_result_size() {
+    let lines = lived().await;
     assert_eq!(lines.of(RUNTIME, "Activity started").len(), 4);
     let done = lines.of(RUNTIME, "Activity completed");
     assert_eq!((done.len(), done[0].level), (2, Level::DEBUG));
-    has(&done[0], &activity);
+    has(&done[0], OF_ACTIVITIES);
     has(&done[0], &["duration_ms"]);
-    assert_eq!(
-        (
-            done[0].fields["outcome"].as_str(),
-            done[0].fields["result_size"].as_str()
-        ),
-        ("success", "4")
-    );
+    assert_eq!(done[0].fields["outcome"], "success");
+    assert_eq!(done[0].fields["result_size"], "4");
+}
+
+#[tokio::test]
+async fn an_activity_that_fails_is_a_warning_with_its_error() {
+    let lines = lived().await;
     let bad = lines.of(RUNTIME, "Activity failed (application error)");
     assert_eq!((bad.len(), bad[0].level), (2, Level::WARN));
-    has(&bad[0], &activity);
-    assert_eq!(
-        (
-            bad[0].fields["outcome"].as_str(),
-            bad[0].fields["error"].as_str()
-        ),
-        ("app_error", "no")
-    );
+    has(&bad[0], OF_ACTIVITIES);
+    assert_eq!(bad[0].fields["outcome"], "app_error");
+    assert_eq!(bad[0].fields["error"], "no");
+}
 
-    // One key for one thing, and no target of an inner crate.
-    for line in lines.all() {
+#[tokio::test]
+async fn log_lines_have_one_key_for_one_thing_and_no_target_of_an_inner_crate() {
+    for line in lived().await.all() {
         assert!(!line.fields.contains_key("instance"), "{line:?}");
         assert!(!line.target.starts_with("duroxide_"), "{line:?}");
     }
-    assert!(
-        !lines
-            .of(
-                RUNTIME,
-                "Orchestration dispatcher capability filter configured"
-            )
-            .is_empty()
-    );
+}
+
+#[tokio::test]
+async fn the_capability_filter_is_logged() {
+    let configured = "Orchestration dispatcher capability filter configured";
+    assert!(!lived().await.of(RUNTIME, configured).is_empty());
 }
 
 #[tokio::test]

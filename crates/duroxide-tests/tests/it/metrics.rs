@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use duroxide::runtime::observability::MetricsSnapshot;
 use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
 
-use crate::samples::Samples;
+use crate::samples::{Sample, Samples};
 use crate::support::{World, activities, orchestrations, quick, until};
 
 fn registry() -> duroxide::OrchestrationRegistry {
@@ -62,8 +63,9 @@ async fn world() -> World {
     .await
 }
 
-#[tokio::test]
-async fn every_fact_is_counted_once_under_its_published_name() {
+/// What one instance of each kind leaves behind: every way to end, a child, activities that succeed, fail and have no
+/// code.
+async fn measured() -> (Samples, MetricsSnapshot) {
     let samples = Samples::default();
     samples.install();
     let world = world().await;
@@ -77,25 +79,29 @@ async fn every_fact_is_counted_once_under_its_published_name() {
     world.cancel("cancelled", "enough").await;
     world.outcome("cancelled").await;
     let snapshot = world.stopped().await;
+    (samples, snapshot)
+}
 
-    let name = |n| ("orchestration_name", n);
-    let starts = "duroxide_orchestration_starts_total";
-    assert_eq!(
-        samples.total(
-            starts,
-            &[
-                name("works"),
-                ("version", "1.0.0"),
-                ("initiated_by", "client")
-            ]
-        ),
-        1.0
-    );
-    assert_eq!(
-        samples.total(starts, &[name("again"), ("initiated_by", "continueAsNew")]),
-        1.0
-    );
-    assert_eq!(samples.total(starts, &[name("again")]), 2.0);
+fn name(of: &str) -> (&'static str, &str) {
+    ("orchestration_name", of)
+}
+
+#[tokio::test]
+async fn a_start_is_counted_once_by_who_asked_for_it() {
+    let (samples, snapshot) = measured().await;
+    let starts =
+        |labels: &[(&str, &str)]| samples.total("duroxide_orchestration_starts_total", labels);
+    let by_client = [("version", "1.0.0"), ("initiated_by", "client")];
+    assert_eq!(starts(&[name("works"), by_client[0], by_client[1]]), 1.0);
+    let by_itself = ("initiated_by", "continueAsNew");
+    assert_eq!(starts(&[name("again"), by_itself]), 1.0);
+    assert_eq!(starts(&[name("again")]), 2.0);
+    assert_eq!(snapshot.orch_starts, 8);
+}
+
+#[tokio::test]
+async fn an_execution_ends_once_under_its_status() {
+    let (samples, snapshot) = measured().await;
     let ends = "duroxide_orchestration_completions_total";
     for (who, status) in [
         ("works", "success"),
@@ -107,13 +113,16 @@ async fn every_fact_is_counted_once_under_its_published_name() {
         ("unknown", "poison"),
         ("waits", "cancelled"),
     ] {
-        assert_eq!(
-            samples.total(ends, &[name(who), ("status", status)]),
-            1.0,
-            "{who} {status}"
-        );
+        let labels = [name(who), ("status", status)];
+        assert_eq!(samples.total(ends, &labels), 1.0, "{who} {status}");
     }
     assert_eq!(samples.of(ends).len(), 8);
+    assert_eq!(snapshot.orch_completions, 2);
+}
+
+#[tokio::test]
+async fn a_failure_is_counted_once_by_its_category() {
+    let (samples, snapshot) = measured().await;
     let failures = "duroxide_orchestration_failures_total";
     for (who, kind, category) in [
         ("fails", "app_error", "application"),
@@ -130,73 +139,89 @@ async fn every_fact_is_counted_once_under_its_published_name() {
         assert_eq!(samples.total(failures, &labels), 1.0, "{who}");
     }
     assert_eq!(samples.of(failures).len(), 5);
+    assert_eq!(snapshot.orch_failures, 5);
+    assert_eq!(snapshot.orch_application_errors, 2);
+}
+
+#[tokio::test]
+async fn a_configuration_error_and_poison_have_counters_of_their_own() {
+    let (samples, snapshot) = measured().await;
+    let total = |name: &str| samples.total(name, &[]);
     assert_eq!(
-        samples.total("duroxide_orchestration_configuration_errors_total", &[]),
+        total("duroxide_orchestration_configuration_errors_total"),
         1.0
     );
-    assert_eq!(
-        samples.total("duroxide_orchestration_poison_total", &[]),
-        2.0
-    );
-    assert_eq!(
-        samples.total(
-            "duroxide_orchestration_continue_as_new_total",
-            &[name("again")]
-        ),
-        1.0
-    );
-    let runs = "duroxide_activity_executions_total";
-    assert_eq!(
-        samples.total(
-            runs,
-            &[
-                ("activity_name", "good"),
-                ("outcome", "success"),
-                ("tag", "default")
-            ]
-        ),
-        1.0
-    );
-    assert_eq!(
-        samples.total(
-            runs,
-            &[
-                ("activity_name", "bad"),
-                ("outcome", "app_error"),
-                ("retry_attempt", "0")
-            ]
-        ),
-        1.0
-    );
+    assert_eq!(total("duroxide_orchestration_poison_total"), 2.0);
+    assert_eq!(snapshot.orch_configuration_errors, 1);
+    assert_eq!(snapshot.orch_poison, 2);
+}
+
+#[tokio::test]
+async fn an_execution_that_continues_as_new_is_counted() {
+    let (samples, snapshot) = measured().await;
+    let continued = "duroxide_orchestration_continue_as_new_total";
+    assert_eq!(samples.total(continued, &[name("again")]), 1.0);
+    assert_eq!(snapshot.orch_continue_as_new, 1);
+}
+
+#[tokio::test]
+async fn an_activity_is_counted_once_by_its_outcome() {
+    let (samples, snapshot) = measured().await;
+    let runs =
+        |labels: &[(&str, &str)]| samples.total("duroxide_activity_executions_total", labels);
+    let good = [
+        ("activity_name", "good"),
+        ("outcome", "success"),
+        ("tag", "default"),
+    ];
+    assert_eq!(runs(&good), 1.0);
+    let bad = [
+        ("activity_name", "bad"),
+        ("outcome", "app_error"),
+        ("retry_attempt", "0"),
+    ];
+    assert_eq!(runs(&bad), 1.0);
     assert_eq!(samples.total("duroxide_activity_poison_total", &[]), 1.0);
-    let children = [
+    assert_eq!(snapshot.activity_success, 1);
+    assert_eq!(snapshot.activity_app_errors, 1);
+    assert_eq!(snapshot.activity_poison, 1);
+}
+
+#[tokio::test]
+async fn a_child_is_counted_by_its_parent_and_its_name() {
+    let (samples, snapshot) = measured().await;
+    let child = [
         ("parent_orchestration", "works"),
         ("child_orchestration", "fails"),
     ];
-    assert_eq!(
-        samples.total("duroxide_suborchestration_calls_total", &children),
-        1.0
-    );
+    let calls = "duroxide_suborchestration_calls_total";
+    assert_eq!(samples.total(calls, &child), 1.0);
+    assert_eq!(snapshot.suborchestration_calls, 1);
+}
+
+#[tokio::test]
+async fn calls_of_the_store_are_timed_by_operation() {
+    let (samples, snapshot) = measured().await;
+    let timed = samples.of("duroxide_provider_operation_duration_seconds");
     for operation in [
         "fetch_orchestration_item",
         "ack_orchestration_item",
         "fetch_work_item",
         "ack_work_item",
     ] {
-        let timed = samples.of("duroxide_provider_operation_duration_seconds");
-        assert!(
-            timed.iter().any(|s| s.labels["operation"] == operation),
-            "{operation}"
-        );
+        let is_it = |sample: &Sample| sample.labels["operation"] == operation;
+        assert!(timed.iter().any(is_it), "{operation}");
     }
-    for gauge in [
+    assert_eq!(snapshot.provider_errors, 0);
+}
+
+#[tokio::test]
+async fn gauges_and_histograms_have_their_published_names() {
+    let (samples, _) = measured().await;
+    for name in [
         "duroxide_active_orchestrations",
         "duroxide_orchestrator_queue_depth",
         "duroxide_worker_queue_depth",
-    ] {
-        assert!(!samples.of(gauge).is_empty(), "{gauge}");
-    }
-    for histogram in [
         "duroxide_activity_duration_seconds",
         "duroxide_orchestration_history_size",
         "duroxide_orchestration_dispatcher_processing_duration_ms",
@@ -204,40 +229,8 @@ async fn every_fact_is_counted_once_under_its_published_name() {
         "duroxide_orchestration_dispatcher_items_fetched",
         "duroxide_worker_dispatcher_items_fetched",
     ] {
-        assert!(!samples.of(histogram).is_empty(), "{histogram}");
+        assert!(!samples.of(name).is_empty(), "{name}");
     }
-    assert_eq!(
-        (
-            snapshot.orch_starts,
-            snapshot.orch_completions,
-            snapshot.orch_failures
-        ),
-        (8, 2, 5)
-    );
-    assert_eq!(
-        (
-            snapshot.activity_success,
-            snapshot.activity_app_errors,
-            snapshot.activity_poison
-        ),
-        (1, 1, 1)
-    );
-    assert_eq!(
-        (
-            snapshot.orch_application_errors,
-            snapshot.orch_configuration_errors,
-            snapshot.orch_poison
-        ),
-        (2, 1, 2)
-    );
-    assert_eq!(
-        (
-            snapshot.orch_continue_as_new,
-            snapshot.suborchestration_calls,
-            snapshot.provider_errors
-        ),
-        (1, 1, 0)
-    );
 }
 
 #[tokio::test]

@@ -124,8 +124,21 @@ async fn another_node_with_the_handler_takes_what_this_one_does_not_know() {
     knowing.stop().await;
 }
 
-#[tokio::test]
-async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
+/// What a deployment that forgot a handler leaves of an instance `c`, which has a parent, a child and an activity.
+struct Forgotten {
+    after: World,
+    worker: World,
+    notes: Notes,
+}
+
+impl Forgotten {
+    async fn stop(self) {
+        self.after.stop().await;
+        self.worker.stop().await;
+    }
+}
+
+async fn a_forgotten_handler() -> Forgotten {
     let store = in_memory().await;
     let notes = Notes::default();
     let seen = notes.clone();
@@ -147,7 +160,7 @@ async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
             async move {
                 seen.add("runs");
                 ctx.cancelled().await;
-                seen.add("told");
+                seen.add("cancelled");
                 Ok(String::new())
             }
         })
@@ -185,20 +198,46 @@ async fn a_poisoned_orchestration_cancels_its_work_and_tells_its_parent() {
         .build();
     let after = World::on(store, activities().build(), rest, turns).await;
     after.raise("c", "go", "").await;
-    let text = output(&after.outcome("p").await).to_owned();
+    Forgotten {
+        after,
+        worker,
+        notes,
+    }
+}
+
+#[tokio::test]
+async fn the_parent_of_a_poisoned_orchestration_hears_of_it() {
+    let forgotten = a_forgotten_handler().await;
+    let text = output(&forgotten.after.outcome("p").await).to_owned();
     assert_eq!(text, "poison: orchestration c exceeded 3 attempts (max 2)");
-    assert_eq!(
-        failure(&after.outcome("grandchild").await),
-        "canceled: parent failed"
-    );
-    notes.wait_for("told").await;
-    let history = after.history("c").await;
+    forgotten.stop().await;
+}
+
+#[tokio::test]
+async fn a_poisoned_orchestration_cancels_its_children() {
+    let forgotten = a_forgotten_handler().await;
+    let child = forgotten.after.outcome("grandchild").await;
+    assert_eq!(failure(&child), "canceled: parent failed");
+    forgotten.stop().await;
+}
+
+#[tokio::test]
+async fn a_poisoned_orchestration_cancels_its_activities() {
+    let forgotten = a_forgotten_handler().await;
+    forgotten.notes.wait_for("cancelled").await;
+    forgotten.stop().await;
+}
+
+#[tokio::test]
+async fn the_history_of_a_poisoned_orchestration_ends_with_its_failure() {
+    let forgotten = a_forgotten_handler().await;
+    forgotten.after.outcome("p").await;
+    let history = forgotten.after.history("c").await;
     let ends = history
         .last()
         .is_some_and(|e| matches!(e.kind, EventKind::OrchestrationFailed { .. }));
     assert!(ends, "{history:?}");
-    after.stop().await;
-    worker.stop().await;
+    forgotten.stop().await;
 }
 
 /// Takes one letter and answers with it.

@@ -1,6 +1,6 @@
 //! Stopping a runtime.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use duroxide::{ActivityContext, OrchestrationContext, RuntimeOptions};
 use tokio::runtime::Handle;
@@ -12,7 +12,7 @@ async fn works(ctx: OrchestrationContext, _: String) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn an_idle_runtime_stops_at_once_and_leaves_no_task_behind() {
+async fn an_idle_runtime_leaves_no_task_behind() {
     let store = in_memory().await;
     let tasks_before = Handle::current().metrics().num_alive_tasks();
     let world = World::on(
@@ -26,13 +26,7 @@ async fn an_idle_runtime_stops_at_once_and_leaves_no_task_behind() {
         Handle::current().metrics().num_alive_tasks() > tasks_before
     })
     .await;
-    let begun = Instant::now();
     world.runtime.shutdown(None).await;
-    assert!(
-        begun.elapsed() < Duration::from_millis(100),
-        "{:?}",
-        begun.elapsed()
-    );
     assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks_before);
 }
 
@@ -58,13 +52,7 @@ async fn a_busy_runtime_leaves_no_task_behind_either() {
         world.begin(format!("i{n}"), "o", "").await;
     }
     until("all run", async || notes.count("runs") == 8).await;
-    let begun = Instant::now();
     world.runtime.shutdown(Some(50)).await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        begun.elapsed()
-    );
     assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks_before);
 }
 

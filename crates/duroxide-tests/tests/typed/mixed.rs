@@ -110,32 +110,33 @@ async fn a_running_instance_moves_from_one_interface_to_the_other() {
 /// The program above; each call is the published one or the typed one, by its bit.
 async fn partly(ctx: OrchestrationContext, name: String, typed: u32) -> Result<String, String> {
     let is_typed = |call: u32| typed & (1 << call) != 0;
-    let greeting = match is_typed(0) {
-        true => ctx.call(greet, &name).await?,
-        false => ctx.schedule_activity("greet", name).await?,
+    let greeting = if is_typed(0) {
+        ctx.call(greet, &name).await?
+    } else {
+        ctx.schedule_activity("greet", name).await?
     };
-    let loud = match is_typed(1) {
-        true => ctx.call(SHOUT, &greeting).await?,
-        false => ctx.schedule_activity("shout", greeting).await?,
+    let loud = if is_typed(1) {
+        ctx.call(SHOUT, &greeting).await?
+    } else {
+        ctx.schedule_activity("shout", greeting).await?
     };
-    let failed = match is_typed(2) {
-        true => {
-            let call = ctx.call(greet, "nobody").retry(RetryPolicy::exponential(2));
-            call.await.unwrap_err().to_string()
-        }
-        false => {
-            let policy = RetryPolicy::new(2);
-            let call = ctx.schedule_activity_with_retry("greet", "nobody", policy);
-            call.await.unwrap_err()
-        }
+    let failed = if is_typed(2) {
+        let call = ctx.call(greet, "nobody").retry(RetryPolicy::exponential(2));
+        call.await.unwrap_err().to_string()
+    } else {
+        let policy = RetryPolicy::new(2);
+        let call = ctx.schedule_activity_with_retry("greet", "nobody", policy);
+        call.await.unwrap_err()
     };
-    match is_typed(3) {
-        true => ctx.sleep(SECOND).await,
-        false => ctx.schedule_timer(SECOND).await,
+    if is_typed(3) {
+        ctx.sleep(SECOND).await
+    } else {
+        ctx.schedule_timer(SECOND).await
     }
-    let child = match is_typed(4) {
-        true => ctx.child(PLAIN_CHILD, &failed).await?,
-        false => ctx.schedule_sub_orchestration("child", failed).await?,
+    let child = if is_typed(4) {
+        ctx.child(PLAIN_CHILD, &failed).await?
+    } else {
+        ctx.schedule_sub_orchestration("child", failed).await?
     };
     Ok(format!("{loud} {child}"))
 }

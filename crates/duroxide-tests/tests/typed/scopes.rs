@@ -15,9 +15,10 @@ struct Log(Mutex<Vec<String>>);
 #[duroxide::activity]
 async fn step(log: State<Log>, what: String) -> Result<String, String> {
     log.0.lock().unwrap().push(what.clone());
-    match what.contains("fail") {
-        true => Err(format!("{what} went wrong")),
-        false => Ok(what),
+    if what.contains("fail") {
+        Err(format!("{what} went wrong"))
+    } else {
+        Ok(what)
     }
 }
 

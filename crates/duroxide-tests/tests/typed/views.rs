@@ -221,9 +221,10 @@ impl Layer for Looks {
         next: &dyn Provider,
         instance: &str,
     ) -> Option<Box<dyn InstanceWatch>> {
-        match self.cannot_wake {
-            true => None,
-            false => next.watch_instance(instance),
+        if self.cannot_wake {
+            None
+        } else {
+            next.watch_instance(instance)
         }
     }
 }

@@ -55,7 +55,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError>;
 
-    /// Totals.
+    /// Totals over the store.
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError>;
 
     /// How many instances run. Asked for regularly, to show it as a gauge.
@@ -141,7 +141,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError>;
 
-    /// What was set aside because it could not be understood or was tried too often, oldest first.
+    /// Dead letters, oldest first.
     ///
     /// Default: nothing, the store keeps no dead letters.
     async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, ProviderError> {
@@ -179,8 +179,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(letters)
     }
 
-    /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or neither, and only if
-    /// [`LetterOrigin::refusal`](super::LetterOrigin::refusal) has nothing against it, judged in the same transaction.
+    /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or
+    /// neither, and only if [`LetterOrigin::refusal`](super::LetterOrigin::refusal) has nothing against it, judged in
+    /// the same transaction.
     ///
     /// Default: `None`, the store cannot do that in one step.
     async fn requeue_dead_letter(&self, id: u64) -> Result<Option<Requeue>, ProviderError> {
@@ -209,9 +210,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
     /// [`resume_instance`](Self::resume_instance).
     ///
     /// What a node has claimed before, it may finish: a turn commits, an activity is acknowledged. Activities that are
-    /// queued, or come back to the queue, wait. The pause outlives crashes and continue-as-new; it ends when the instance
-    /// ends or is deleted. A request to terminate is handed out in spite of it, with the messages that wait; a request to
-    /// cancel waits like any other message, however old it is.
+    /// queued, or come back to the queue, wait. The pause outlives crashes and continue-as-new; it ends when the
+    /// instance ends or is deleted. A request to terminate is handed out in spite of it, with the messages that wait; a
+    /// request to cancel waits like any other message, however old it is.
     ///
     /// Default: `None`, the store cannot do that.
     async fn pause_instance(&self, instance: &str) -> Result<Option<Pausing>, ProviderError> {
@@ -219,8 +220,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Ends a pause: messages and activities that waited can be claimed at once, in their order, and the wait counts as no
-    /// attempt.
+    /// Ends a pause: messages and activities that waited can be claimed at once, in their order, and the wait counts as
+    /// no attempt.
     ///
     /// Default: `None`, the store cannot do that.
     async fn resume_instance(&self, instance: &str) -> Result<Option<Pausing>, ProviderError> {
@@ -236,12 +237,15 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Whether an instance whose execution failed can begin another one that shares a part of the failed record, by a commit like any
-    /// other: see [`Rewound`](crate::Rewound). Beyond what the published contract asks of a store, that takes this:
+    /// Whether an instance whose execution failed can begin another one that shares a part of the failed record, by a
+    /// commit like any other: see [`Rewound`](crate::Rewound). Beyond what the published contract asks of a store, that
+    /// takes this:
     ///
-    /// - changes that an execution made to key-values become the base of later ones when it completes or continues as new, and not when
-    ///   it fails: [`merges_key_values`](super::rules::merges_key_values). Clients read them in any case;
-    /// - a commit that [begins a later execution](super::rules::begins_later_execution) drops changes that are not merged;
+    /// - changes that an execution made to key-values become the base of later ones when it completes or continues as
+    ///   new, and not when it fails: [`merges_key_values`](super::rules::merges_key_values). Clients read them in any
+    ///   case;
+    /// - a commit that [begins a later execution](super::rules::begins_later_execution) drops changes that are not
+    ///   merged;
     /// - custom status and labels follow [`last_custom_status`](super::rules::last_custom_status) and
     ///   [`label_changes`](crate::label_changes), which know rewound executions.
     ///
@@ -252,9 +256,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
 
     /// The labels of an instance; none if there is no such instance.
     ///
-    /// A commit changes them by [`label_changes`](crate::label_changes): those that a new instance begins with, and those that its code
-    /// sets and removes. They last as long as the instance, over all its executions. Where a store keeps them, they are no key-values:
-    /// [`is_label_key`](crate::is_label_key) tells.
+    /// A commit changes them by [`label_changes`](crate::label_changes): those that a new instance begins with, and
+    /// those that its code sets and removes. They last as long as the instance, over all its executions. Where a store
+    /// keeps them, they are no key-values: [`is_label_key`](crate::is_label_key) tells.
     ///
     /// Default: read off the history of the latest execution.
     async fn labels(&self, instance: &str) -> Result<Labels, ProviderError> {
@@ -262,8 +266,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(labels_after(&history.unwrap_or_default()))
     }
 
-    /// Changes labels of an instance, whether it runs or has ended, all together or none; see [`Labelling`]. The caller has checked
-    /// them. The code of the instance does not hear of it.
+    /// Changes labels of an instance, whether it runs or has ended, all together or none; see [`Labelling`]. The caller
+    /// has checked them. The code of the instance does not hear of it.
     ///
     /// Default: `None`, the store cannot do that.
     async fn change_labels(
@@ -275,8 +279,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// How many of the instances that a query admits have each value of a label; the largest group first, then by value. Instances
-    /// without the label are not counted.
+    /// How many of the instances that a query admits have each value of a label; the largest group first, then by
+    /// value. Instances without the label are not counted.
     ///
     /// Default: looks at every instance, as [`query_instances`](Self::query_instances).
     async fn count_instances_by_label(
@@ -293,8 +297,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(largest_first(counts))
     }
 
-    /// Keeps what a node says of itself, in place of what it said before, and forgets nodes that were gone for too long. Returns
-    /// whether the store keeps nodes at all. Times are those of the store.
+    /// Keeps what a node says of itself, in place of what it said before, and forgets nodes that were gone for too
+    /// long. Returns whether the store keeps nodes at all. Times are those of the store.
     ///
     /// Default: `false`.
     async fn announce_node(&self, node: &NodeInfo, term: NodeTerm) -> Result<bool, ProviderError> {
@@ -317,8 +321,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Takes a duty for a while, keeps it, or gives it back with a time of zero; returns whether the holder has it then. One holder at
-    /// a time has a duty: another one gets it after it was given back, or when its time is over by the clock of the store.
+    /// Takes a duty for a while, keeps it, or gives it back with a time of zero; returns whether the holder has it
+    /// then. One holder at a time has a duty: another one gets it after it was given back, or when its time is over by
+    /// the clock of the store.
     ///
     /// Default: `None`, the store knows no duties.
     async fn hold_duty(
@@ -339,9 +344,10 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Ids that the store holds anything of, a page at a time: instances, oldest first as far as the store knows, then ids of which only
-    /// messages, activities or dead letters are there. `after` is what the page before told as its next, `None` for the first page. An
-    /// id may come twice; one that is there from the first page to the last comes at least once.
+    /// Ids that the store holds anything of, a page at a time: instances, oldest first as far as the store knows, then
+    /// ids of which only messages, activities or dead letters are there. `after` is what the page before told as its
+    /// next, `None` for the first page. An id may come twice; one that is there from the first page to the last comes
+    /// at least once.
     ///
     /// Default: `None`, the store cannot tell.
     async fn held_ids(
@@ -353,8 +359,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Everything that the store holds of one instance, read as one state; an empty snapshot for an unknown id. What is claimed is told as
-    /// if it were not: leases, sessions and rests are no part of a snapshot.
+    /// Everything that the store holds of one instance, read as one state; an empty snapshot for an unknown id. What is
+    /// claimed is told as if it were not: leases, sessions and rests are no part of a snapshot.
     ///
     /// Default: `None`, the store cannot do that.
     async fn snapshot_instance(
@@ -365,9 +371,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Snapshots of an instance and all its descendants, parents before children, read as one state: what a child sent is either in its own
-    /// queue or with its parent, and never in neither. Children that were asked for and have not begun belong to it, by
-    /// [`awaited_children`](InstanceSnapshot::awaited_children). Nothing for an unknown id.
+    /// Snapshots of an instance and all its descendants, parents before children, read as one state: what a child sent
+    /// is either in its own queue or with its parent, and never in neither. Children that were asked for and have not
+    /// begun belong to it, by [`awaited_children`](InstanceSnapshot::awaited_children). Nothing for an unknown id.
     ///
     /// Default: `None`, the store cannot do that.
     async fn snapshot_family(
@@ -378,11 +384,11 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Brings an instance into the store as a snapshot tells it, with its queues and lives: all of it or nothing, and only if the store
-    /// holds nothing of its id, and is closed with exactly this reason (`None`: is open) at that moment, judged in the same transaction. It
-    /// goes on from there: what was ready can be claimed at once, what was delayed when it is due, in the same order, with the same
-    /// attempts. A snapshot of it equals the one that was restored, if that was [`settled`](InstanceSnapshot::settled). The parent may come
-    /// later.
+    /// Brings an instance into the store as a snapshot tells it, with its queues and lives: all of it or nothing, and
+    /// only if the store holds nothing of its id, and is closed with exactly this reason (`None`: is open) at that
+    /// moment, judged in the same transaction. It goes on from there: what was ready can be claimed at once, what was
+    /// delayed when it is due, in the same order, with the same attempts. A snapshot of it equals the one that was
+    /// restored, if that was [`settled`](InstanceSnapshot::settled). The parent may come later.
     ///
     /// Default: `None`, the store cannot do that.
     ///
@@ -398,14 +404,16 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Closes the store for the engine, its clients and its operators, changes why it is closed, or (a reason of `None`) opens it again;
-    /// all this only if it is closed with exactly the `expected` reason (`None`: is open) at that moment. Who lost a race is told so.
+    /// Closes the store for the engine, its clients and its operators, changes why it is closed, or (a reason of
+    /// `None`) opens it again; all this only if it is closed with exactly the `expected` reason (`None`: is open) at
+    /// that moment. Who lost a race is told so.
     ///
-    /// From then on everything that would change an instance fails for good, with the reason in the error, also for those that had the
-    /// store open before: messages, claims, commits, results, turns and activities that are given back, heartbeats, dead letters,
-    /// deletions, prunings, labels, pauses, duties. What was in flight when it returns is committed or refused. Reads, snapshots,
-    /// renewals of leases, announcements of nodes and [`restore_instance`](Self::restore_instance) go on. A claim fails also if there is
-    /// nothing to claim. What waits for others to end waits for a moment only; a call that failed does not close the store later.
+    /// From then on everything that would change an instance fails for good, with the reason in the error, also for
+    /// those that had the store open before: messages, claims, commits, results, turns and activities that are given
+    /// back, heartbeats, dead letters, deletions, prunings, labels, pauses, duties. What was in flight when it returns
+    /// is committed or refused. Reads, snapshots, renewals of leases, announcements of nodes and
+    /// [`restore_instance`](Self::restore_instance) go on. A claim fails also if there is nothing to claim. What waits
+    /// for others to end waits for a moment only; a call that failed does not close the store later.
     ///
     /// Default: `None`, the store cannot do that.
     async fn close_store(
@@ -424,7 +432,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Gives some of the space that deletions left back to the file system, in a step that holds nobody up for long.
+    /// Gives some of the space that deletions left back to the file system, in a step that blocks other calls only
+    /// briefly.
     ///
     /// Default: `None`, the store looks after its space itself.
     async fn give_back_space(&self) -> Result<Option<GivenBack>, ProviderError> {

@@ -1,5 +1,5 @@
-//! Whether a snapshot may be restored. In: a snapshot, perhaps out of a file that somebody wrote by hand. Out: what is wrong with it.
-//! What cannot be decoded is no fault: it was so where it comes from.
+//! Checks a snapshot before a restore; it may come from a file that was edited by hand. In: a snapshot. Out: what is
+//! wrong with it. Text that does not decode is accepted, because the source store held it too.
 
 use std::collections::BTreeSet;
 
@@ -70,18 +70,18 @@ impl InstanceSnapshot {
         countable(activity.execution_id, "the execution of an activity")?;
         countable(activity.activity_id, "an activity")?;
         self.owns(&item)?;
-        let Ok(told) = rules::activity(&item) else {
+        let Ok(decoded) = rules::activity(&item) else {
             return Err("a message lies among the activities".to_owned());
         };
         let (execution_id, id) = (activity.execution_id, activity.activity_id);
-        if (told.execution_id, told.id) != (execution_id, id) {
+        if (decoded.execution_id, decoded.id) != (execution_id, id) {
             return Err(format!(
                 "activity {id} of execution {execution_id} says it is another one"
             ));
         }
-        if told.tag != activity.tag.as_deref()
-            || told.session_id != activity.session.as_deref()
-            || Some(told.name) != activity.name.as_deref()
+        if decoded.tag != activity.tag.as_deref()
+            || decoded.session_id != activity.session.as_deref()
+            || Some(decoded.name) != activity.name.as_deref()
         {
             return Err(format!("activity {id} contradicts itself"));
         }

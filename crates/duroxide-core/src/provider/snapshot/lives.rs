@@ -1,5 +1,6 @@
-//! Lives of a snapshot that comes into a store where the same instances may have lived before. In: a snapshot and a number that was drawn
-//! for all snapshots that belong together. Out: the same snapshot with other lives, parents and children still of one family.
+//! New incarnations for a snapshot that is restored into a store where its instances may have lived before. In: a
+//! snapshot, and a number that was drawn for all snapshots that belong together. Out: the same snapshot with other
+//! incarnations, in which parents and children still find each other.
 
 use uuid::Uuid;
 
@@ -7,9 +8,11 @@ use super::super::Incarnation;
 use super::{InstanceSnapshot, StoredLife};
 
 impl InstanceSnapshot {
-    /// The same instance as another life. Snapshots that are reborn with the same number keep to each other: a child finds its parent.
+    /// The same instance as another life. Snapshots that are reborn with the same number keep to each other: a child
+    /// finds its parent.
     ///
-    /// Where a snapshot comes back into the store that it was taken from, nodes may remember the life it had, which went on differently.
+    /// Where a snapshot comes back into the store that it was taken from, nodes may remember the life it had, which
+    /// went on differently.
     ///
     /// ```
     /// use duroxide_core::provider::{InstanceRecord, InstanceSnapshot, StoredLife};
@@ -30,7 +33,8 @@ impl InstanceSnapshot {
         self.settled()
     }
 
-    /// The same snapshot with a life where an early build recorded none, so that every store can keep it. The life follows from the id.
+    /// The same snapshot with a life where an early build recorded none, so that every store can keep it. The life
+    /// follows from the id.
     #[must_use]
     pub fn settled(mut self) -> Self {
         if let Some(record) = &mut self.record
@@ -41,8 +45,8 @@ impl InstanceSnapshot {
         self
     }
 
-    /// The same snapshot with the life that follows from the id, as if no other were known: of an instance that comes from a store without
-    /// lives, and may come again because the first time was cut short.
+    /// The same snapshot with the life that follows from the id, as if no other were known: of an instance that comes
+    /// from a store without lives, and may come again because the first time was cut short.
     #[must_use]
     pub fn with_life_of_its_id(mut self) -> Self {
         self.each_life(|_| StoredLife(0));

@@ -1,6 +1,6 @@
-//! Everything that a store holds of one instance, as data, and what becomes of it in another store. In: rows that stores read. Out:
-//! values that can be compared, written to a file, and restored. Leases, sessions and rests are never part of it: whoever held them is
-//! not there where it is restored.
+//! Everything that a store holds of one instance, as data, and what becomes of it in another store. In: rows that
+//! stores read. Out: values that can be compared, written to a file, and restored. Leases, sessions and rests are left
+//! out: their holders belong to the old store.
 
 mod check;
 mod family;
@@ -20,8 +20,8 @@ use crate::start::StartExtras;
 
 /// Everything that a store holds of one instance, read as one state.
 ///
-/// An instance that has not begun has no [`record`](Self::record): its start lies in the queue. Two stores that hold the same give
-/// equal snapshots, whatever they are made of.
+/// An instance that has not begun has no [`record`](Self::record): its start lies in the queue. Two stores that hold
+/// the same give equal snapshots, whatever they are made of.
 ///
 /// ```
 /// use duroxide_core::provider::InstanceSnapshot;
@@ -92,8 +92,8 @@ impl InstanceSnapshot {
 }
 
 impl InstanceSnapshot {
-    /// The memo that the instance was started with: the first event of each execution repeats it. Stores that keep it in a place of its
-    /// own restore it from there.
+    /// The memo that the instance was started with: the first event of each execution repeats it. Stores that keep it
+    /// in a place of its own restore it from there.
     #[must_use]
     pub fn memo(&self) -> Option<String> {
         let first = self.current()?.events.first()?;

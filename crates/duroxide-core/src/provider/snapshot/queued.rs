@@ -25,7 +25,8 @@ pub struct QueuedMessage {
 /// What a store knows of a message without reading it: the operation that waits for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaiting {
-    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it; see [`operation`](Self::operation).
+    /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it; see
+    /// [`operation`](Self::operation).
     pub kind: String,
     /// The execution of the operation.
     pub execution_id: u64,
@@ -37,7 +38,7 @@ pub struct Awaiting {
 }
 
 impl Awaiting {
-    /// The kind under which every store tells a message: nobody knows whether an unreadable result was a success.
+    /// The kind under which every store tells a message: whether an unreadable result was a success is not known.
     ///
     /// ```
     /// use duroxide_core::provider::Awaiting;
@@ -89,7 +90,7 @@ pub struct LetterRecord {
     pub queue: String,
     /// What it says.
     pub payload: String,
-    /// Why it was set aside.
+    /// Why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
     pub set_aside_at_ms: u64,

@@ -1,5 +1,5 @@
-//! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data and in
-//! words. Nothing is replayed and no code of an author runs.
+//! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data
+//! and in words. Nothing is replayed and no code of an author runs.
 
 mod open;
 mod types;
@@ -30,6 +30,16 @@ const LETTERS_MAX: u32 = 20;
 /// How long work may be ready before nodes are doubted.
 const UNCLAIMED_MS: u64 = 30_000;
 
+/// The instance that is being explained, and what the store says of it.
+#[derive(Clone, Copy)]
+struct Explaining<'a> {
+    instance: &'a str,
+    history: &'a [Event],
+    pending: Option<&'a PendingWork>,
+    /// How many parents were explained on the way to it.
+    depth: usize,
+}
+
 /// What is asked of the store once, and not once per instance.
 struct Surroundings {
     ready: Vec<ReadyWork>,
@@ -46,8 +56,8 @@ impl Surroundings {
         };
         let mut findings = Vec::new();
         for node in self.nodes.iter().flatten() {
-            let told = node.blocked.iter().find(is_it);
-            findings.extend(told.map(|one| Finding::Blocked {
+            let reported = node.blocked.iter().find(is_it);
+            findings.extend(reported.map(|one| Finding::Blocked {
                 node: node.name.clone(),
                 report: one.report.clone(),
                 attempts: one.attempts,
@@ -60,8 +70,8 @@ impl Surroundings {
 impl Client {
     /// Why an instance stands where it stands: what it waits for, since when, and what is in its way.
     ///
-    /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code no
-    /// longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
+    /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code
+    /// no longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -91,14 +101,15 @@ impl Client {
             nodes: nodes.map(up),
             seen: HashSet::new(),
         };
-        let told = self.explain_one(instance, &mut around, 0).await?;
-        told.ok_or_else(|| ClientError::InstanceNotFound {
+        let explained = self.explain_one(instance, &mut around, 0).await?;
+        explained.ok_or_else(|| ClientError::InstanceNotFound {
             instance_id: instance.to_owned(),
         })
     }
 
-    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else. Empty if it has
-    /// ended or is not known. What the store knows besides (where an activity is, why a child waits) is left open.
+    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else.
+    /// Empty if it has ended or is not known. What the store knows besides (where an activity is, why a child waits) is
+    /// left open.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -139,7 +150,7 @@ impl Client {
             None => SystemClock.now_ms(),
         };
         let letters = self.admin()?.list_dead_letters_of(instance, LETTERS_MAX);
-        let mut findings = told_letters(&letters.await?);
+        let mut findings = dead_letter_findings(&letters.await?);
         let Some(standing) = open::standing(&history) else {
             return Ok(not_begun(
                 instance,
@@ -154,9 +165,14 @@ impl Client {
             Standing::Running => open::waits(&history),
             _ => Vec::new(),
         };
+        let explaining = Explaining {
+            instance,
+            history: &history,
+            pending: pending.as_ref(),
+            depth,
+        };
         for wait in &mut waits {
-            self.complete(instance, &history, wait, pending.as_ref(), around, depth)
-                .await?;
+            self.complete(&explaining, wait, around).await?;
         }
         let paused = self.admin()?.paused_since(instance).await?;
         findings.extend(paused.map(|since_ms| Finding::Paused { since_ms }));
@@ -192,13 +208,16 @@ impl Client {
     /// Adds to a wait what its history does not say.
     async fn complete(
         &self,
-        instance: &str,
-        history: &[Event],
+        explaining: &Explaining<'_>,
         wait: &mut Wait,
-        pending: Option<&PendingWork>,
         around: &mut Surroundings,
-        depth: usize,
     ) -> Result<(), ClientError> {
+        let Explaining {
+            instance,
+            history,
+            pending,
+            depth,
+        } = *explaining;
         match wait {
             Wait::Activity {
                 event_id, place, ..
@@ -215,8 +234,8 @@ impl Client {
             } => {
                 let is_new = !around.seen.contains(instance_id.as_str());
                 if is_new && depth < DEPTH_MAX && around.seen.len() <= CHILDREN_MAX {
-                    let told = Box::pin(self.explain_one(instance_id, around, depth + 1));
-                    *why = told.await?.map(Box::new);
+                    let explained = Box::pin(self.explain_one(instance_id, around, depth + 1));
+                    *why = explained.await?.map(Box::new);
                 }
             }
             Wait::Timer { .. } | Wait::Signal { .. } | Wait::Queue { .. } => {}
@@ -261,7 +280,7 @@ impl Client {
 }
 
 /// Oldest first.
-fn told_letters(letters: &[DeadLetter]) -> Vec<Finding> {
+fn dead_letter_findings(letters: &[DeadLetter]) -> Vec<Finding> {
     let tell = |letter: &DeadLetter| Finding::DeadLetter {
         id: letter.id,
         reason: letter.reason.clone(),
@@ -353,11 +372,11 @@ fn missing_code(
         let kind = HandlerKind::Orchestration;
         findings.extend(ready_for(around, kind, &name, Some(&version)));
     }
-    let mut told = HashSet::new();
+    let mut named = HashSet::new();
     for wait in waits {
         if let Wait::Activity { name, place, .. } = wait
             && matches!(place, ActivityPlace::Queued { .. })
-            && told.insert(name)
+            && named.insert(name)
         {
             findings.extend(ready_for(around, HandlerKind::Activity, name, None));
         }
@@ -390,21 +409,22 @@ fn ready_for(
             nodes: nodes.len() as u64,
         });
     }
-    Some(match now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
-        true => Finding::InLine {
+    Some(if now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
+        Finding::InLine {
             kind,
             name,
             version,
             count,
             since_ms,
-        },
-        false => Finding::NotClaimed {
+        }
+    } else {
+        Finding::NotClaimed {
             kind,
             name,
             version,
             count,
             since_ms,
-        },
+        }
     })
 }
 

@@ -1,9 +1,9 @@
-//! What the stored form of a type looks like, asked of its own `Deserialize`. In: a type. Out: its structs with their fields, its enums
-//! with their variants, as text. Never: a value that anybody sees.
+//! What the stored form of a type looks like, asked of its own `Deserialize`. In: a type. Out: its structs with their
+//! fields, its enums with their variants, as text. Never: a value that leaves this module.
 //!
-//! A deserializer without any input tells every visitor what it wants to hear, and notes what was asked for (`probe.rs`). Some types
-//! refuse the values that it makes up, a date for instance: the field that holds one is left out in the next pass, which a derived
-//! `Deserialize` minds only at its end, so every pass sees more. The last pass sees nothing new.
+//! A deserializer without input gives each visitor a made-up value and records what it asked for (`probe.rs`). A type
+//! that rejects such a value (a date, say) is skipped in the next pass; a derived `Deserialize` reports a missing field
+//! only after it has visited the others, so each pass sees more. It stops when a pass adds nothing.
 
 mod probe;
 
@@ -126,9 +126,12 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |parts: &BTreeMap<String, String>| {
-            let part = |(name, holds): (&String, &String)| match holds.is_empty() {
-                true => name.clone(),
-                false => format!("{name} {holds}"),
+            let part = |(name, holds): (&String, &String)| {
+                if holds.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{name} {holds}")
+                }
             };
             parts.iter().map(part).collect::<Vec<_>>().join(", ")
         };

@@ -36,14 +36,13 @@ impl Probe<'_> {
     /// Asks for the parts of a named type, unless they are being asked for.
     fn within<T>(self, name: &str, ask: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
         let is_open = self.0.borrow().open.iter().any(|open| open == name);
-        let asked = match is_open {
-            true => Err(Refused),
-            false => {
-                self.0.borrow_mut().open.push(name.to_owned());
-                let asked = ask();
-                self.0.borrow_mut().open.pop();
-                asked
-            }
+        let asked = if is_open {
+            Err(Refused)
+        } else {
+            self.0.borrow_mut().open.push(name.to_owned());
+            let asked = ask();
+            self.0.borrow_mut().open.pop();
+            asked
         };
         self.note(name);
         asked

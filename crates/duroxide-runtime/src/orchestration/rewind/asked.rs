@@ -1,5 +1,5 @@
-//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal that whoever waits for
-//! the instance is told of.
+//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal that
+//! the caller who waits for the instance is told of.
 
 use duroxide_core::provider::{OrchestrationItem, OutcomeStatus};
 use duroxide_core::replay::ParentLink;
@@ -14,7 +14,8 @@ pub(in crate::orchestration) enum Asked {
     /// There is none.
     Nothing,
     Granted(Box<Rewind>),
-    /// It cannot be done, or the instance is not where the request thinks it is. A parent that asked for it waits for an answer.
+    /// It cannot be done, or the instance is not where the request thinks it is. A parent that asked for it waits for
+    /// an answer.
     Refused,
 }
 
@@ -54,8 +55,8 @@ pub(in crate::orchestration) fn asked(engine: &Engine, item: &OrchestrationItem)
     asked
 }
 
-/// How the instance ended, for its parent once more: one that was rewound may have asked, and would wait for ever. Others take no notice
-/// of a second answer.
+/// How the instance ended, for its parent once more: one that was rewound may have asked, and would wait for ever.
+/// Others take no notice of a second answer.
 pub(in crate::orchestration) fn repeated_end(
     history: &[Event],
     parent: Option<&ParentLink>,
@@ -81,7 +82,7 @@ pub(in crate::orchestration) fn repeated_end(
     }
 }
 
-/// The answers to requests to rewind that were tried too often: whoever asked is told how the instance ended.
+/// The answers to requests to rewind that were tried too often: the answer says how the instance ended.
 pub(in crate::orchestration) fn answers_without_rewind(
     item: &OrchestrationItem,
     parent: Option<&ParentLink>,
@@ -103,8 +104,8 @@ fn refusal(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
     ))
 }
 
-/// A key that a failed execution cleared whose end an earlier version wrote, which merged that. What is gone leaves no trace, so any
-/// counts.
+/// A key that a failed execution cleared whose end an earlier version wrote, which merged that. What is gone leaves no
+/// trace, so any counts.
 fn cleared_key(history: &[Event]) -> Option<&str> {
     let end = history.iter().rfind(|event| event.is_terminal())?;
     let written_by = Version::parse(&end.duroxide_version);

@@ -1,4 +1,5 @@
-//! Where the children of a failed instance stand. In: the plan of its rewind. Out: what the store says of each child without a success.
+//! Where the children of a failed instance stand. In: the plan of its rewind. Out: what the store says of each child
+//! without a success.
 
 use std::collections::HashMap;
 
@@ -41,8 +42,8 @@ pub(super) async fn look_at(
     Ok(Some(standings))
 }
 
-/// Whether a child that the failure cancelled has yet to end. One that has ended may have the request before it all the same: behind the
-/// request of an earlier retry, which lets it go on first.
+/// Whether a child that the failure cancelled has yet to end. One that has ended may have the request before it all the
+/// same: behind the request of an earlier retry, which lets it go on first.
 async fn is_being_cancelled(
     engine: &Engine,
     child: &Child,
@@ -60,7 +61,8 @@ async fn is_being_cancelled(
     Ok(pending.is_some_and(|it| it.messages.iter().any(|one| one.kind == CANCEL)))
 }
 
-/// Whether there is no instance under the id of a child, and a start for it waits for a node or for the commit of its first turn.
+/// Whether there is no instance under the id of a child, and a start for it waits for a node or for the commit of its
+/// first turn.
 async fn is_about_to_begin(engine: &Engine, child: &Child) -> Result<bool, ProviderError> {
     let Some(admin) = engine.store.as_management_capability() else {
         return Ok(false);
@@ -81,7 +83,7 @@ struct Found {
     failure: Option<FailureMark>,
 }
 
-/// The instance under the id of a child; `None` if nobody awaits it, or there is none.
+/// The instance under the id of a child; `None` if no instance awaits it, or there is none.
 async fn found(engine: &Engine, child: &Child) -> Result<Option<Found>, ProviderError> {
     let history = engine.store.read(&child.instance).await?;
     let failure = FailureMark::of(&history);

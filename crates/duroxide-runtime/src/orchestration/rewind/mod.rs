@@ -1,9 +1,10 @@
-//! Retrying a failed instance from the point of failure. In: a claim of an instance that has ended, with a request to rewind among its
-//! messages. Out: one commit that begins the next execution with the kept part of the failed record. No code runs here: the first
-//! turn of the new execution replays the kept part like any other.
+//! Retrying a failed instance from the point of failure. In: a claim of an instance that has ended, with a request to
+//! rewind among its messages. Out: one commit that begins the next execution with the kept part of the failed record.
+//! No code runs here: the first turn of the new execution replays the kept part like any other.
 //!
-//! A request names the execution that it is for, and its failure, so a repeated one, one of a second operator, or one for an earlier life
-//! of the id finds another one and has no effect. Children are asked where they stand; one that the failure cancelled is waited for.
+//! A request names the execution that it is for, and its failure, so a repeated one, one of a second operator, or one
+//! for an earlier life of the id finds another one and has no effect. Children are asked where they stand; one that the
+//! failure cancelled is waited for.
 
 mod asked;
 mod children;
@@ -18,7 +19,7 @@ use duroxide_core::{BUILD_VERSION, Event};
 use semver::Version;
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, REST};
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};
@@ -39,7 +40,7 @@ pub(super) async fn run(
     if let Some(name) = rewind.wants_version() {
         let Some((version, _)) = engine.orchestrations.resolve_start(name, None) else {
             tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, orchestration_name = %name, "a retry waits for a node that has the code");
-            give_back(engine, claim.lease, Some(REST)).await;
+            give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
             return;
         };
         rewind.begin_with(&version);
@@ -53,12 +54,12 @@ pub(super) async fn run(
         }
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime", instance_id = %item.instance, %error, "the children of an instance that is to be retried could not be read");
-            give_back(engine, claim.lease, Some(REST)).await;
+            give_back(engine, claim.lease, Some(INSTANCE_REST)).await;
             return;
         }
     };
-    let (failed, execution_id) = (rewind.failed_execution_id, rewind.execution_id());
-    let (from, dropped) = (rewind.from_event_id, rewind.dropped);
+    let execution_id = rewind.execution_id();
+    let cut = Cut::of(&rewind);
     let standing = |child: &Child| {
         let known = standings.get(&child.event_id).cloned();
         known.unwrap_or(ChildStanding::Running)
@@ -82,22 +83,43 @@ pub(super) async fn run(
         Committed::Yes => {
             engine.blocked.remove(&of.instance);
             engine.metrics.increment_active_orchestrations();
-            tracing::info!(
-                target: "duroxide::runtime",
-                instance_id = %of.instance,
-                orchestration_name = %of.name,
-                execution_id,
-                failed_execution_id = failed,
-                from_event_id = from,
-                dropped,
-                "retrying a failed instance from the point of failure"
-            );
+            cut.log(&of);
         }
         Committed::No | Committed::Unknown => {}
         Committed::Refused(refused) => {
             let report = format!("the store refuses to rewind it: {}", refused.error);
             block(engine, refused.lease, &of, BlockCause::MayPass, report).await;
         }
+    }
+}
+
+/// Where a record was cut, for the log.
+struct Cut {
+    failed_execution_id: u64,
+    from_event_id: u64,
+    dropped: usize,
+}
+
+impl Cut {
+    fn of(rewind: &Rewind) -> Self {
+        Self {
+            failed_execution_id: rewind.failed_execution_id,
+            from_event_id: rewind.from_event_id,
+            dropped: rewind.dropped,
+        }
+    }
+
+    fn log(&self, of: &ExecutionRef) {
+        tracing::info!(
+            target: "duroxide::runtime",
+            instance_id = %of.instance,
+            orchestration_name = %of.name,
+            execution_id = of.execution_id,
+            failed_execution_id = self.failed_execution_id,
+            from_event_id = self.from_event_id,
+            dropped = self.dropped,
+            "retrying a failed instance from the point of failure"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use duroxide_core::provider::rules::{self, Refusal, lane};
 use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
-use crate::tables::dead_letters::{Kept, NewLetter};
+use crate::tables::dead_letters::{NewLetter, Recipient};
 use crate::tables::held_letters::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
@@ -80,7 +80,7 @@ fn schedule(tx: &mut WriterTx<'_>, instance: &str, commit: &Commit) -> Result<()
     if commit.to_workers.is_empty() {
         return Ok(());
     }
-    let own = match tx.writer().recent.life(instance) {
+    let own = match tx.writer().memory.life(instance) {
         Some(life) => life,
         None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_life),
         None => instances::incarnation(tx, instance)?,
@@ -139,7 +139,7 @@ fn send(
                     reason: "the instance that started the child was deleted",
                     claimed: None,
                 };
-                dead_letters::push_as(tx, &letter, Kept::ForAnother)?;
+                dead_letters::push_as(tx, &letter, Recipient::Gone)?;
                 continue;
             }
         }
@@ -171,7 +171,7 @@ enum QueueAfter {
 fn end_lease(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<QueueAfter> {
     let in_flight = tx.writer().in_flight;
     // It goes with the messages of the claim.
-    tx.writer().recent.head_is(instance, None);
+    tx.writer().memory.head_is(instance, None);
     if let Some(lease) = in_flight.end_lease(instance, &commit.token, tx.now) {
         orchestrator_queue::delete(tx, &lease.messages)?;
         return Ok(queue_after(tx, instance));
@@ -184,7 +184,7 @@ fn end_lease(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<Queue
 }
 
 fn queue_after(tx: &WriterTx<'_>, instance: &str) -> QueueAfter {
-    if tx.writer().recent.claim_took_all(instance) {
+    if tx.writer().memory.claim_took_all(instance) {
         QueueAfter::Empty
     } else {
         QueueAfter::MayHaveMore
@@ -220,7 +220,7 @@ fn write_instance(
     }
     // The messages that the turn sends to its own instance go into this lane.
     if let Some(lane) = lane {
-        tx.writer().recent.move_to_lane(instance, lane);
+        tx.writer().memory.move_to_lane(instance, lane);
     }
     if is_recorded(tx, instance, commit) {
         return Ok(());
@@ -233,7 +233,7 @@ fn is_recorded(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> bool {
     let says_nothing = commit.execution.pinned.is_none() && commit.execution.output.is_none();
     says_nothing
         && commit.keeps_running()
-        && tx.writer().recent.is_running(instance, commit.execution_id)
+        && tx.writer().memory.is_running(instance, commit.execution_id)
 }
 
 fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) -> Result<()> {

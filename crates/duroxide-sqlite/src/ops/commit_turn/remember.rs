@@ -1,15 +1,15 @@
-//! What a commit leaves in memory: what the next claim would have to read, and what the watches get to know. In: the turn
-//! as it was written. Out: nothing in a table.
+//! What a commit leaves in memory: what the next claim would have to read, and what the watches get to know. In: the
+//! turn as it was written. Out: nothing in a table.
 
 use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{ExecutionStatus, InstanceOutcome};
 
 use super::Commit;
-use crate::early::RecentInstance;
 use crate::error::Result;
 use crate::tables::instances::Handler;
 use crate::tables::{history, instances};
 use crate::tx::InstanceChange;
+use crate::writer_memory::RecentInstance;
 use crate::writer_tx::WriterTx;
 
 /// Keeps what the next claim of the instance would have to read.
@@ -20,7 +20,7 @@ pub(super) fn remember(
     lane: Option<&str>,
     is_idle: bool,
 ) -> Result<()> {
-    let recent = tx.writer().recent;
+    let recent = tx.writer().memory;
     if !commit.events.is_empty() {
         tx.writer().caution.trust(instance);
     }

@@ -185,7 +185,7 @@ fn old_cancels(tx: &WriterTx<'_>, ask: &Ask, step: usize) -> Result<Option<Walk>
     }
     let mut walk = Walk::over(Source::OldCancels { enqueued_by }, false, Vec::new());
     if walk.next_since(tx, step)?.is_none() {
-        tx.writer().recent.forget_cancels();
+        tx.writer().memory.forget_cancels();
     }
     Ok(Some(walk))
 }
@@ -296,7 +296,7 @@ enum Examined {
 }
 
 fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
-    let recent = tx.writer().recent.get(instance);
+    let recent = tx.writer().memory.get(instance);
     let is_recent = recent.is_some();
     let last_event_id = recent.as_ref().and_then(|recent| recent.last_event_id);
     let handler = match recent {

@@ -20,10 +20,10 @@ use duroxide_core::provider::{
 };
 
 use self::choose::{Candidate, Chosen, Outlook};
-use crate::claims::ClaimAttempt;
 use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
+use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
@@ -37,8 +37,8 @@ use crate::writer_tx::WriterTx;
 const STRAYS_MAX: usize = 1_000;
 /// After this many queue messages that it hid a claim leaves the other instances to the next one.
 const HIDDEN_MAX: usize = 1_000;
-/// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread that
-/// writes.
+/// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread
+/// that writes.
 const HISTORIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What the caller asks for.
@@ -142,9 +142,10 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         orchestrator_queue::move_to(tx, id, &lane)?;
     }
     for held_back in held_back {
-        match held_back.is_cancel {
-            true => orchestrator_queue::defer_cancel(tx, held_back.id)?,
-            false => orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?,
+        if held_back.is_cancel {
+            orchestrator_queue::defer_cancel(tx, held_back.id)?
+        } else {
+            orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?
         }
         leaves_some = true;
     }
@@ -231,8 +232,8 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that the claim
-/// met were queue messages that are held back; they are out of sight for the next one.
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that
+/// the claim met were queue messages that are held back; they are out of sight for the next one.
 fn take(
     tx: &WriterTx<'_>,
     ask: &Ask,
@@ -257,7 +258,7 @@ fn take(
             return Ok(None);
         }
     }
-    let recent = tx.writer().recent;
+    let recent = tx.writer().memory;
     recent.claimed(&candidate.instance, batch.is_all);
     let token = token::for_turn(&candidate.instance, batch.bounds);
     let lease = EarlyLease {

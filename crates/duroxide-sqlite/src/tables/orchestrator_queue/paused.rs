@@ -1,4 +1,4 @@
-//! Messages of paused instances: in a lane that nobody claims from.
+//! Messages of paused instances: in a lane that no claim looks into.
 
 use crate::error::Result;
 use crate::tx::Tx;

@@ -1,5 +1,5 @@
-//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues, then those of which
-//! only executions are there. All pages together walk each index once, however many there are.
+//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues,
+//! then those of which only executions are there. All pages together walk each index once, however many there are.
 
 use duroxide_core::provider::HeldIds;
 
@@ -28,7 +28,7 @@ impl Position {
         }
     }
 
-    fn told(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Instance(row) => format!("i{row}"),
             Self::Queued(id) => format!("q{id}"),
@@ -52,7 +52,7 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
             };
             Ok(HeldIds {
                 ids: found.into_iter().map(|(_, id)| id).collect(),
-                next: Some(next.told()),
+                next: Some(next.to_text()),
             })
         }
         Position::Queued(id) => queued(tx, id, limit),
@@ -60,8 +60,8 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
     }
 }
 
-/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no instance. Each branch walks
-/// the index of its table from `after` on, and stops when it has found enough.
+/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no
+/// instance. Each branch walks the index of its table from `after` on, and stops when it has found enough.
 fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
     let mut ids: Vec<String> = tx.all(
         "SELECT id FROM (
@@ -96,7 +96,7 @@ fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
             ids.insert(0, String::new());
         }
     }
-    let next = Some(next.told());
+    let next = Some(next.to_text());
     Ok(HeldIds { ids, next })
 }
 
@@ -111,6 +111,6 @@ fn executed(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
     )?;
     let is_full = ids.len() as i64 == limit;
     let last = ids.last().filter(|_| is_full);
-    let next = last.map(|id| Position::Executed(id.clone()).told());
+    let next = last.map(|id| Position::Executed(id.clone()).to_text());
     Ok(HeldIds { ids, next })
 }

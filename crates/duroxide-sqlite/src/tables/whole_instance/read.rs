@@ -155,9 +155,10 @@ fn key_values(tx: &Tx<'_>, sql: &'static str, instance: &str) -> Result<Vec<KeyV
 }
 
 fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
-    let gone_to = match deletions::contains(tx, instance)? {
-        true => deletions::queued_to(tx, instance)?,
-        false => None,
+    let gone_to = if deletions::contains(tx, instance)? {
+        deletions::queued_to(tx, instance)?
+    } else {
+        None
     };
     tx.all(
         // What waits for a start, is held back or rests could be claimed since it was sent.

@@ -1,4 +1,4 @@
-//! Activities of paused instances: under a lease that nobody holds and that does not end.
+//! Activities of paused instances: under a lease that no worker holds and that does not end.
 
 use crate::error::Result;
 use crate::tx::Tx;

@@ -1,4 +1,5 @@
-//! Reads an instance and all its descendants from one state: those that have begun, and those that were asked for and have not.
+//! Reads an instance and all its descendants from one state: those that have begun, and those that were asked for and
+//! have not.
 
 use std::collections::BTreeSet;
 
@@ -120,7 +121,7 @@ async fn read<S: EventStore>(
     Ok(Some(kept(root, family)))
 }
 
-/// Without those that are not there, and without instances of an id that somebody else began meanwhile.
+/// Without those that are not there, and without instances of an id that another start took meanwhile.
 fn kept(root: &str, family: Vec<InstanceSnapshot>) -> Vec<InstanceSnapshot> {
     let mut ids = BTreeSet::new();
     let mut kept = Vec::with_capacity(family.len());

@@ -148,9 +148,10 @@ pub(super) fn told_activity(message: &Message, is_paused: bool) -> Option<Queued
         name: message.kind.clone(),
         session: message.affinity.clone(),
         tag: message.label.clone(),
-        visible_at_ms: match is_paused {
-            true => message.enqueued_at.min(visible_at_ms(message)),
-            false => visible_at_ms(message),
+        visible_at_ms: if is_paused {
+            message.enqueued_at.min(visible_at_ms(message))
+        } else {
+            visible_at_ms(message)
         },
         attempts: message.attempts,
         life: stamped_life(message.stamp),

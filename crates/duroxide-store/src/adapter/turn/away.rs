@@ -1,7 +1,7 @@
 //! What a claim dead-letters: messages that do not decode, and messages for an unknown instance.
 //!
-//! A start may still be in flight, so messages for an unknown instance wait for a grace period, or for a start that is stored and not
-//! due yet; what is older goes to the dead letters.
+//! A start may still be in flight, so messages for an unknown instance wait for a grace period, or for a start that is
+//! stored and not due yet; what is older goes to the dead letters.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::lease::{After, LeaseToken};
 use crate::message::{Claimed, LAST_MS, Role, later_ms};
 use crate::{EventStore, StoreError};
 
-/// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences them.
+/// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences
+/// them.
 #[derive(Debug)]
 pub(super) struct Away {
     pub(super) lease: LeaseToken,
@@ -32,7 +33,8 @@ impl Away {
     }
 }
 
-/// Writes all of them in one step. A lease that was taken over, or a guard that does not hold, costs the others nothing.
+/// Writes all of them in one step. A lease that was taken over, or a guard that does not hold, costs the others
+/// nothing.
 pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()> {
     if away.is_empty() {
         return Ok(());
@@ -76,8 +78,8 @@ pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>)
     }
 }
 
-/// How a claimed group goes back because its instance is paused; `None` if it is not, or is to be terminated. The group rests until
-/// another message comes or the pause ends; the guard sees to it that the pause has not ended already.
+/// How a claimed group goes back because its instance is paused; `None` if it is not, or is to be terminated. The group
+/// rests until another message comes or the pause ends; the guard sees to it that the pause has not ended already.
 pub(super) fn hold_back(claimed: &Claimed) -> Option<Away> {
     let row = rows::paused(claimed.attached.as_ref())?;
     let mut messages = claimed.messages.iter();
@@ -118,9 +120,10 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
         forgive: true,
     };
     // A start that arrived during this claim wants the messages: they are not put to rest behind its back.
-    let guard = match old.is_empty() {
-        true => None,
-        false => Some(Guard::Undisturbed(claimed.token.clone())),
+    let guard = if old.is_empty() {
+        None
+    } else {
+        Some(Guard::Undisturbed(claimed.token.clone()))
     };
     let ids = old.iter().map(|message| message.id).collect();
     let mut operations = vec![release, Operation::DeleteMessages { queue: TURNS, ids }];

@@ -1,6 +1,6 @@
-//! Loading claimed turns: history and key-values, read from one state in which no other node has taken the lease over. Until
-//! then no other node writes to the instance, so lease, messages and rows belong together, even if the lease lapsed
-//! meanwhile; the commit will find that out.
+//! Loading claimed turns: history and key-values, read from one state in which no other node has taken the lease over.
+//! Until then no other node writes to the instance, so lease, messages and rows belong together, even if the lease
+//! lapsed meanwhile; the commit will find that out.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ use crate::atomic::{Answer, Query};
 use crate::record::{Entry, Record};
 use crate::{EventStore, StoreError};
 
-/// Loads what the turns need; a copy that the caller holds is confirmed by the row that came with the claim. A turn whose
-/// lease that another node has taken over meanwhile is left out.
+/// Loads what the turns need; a copy that the caller holds is confirmed by the row that came with the claim. A turn
+/// whose lease that another node has taken over meanwhile is left out.
 pub(super) async fn run<S: EventStore>(
     provider: &StoreProvider<S>,
     cached: Option<&dyn CachedHistories>,
@@ -165,27 +165,36 @@ impl Content {
         let history = self.history(instance, execution);
         let history = history.map_err(|error| error.to_string())?;
         let mut snapshot = snapshot(instance, &self.key_values);
-        if let (Ok(snapshot), true) = (&mut snapshot, Defect::SnapshotOfCurrent.is_on()) {
-            for event in &history {
-                if let duroxide_core::EventKind::KeyValueSet { key, value, .. } = &event.kind {
-                    let value = KvEntry {
-                        value: value.clone(),
-                        last_updated_at_ms: event.timestamp_ms,
-                    };
-                    snapshot.insert(key.clone(), value);
-                }
-            }
+        if Defect::SnapshotOfCurrent.is_on()
+            && let Ok(snapshot) = &mut snapshot
+        {
+            defective_key_values(snapshot, &history);
         }
         Ok((history, snapshot.map_err(|error| error.to_string())?))
+    }
+}
+
+/// Puts what the running execution has set among the key-values that it began with.
+fn defective_key_values(snapshot: &mut HashMap<String, KvEntry>, history: &[Event]) {
+    for event in history {
+        if let duroxide_core::EventKind::KeyValueSet { key, value, .. } = &event.kind {
+            let value = KvEntry {
+                value: value.clone(),
+                last_updated_at_ms: event.timestamp_ms,
+            };
+            snapshot.insert(key.clone(), value);
+        }
     }
 }
 
 impl Opened {
     /// Whether the caller's copy is of this life and ends where the store's history does.
     fn confirms(&self, held: &CachedHistory) -> bool {
+        let mut is_same_life = held.incarnation == self.known.life;
+        is_same_life |= Defect::OldFutureAfterRestart.is_on();
         self.known.error.is_none()
             && self.known.last_event > 0
-            && (held.incarnation == self.known.life || Defect::OldFutureAfterRestart.is_on())
+            && is_same_life
             && held.execution_id == self.known.execution
             && held.last_event_id == self.known.last_event
     }

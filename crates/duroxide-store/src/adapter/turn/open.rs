@@ -180,8 +180,10 @@ fn is_of_another_life(message: &Message, item: &WorkItem, life: Life) -> bool {
     let Some(stamp) = token::life_of(message.stamp).filter(|_| !item.is_start()) else {
         return false;
     };
+    if Defect::OtherLifeAccepted.is_on() {
+        return false;
+    }
     match life {
-        _ if Defect::OtherLifeAccepted.is_on() => false,
         Life::Unborn => true,
         Life::Untold => false,
         Life::Known(life) => stamp != life,

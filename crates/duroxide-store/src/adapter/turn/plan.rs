@@ -74,8 +74,8 @@ pub(super) fn run(
     Ok(operations)
 }
 
-/// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came with
-/// this turn: a later life of the parent may ask for a child that an earlier one has begun.
+/// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came
+/// with this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
 struct Lives<'t> {
     own: Option<Incarnation>,
@@ -127,11 +127,10 @@ impl<'t> Lives<'t> {
                 ..
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
-            _ if is_own_end || Defect::RefusalToEarlierLife.is_on() => self.parent,
-            _ => match self.askers.is_empty() {
-                true => self.asking.or(self.parent),
-                false => self.refused(item),
-            },
+            _ if Defect::RefusalToEarlierLife.is_on() => self.parent,
+            _ if is_own_end => self.parent,
+            _ if self.askers.is_empty() => self.asking.or(self.parent),
+            _ => self.refused(item),
         }
     }
 }
@@ -153,7 +152,7 @@ pub(in crate::adapter) fn labels(execution: &ExecutionRow) -> (Option<String>, O
         RUNNING => handler.map(|(name, version)| kinds::of(name, Some(version))),
         // The message that begins the next execution says what it is.
         CONTINUED => None,
-        _ => Some(kinds::ANYBODY.to_owned()),
+        _ => Some(kinds::ANY_NODE.to_owned()),
     };
     (version.as_ref().map(kinds::version), kind)
 }
@@ -329,9 +328,10 @@ fn send(
         now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
     };
     for activity in &turn.cancelled {
-        if Defect::CancelLeavesWork.is_on()
-            || Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id)
-        {
+        if Defect::CancelLeavesWork.is_on() {
+            continue;
+        }
+        if Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id) {
             continue;
         }
         operations.push(Operation::DeleteKeyed {
@@ -340,7 +340,8 @@ fn send(
             key: names::activity_key(activity.execution_id, activity.activity_id),
         });
     }
-    // Of an instance that ends, the first notice is its own; refused starts come after it. One that continues sends none.
+    // Of an instance that ends, the first notice is its own; refused starts come after it. One that continues sends
+    // none.
     let mut own_end_to_come = turn.ends_instance();
     for item in &turn.to_orchestrators {
         let is_own_end = own_end_to_come && is_notice(item);

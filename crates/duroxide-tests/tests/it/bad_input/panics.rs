@@ -8,9 +8,9 @@ use duroxide::{ActivityContext, EventKind, OrchestrationContext, RuntimeOptions}
 
 use crate::support::{World, activities, failure, in_memory, orchestrations, output, quick};
 
-#[tokio::test]
-async fn panics_stay_where_they_happen_and_are_told_in_words() {
-    let world = World::start(
+/// A world with handlers that panic in every way, and one that does not.
+async fn fragile() -> World {
+    World::start(
         activities()
             .register("panics", |_: ActivityContext, how: String| async move {
                 if how == "odd" {
@@ -62,43 +62,76 @@ async fn panics_stay_where_they_happen_and_are_told_in_words() {
             )
             .build(),
     )
-    .await;
-    for (id, name, how, words) in [
-        (
-            "a",
-            "panics",
-            "boom",
-            "orchestration panicked: orchestration boom",
-        ),
-        (
-            "b",
-            "panics",
-            "odd",
-            "orchestration panicked: orchestration panicked",
-        ),
-        ("c", "panics", "later", "orchestration panicked: later"),
-        (
-            "d",
-            "building",
-            "x",
-            "orchestration panicked: while building the future",
-        ),
-    ] {
-        assert_eq!(failure(&world.run(id, name, how).await), words);
-    }
-    assert_eq!(
-        output(&world.run("e", "catches", "boom").await),
-        "activity panicked: activity boom"
-    );
-    assert_eq!(
-        output(&world.run("f", "catches", "odd").await),
-        "activity panicked"
-    );
-    world.begin("g", "on drop", "").await;
-    world.waits_for("g", "go").await;
-    world.cancel("g", "enough").await;
-    assert_eq!(failure(&world.outcome("g").await), "canceled: enough");
-    assert_eq!(output(&world.run("h", "fine", "alive").await), "alive");
+    .await
+}
+
+/// The failure that an orchestration leaves which panics in this way.
+async fn words_of_a_panic(name: &str, how: &str) -> String {
+    let world = fragile().await;
+    let words = failure(&world.run("i", name, how).await).to_owned();
+    world.stop().await;
+    words
+}
+
+/// What a caller hears of an activity that panics in this way.
+async fn words_of_an_activity(how: &str) -> String {
+    let world = fragile().await;
+    let words = output(&world.run("i", "catches", how).await).to_owned();
+    world.stop().await;
+    words
+}
+
+#[tokio::test]
+async fn a_panic_of_an_orchestration_is_its_failure_in_words() {
+    let words = words_of_a_panic("panics", "boom").await;
+    assert_eq!(words, "orchestration panicked: orchestration boom");
+}
+
+#[tokio::test]
+async fn a_panic_without_a_text_is_a_failure_too() {
+    let words = words_of_a_panic("panics", "odd").await;
+    assert_eq!(words, "orchestration panicked: orchestration panicked");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_later_turn_is_a_failure_too() {
+    let words = words_of_a_panic("panics", "later").await;
+    assert_eq!(words, "orchestration panicked: later");
+}
+
+#[tokio::test]
+async fn a_panic_before_there_is_a_future_is_a_failure_too() {
+    let words = words_of_a_panic("building", "x").await;
+    assert_eq!(words, "orchestration panicked: while building the future");
+}
+
+#[tokio::test]
+async fn a_panic_of_an_activity_is_an_error_for_its_caller() {
+    let words = words_of_an_activity("boom").await;
+    assert_eq!(words, "activity panicked: activity boom");
+}
+
+#[tokio::test]
+async fn a_panic_of_an_activity_without_a_text_is_an_error_too() {
+    assert_eq!(words_of_an_activity("odd").await, "activity panicked");
+}
+
+#[tokio::test]
+async fn a_panic_of_a_dropped_local_does_not_change_how_an_orchestration_ends() {
+    let world = fragile().await;
+    world.begin("i", "on drop", "").await;
+    world.waits_for("i", "go").await;
+    world.cancel("i", "enough").await;
+    assert_eq!(failure(&world.outcome("i").await), "canceled: enough");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_runtime_outlives_the_panics_of_its_handlers() {
+    let world = fragile().await;
+    world.run("a", "panics", "boom").await;
+    world.run("b", "catches", "odd").await;
+    assert_eq!(output(&world.run("c", "fine", "alive").await), "alive");
     world.stop().await;
 }
 

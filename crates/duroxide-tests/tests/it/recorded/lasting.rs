@@ -1,4 +1,5 @@
-//! What outlives something: a request its execution, work a request to cancel, children their parent, a call its attempts.
+//! What outlives something: a request its execution, work a request to cancel, children their parent, a call its
+//! attempts.
 
 use std::time::Duration;
 
@@ -110,9 +111,10 @@ async fn children_of_a_parent_that_returns(ctx: OrchestrationContext, input: Str
 async fn third_time(ctx: OrchestrationContext, _: String) -> Outcome {
     ctx.sleep(SECOND).await;
     let id = ctx.instance_id();
-    match id.ends_with("~3") {
-        true => Ok(format!("{id} made it")),
-        false => Err(format!("{id} did not")),
+    if id.ends_with("~3") {
+        Ok(format!("{id} made it"))
+    } else {
+        Err(format!("{id} did not"))
     }
 }
 

@@ -123,9 +123,10 @@ async fn a_cancelled_instance_goes_on_as_if_nobody_had_asked() {
     for (id, terminate) in [("c", false), ("t", true)] {
         world.begin(id, "waits", "").await;
         world.waits_for(id, "go").await;
-        match terminate {
-            true => world.client.terminate_instance(id, "oops").await.unwrap(),
-            false => world.client.cancel_instance(id, "oops").await.unwrap(),
+        if terminate {
+            world.client.terminate_instance(id, "oops").await.unwrap()
+        } else {
+            world.client.cancel_instance(id, "oops").await.unwrap()
         }
         assert!(failure(&world.outcome(id).await).contains("oops"));
         let rewind = world.client.retry_instance(id).await.unwrap();

@@ -133,9 +133,10 @@ async fn in_place(ctx: OrchestrationContext) -> Result<(u32, u32), String> {
         })
         .retry(Retry::fixed(3, SOON))
         .await?;
-    let other = match ctx.patched("a step more") {
-        true => ctx.run("more", || async { Ok::<u32, String>(7) }).await?,
-        false => 0,
+    let other = if ctx.patched("a step more") {
+        ctx.run("more", || async { Ok::<u32, String>(7) }).await?
+    } else {
+        0
     };
     ctx.sleep(SOON).await;
     Ok((tried, other))

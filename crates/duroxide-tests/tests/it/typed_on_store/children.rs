@@ -9,9 +9,10 @@ use super::{AGES, SOON, world};
 #[duroxide::orchestration(version = "1.2.0")]
 async fn flaky(ctx: OrchestrationContext) -> Result<String, String> {
     let id = ctx.instance_id();
-    match id.ends_with("~3") {
-        true => Ok(id),
-        false => Err(format!("{id} failed")),
+    if id.ends_with("~3") {
+        Ok(id)
+    } else {
+        Err(format!("{id} failed"))
     }
 }
 

@@ -1,5 +1,7 @@
 //! How a runtime behaves. Every field has a default; `validate` says what cannot work before anything starts.
 
+mod durations;
+
 use std::time::Duration;
 
 use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
@@ -120,11 +122,12 @@ pub struct RuntimeOptions {
     /// What to do with work whose handler is not registered here. `None`: wait; but a program that changes
     /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
     pub on_unregistered: Option<OnUnregistered>,
-    /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by any node:
-    /// nothing is compensated then. Longer than a deployment takes. A request to terminate does not wait: any node carries it
-    /// out at once.
+    /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by
+    /// any node: nothing is compensated then. Longer than a deployment takes. A request to terminate does not wait: any
+    /// node carries it out at once.
     pub cancel_without_code_after: Duration,
-    /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes poison.
+    /// How long one turn may run before its lease is no longer renewed. Code that loops without end then becomes
+    /// poison.
     pub turn_duration_max: Duration,
     /// Suspended orchestrations kept in memory, so that their next turn need not replay; 0 keeps none.
     pub sticky_instances_max: usize,
@@ -134,10 +137,12 @@ pub struct RuntimeOptions {
     pub sticky_idle_max: Duration,
     /// How often running activities are checked for cancellation by other processes, for stores that can tell.
     pub activity_cancellation_check_interval: Duration,
-    /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to the store.
+    /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to
+    /// the store.
     pub activity_heartbeat_interval: Duration,
-    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for operators; `None` for
-    /// never. After three that are missing it counts as gone. Where time is paused, in tests, nodes leave none.
+    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for
+    /// operators; `None` for never. After three that are missing it counts as gone. Where time is paused, in tests,
+    /// nodes leave none.
     pub node_announce_interval: Option<Duration>,
     /// What this node deletes from time to time, if no other node does; `None`: nothing.
     pub retention: Option<Retention>,
@@ -223,7 +228,7 @@ impl RuntimeOptions {
     ///
     /// The first thing that cannot work, in words.
     pub fn validate(&self) -> Result<(), InvalidOptions> {
-        self.check_durations()?;
+        durations::check(self)?;
         if let Some(retention) = &self.retention {
             retention.policy.validate().map_err(InvalidOptions)?;
             if retention.interval.is_zero() {
@@ -250,100 +255,6 @@ impl RuntimeOptions {
                 self.session_idle_timeout.as_secs_f64(),
                 renewal.as_secs_f64()
             ));
-        }
-        Ok(())
-    }
-
-    /// No duration is so long that adding it to a time overflows, and none is zero that something waits for.
-    fn check_durations(&self) -> Result<(), InvalidOptions> {
-        let observability = &self.observability;
-        let backoff = &self.unregistered_backoff;
-        let durations = [
-            (
-                "dispatcher_min_poll_interval",
-                self.dispatcher_min_poll_interval,
-                true,
-            ),
-            (
-                "dispatcher_long_poll_timeout",
-                self.dispatcher_long_poll_timeout,
-                false,
-            ),
-            (
-                "orchestrator_lock_timeout",
-                self.orchestrator_lock_timeout,
-                false,
-            ),
-            (
-                "orchestrator_lock_renewal_buffer",
-                self.orchestrator_lock_renewal_buffer,
-                true,
-            ),
-            ("worker_lock_timeout", self.worker_lock_timeout, false),
-            (
-                "worker_lock_renewal_buffer",
-                self.worker_lock_renewal_buffer,
-                true,
-            ),
-            ("session_lock_timeout", self.session_lock_timeout, false),
-            (
-                "session_lock_renewal_buffer",
-                self.session_lock_renewal_buffer,
-                true,
-            ),
-            ("session_idle_timeout", self.session_idle_timeout, true),
-            (
-                "session_cleanup_interval",
-                self.session_cleanup_interval,
-                false,
-            ),
-            (
-                "activity_cancellation_check_interval",
-                self.activity_cancellation_check_interval,
-                false,
-            ),
-            (
-                "activity_heartbeat_interval",
-                self.activity_heartbeat_interval,
-                true,
-            ),
-            (
-                "node_announce_interval",
-                self.node_announce_interval
-                    .unwrap_or(Duration::MAX / 2)
-                    .min(LONGEST_DURATION),
-                false,
-            ),
-            (
-                "activity_cancellation_grace_period",
-                self.activity_cancellation_grace_period,
-                true,
-            ),
-            (
-                "cancel_without_code_after",
-                self.cancel_without_code_after,
-                true,
-            ),
-            ("turn_duration_max", self.turn_duration_max, false),
-            ("sticky_idle_max", self.sticky_idle_max, true),
-            ("unregistered_backoff.base_delay", backoff.base_delay, true),
-            ("unregistered_backoff.max_delay", backoff.max_delay, true),
-            (
-                "observability.gauge_poll_interval",
-                observability.gauge_poll_interval,
-                false,
-            ),
-        ];
-        for (name, value, may_be_zero) in durations {
-            if value.is_zero() && !may_be_zero {
-                return refuse(format!("{name} must be greater than zero"));
-            }
-            if value > LONGEST_DURATION {
-                return refuse(format!(
-                    "{name} must not be longer than {} days",
-                    LONGEST_DURATION.as_secs() / 86_400
-                ));
-            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Running instances as this process last committed them. In: committed turns, claims, enqueued messages. Out: what
-//! claims and commits would otherwise have to read. Valid only inside the writer's transaction, after
-//! [`RecentInstances::check`]: when another connection has written, everything is dropped.
+//! What the writer remembers of the tables: running instances as this process last committed them, and whether anything
+//! is paused, resting, held back, deleted or closed. In: committed turns, claims, enqueued messages. Out: what claims
+//! and commits would otherwise have to read. Valid only inside the writer's transaction, after
+//! [`WriterMemory::check`]: when another connection has written, everything is dropped.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -40,7 +41,7 @@ pub(crate) struct RecentInstance {
 
 /// What the writer thread remembers of its own commits.
 #[derive(Default)]
-pub(crate) struct RecentInstances {
+pub(crate) struct WriterMemory {
     running: RefCell<HashMap<String, RecentInstance>>,
     /// Instances whose last claim took every message they have, and that got none since.
     claimed_whole: RefCell<HashSet<String>>,
@@ -59,7 +60,7 @@ pub(crate) struct RecentInstances {
     data_version: Cell<Option<i64>>,
 }
 
-impl RecentInstances {
+impl WriterMemory {
     /// The writer has a new connection, whose change counter begins anew.
     pub(crate) fn connection_changed(&self) {
         self.data_version.set(None);
@@ -179,7 +180,7 @@ impl RecentInstances {
     }
 }
 
-impl QueueMemory for RecentInstances {
+impl QueueMemory for WriterMemory {
     fn message_enqueued(&self, instance: &str) -> Option<Enqueued> {
         self.claimed_whole.borrow_mut().remove(instance);
         let mut running = self.running.borrow_mut();
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn only_the_first_message_after_a_rest_is_the_only_one() {
-        let recent = RecentInstances::default();
+        let recent = WriterMemory::default();
         recent.insert("a", entry());
         let enqueued = |is_only_one| Enqueued {
             lane: "lane".to_owned(),
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_message_that_comes_after_a_claim_is_left_when_the_claim_is_committed() {
-        let recent = RecentInstances::default();
+        let recent = WriterMemory::default();
         recent.claimed("a", true);
         assert!(recent.claim_took_all("a"));
         assert!(!recent.claim_took_all("a"), "once for each claim");

@@ -1,23 +1,22 @@
-//! A turn whose code can run: drive it, and decide what becomes of what it decided. In: where the code starts from, and
-//! the messages. Out: a commit and what follows from it; or the claim given back, to run again from the record.
+//! Running a turn. In: where the code starts from, and the messages. Out: a commit and what follows from it; or the
+//! claim given back, to run again from the record. The steps are those of the file: `drive.rs` runs the code,
+//! [`decide`] looks at the outcome, `plan.rs` and `commit.rs` write it, `after.rs` says what was written.
 
 use std::sync::Arc;
 
 use duroxide_core::provider::ProviderError;
-use duroxide_core::replay::{Divergence, Execution, FailedBy, Outcome};
+use duroxide_core::replay::{Divergence, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
-
 use tracing::Instrument as _;
 
+use super::after::{AfterCommit, Decided};
 use super::blocked::block;
+use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
-use super::plan::{ExecutionRef, plan};
-use super::report::{FirstTurn, TurnReport, count_notes, started_children};
-use super::spans::{Placed, TurnSpans};
-
-use super::claim::{ClaimInHand, REST};
+use super::plan::{ExecutionRef, TurnCommit, plan};
+use super::report::FirstTurn;
 use crate::engine::{BlockCause, Engine, Kept};
 use crate::observability::code_spans;
 use crate::options::OnDivergence;
@@ -108,7 +107,9 @@ pub(super) fn run<'a>(
             .await
         {
             Ok(driven) => match decide(engine, &claim, &driven) {
-                Decision::Commit => finish(engine, claim, run, driven, cancel).await,
+                Decision::Commit => {
+                    commit_and_follow_up(engine, claim, run, driven, cancel).await;
+                }
                 Decision::Block(cause, report) => {
                     Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
                 }
@@ -138,10 +139,10 @@ async fn settle_undriven(
         NotDriven::TooLong => {
             let limit = engine.options.turn_duration_max;
             tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
-            try_later(engine, claim, REST).await;
+            try_later(engine, claim, INSTANCE_REST).await;
         }
         NotDriven::Store(error) if error.is_lease_lost() => {
-            tracing::debug!(target: "duroxide::runtime", %error, "the turn belongs to somebody else");
+            tracing::debug!(target: "duroxide::runtime", %error, "another node has claimed the turn");
             give_back(engine, claim.lease, None).await;
         }
         NotDriven::Store(error) => {
@@ -153,7 +154,7 @@ async fn settle_undriven(
 
 /// The pause is made under the lease: messages that rest would be overtaken by later ones.
 async fn wait_for_store(engine: &Engine, claim: ClaimInHand<'_>) {
-    tokio::time::sleep(REST).await;
+    tokio::time::sleep(INSTANCE_REST).await;
     give_back(engine, claim.lease, None).await;
 }
 
@@ -189,8 +190,8 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
     }
 }
 
-/// Commits what the turn decided, and what follows from that.
-fn finish<'a>(
+/// Commits what the turn decided, and does what follows from that.
+fn commit_and_follow_up<'a>(
     engine: &'a Engine,
     claim: ClaimInHand<'a>,
     run: TurnRun,
@@ -202,43 +203,23 @@ fn finish<'a>(
         mut turn,
         to_send,
     } = driven;
-    let outcome = turn.outcome.clone();
-    let notes = std::mem::take(&mut turn.notes);
+    let decided = Decided::take(&mut turn);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
     let mut writes = plan(&run.of, *turn);
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(to_send);
-    let children = started_children(&writes);
     if let (false, Some(life)) = (writes.to_workers.is_empty(), claim.incarnation) {
         engine
             .names
             .remember(life, run.of.execution_id, &run.of.name, execution.version());
     }
-    let spans = TurnSpans::of(
-        engine,
-        &run.of,
-        || Placed::of(&execution),
-        &writes.history,
-        &outcome,
-    );
-    let report = TurnReport::of(&execution, claim.worker_id);
-    // A client that waits for the end is woken by the commit itself, and may look at the counters at once.
-    let counted = report.count_end(engine, &run.of, &outcome);
+    let after = AfterCommit::begin(engine, &claim, &run.of, &execution, &writes, decided);
     async move {
         match commit(engine, run.of.whose(), claim.lease, writes).await {
             Committed::Yes => {
-                engine.blocked.remove(&run.of.instance);
-                report.note(engine, &run.of, run.first.as_ref(), &outcome);
-                if let Some(spans) = spans {
-                    spans.end(engine);
-                }
-                count_notes(engine, &run.of, &notes);
-                for child in children {
-                    engine
-                        .metrics
-                        .record_suborchestration_call(&run.of.name, &child);
-                }
-                if let (Outcome::Waiting, Some(incarnation)) = (&outcome, claim.incarnation) {
+                let waits = after.waits();
+                after.committed(engine, &run.of, run.first.as_ref());
+                if let (true, Some(incarnation)) = (waits, claim.incarnation) {
                     claim.memory.keep(Kept {
                         execution,
                         incarnation,
@@ -246,26 +227,17 @@ fn finish<'a>(
                     });
                 }
             }
-            Committed::No => counted.take_back(engine),
+            Committed::No => after.take_back(engine),
             // Its end may be recorded; the next turn of it would count it again otherwise.
             Committed::Unknown => {}
             Committed::Refused(refusal) => {
-                counted.take_back(engine);
+                after.take_back(engine);
                 let RefusedCommit {
                     error,
                     lease,
                     commit,
                 } = *refusal;
-                let refused = Refused {
-                    begun: match (run.first, commit.history.first()) {
-                        (Some(_), Some(start)) => forced::beginning_with(start),
-                        _ => Vec::new(),
-                    },
-                    of: run.of,
-                    source: run.source,
-                    refusals: run.refusals,
-                    cancel,
-                };
+                let refused = Refused::of(run, cancel, &commit);
                 let claim = ClaimInHand { lease, ..claim };
                 Box::pin(refused.settle(engine, claim, &error)).await;
             }
@@ -284,6 +256,19 @@ struct Refused {
 }
 
 impl Refused {
+    fn of(run: TurnRun, cancel: Option<Box<AskedEnd>>, commit: &TurnCommit) -> Self {
+        Self {
+            begun: match (run.first, commit.history.first()) {
+                (Some(_), Some(start)) => forced::beginning_with(start),
+                _ => Vec::new(),
+            },
+            of: run.of,
+            source: run.source,
+            refusals: run.refusals,
+            cancel,
+        }
+    }
+
     /// A turn that went on from memory runs again from the record. One that came from the record waits for an operator:
     /// what a store says about the engine is not the outcome of the author's program.
     async fn settle(self, engine: &Engine, claim: ClaimInHand<'_>, error: &ProviderError) {
@@ -336,7 +321,8 @@ async fn diverged(
     forced::end_at(engine, claim, point, &how).await;
 }
 
-/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the claim.
+/// The code does not fit the history: the instance waits for code that does, unless a request to cancel came with the
+/// claim.
 async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,
@@ -391,16 +377,4 @@ fn is_panic(details: &ErrorDetails) -> bool {
         return false;
     };
     *kind == AppErrorKind::Panicked
-}
-
-impl<'a> TurnReport<'a> {
-    fn of(execution: &Execution, worker_id: &'a str) -> Self {
-        Self {
-            version: execution.version().to_owned(),
-            started_at_ms: execution.started_at_ms(),
-            history_events: execution.last_event_id(),
-            turns: execution.turns(),
-            worker_id,
-        }
-    }
 }

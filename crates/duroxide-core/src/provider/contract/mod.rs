@@ -1,5 +1,7 @@
 //! The trait a store implements. Two halves: the published methods, and additive ones with defaults.
 
+mod look_then_write;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -9,9 +11,9 @@ use async_trait::async_trait;
 
 use super::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, OutcomeStatus, ProviderAdmin, ProviderError,
-    ScheduledActivityIdentifier, SessionFetchConfig, Standing, Step, Submission, Submitted,
-    SystemStats, TagFilter, TurnClaim, TurnHistory, TurnWrites, WorkClaim, WorkItem,
+    InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError, ScheduledActivityIdentifier,
+    SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter, TurnClaim, TurnHistory,
+    TurnWrites, WorkClaim, WorkItem,
 };
 use crate::event::Event;
 
@@ -145,20 +147,21 @@ pub trait Provider: Any + Send + Sync {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError>;
 
-    /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What has the id
-    /// is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`] says what to do,
-    /// [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the write; a start that is queued
-    /// counts as there, also one that is delayed. A submission that is refused changes nothing.
+    /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What
+    /// has the id is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`]
+    /// says what to do, [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the
+    /// write; a start that is queued counts as there, also one that is delayed. A submission that is refused changes
+    /// nothing.
     ///
-    /// Default: looks and writes after that, so that two callers at once may both find the id free. A store that overrides it
-    /// says so with [`submits_in_one_step`](Self::submits_in_one_step).
+    /// Default: looks and writes after that, so that two callers at once may both find the id free. A store that
+    /// overrides it says so with [`submits_in_one_step`](Self::submits_in_one_step).
     ///
     /// # Errors
     ///
-    /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass. What the rule
-    /// refuses is an answer and no error.
+    /// As [`enqueue_for_orchestrator`](Self::enqueue_for_orchestrator), and if [`Submission::check`] does not pass.
+    /// What the rule refuses is an answer and no error.
     async fn submit(&self, submission: Submission) -> Result<Submitted, ProviderError> {
-        look_then_write(self, submission).await
+        look_then_write::run(self, submission).await
     }
 
     /// Whether [`submit`](Self::submit) looks and writes in one transaction.
@@ -268,11 +271,11 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Extends the lease of a claimed activity as [`renew_work_item_lock`](Self::renew_work_item_lock) does and, in the same
-    /// transaction, keeps what the activity said last, in place of what the call said before. `call` is the first attempt of
-    /// the call that the activity belongs to, by its scheduling event: a later attempt finds the details under it with
-    /// [`last_heartbeat`](Self::last_heartbeat). They last as long as the execution's history, and no later life of the
-    /// instance sees them. `true`: they are kept.
+    /// Extends the lease of a claimed activity as [`renew_work_item_lock`](Self::renew_work_item_lock) does and, in the
+    /// same transaction, keeps what the activity said last, in place of what the call said before. `call` is the first
+    /// attempt of the call that the activity belongs to, by its scheduling event: a later attempt finds the details
+    /// under it with [`last_heartbeat`](Self::last_heartbeat). They last as long as the execution's history, and no
+    /// later life of the instance sees them. `true`: they are kept.
     ///
     /// Default: extends the lease; `false`, the store keeps no details.
     ///
@@ -291,7 +294,8 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// What a call said last with [`heartbeat_work_item`](Self::heartbeat_work_item); `activity_id` is its first attempt.
+    /// What a call said last with [`heartbeat_work_item`](Self::heartbeat_work_item); `activity_id` is its first
+    /// attempt.
     ///
     /// Default: `None`, the store keeps no details.
     ///
@@ -306,8 +310,8 @@ pub trait Provider: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Sets claimed messages aside as dead letters, by their position in the claimed batch, under the same lease.
-    /// The rest of the batch stays claimed.
+    /// Dead-letters claimed messages, named by their position in the claimed batch, under the same lease. The rest of
+    /// the batch stays claimed.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
     async fn set_aside_messages(
@@ -320,11 +324,15 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Gives a claimed instance back so that nothing overtakes what was claimed: the store hands out nothing of the instance for
-    /// `rest`, or until another message arrives for it or becomes visible, whichever is first. Then its messages come together,
-    /// in their order. It does not rest if one has done so since the claim, unless the claim was full: what a full claim left
-    /// was there before, and what came since may wait with it, but for a request to cancel. Attempts are corrected as in
-    /// [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay later messages do not share.
+    /// Gives a claimed instance back so that nothing overtakes what was claimed:
+    ///
+    /// - The store hands out nothing of the instance until `rest` has passed, a message arrives, or one becomes
+    ///   visible.
+    /// - Then all its messages come, in order.
+    /// - If a message arrived or became visible between the claim and this call, the instance is claimable at once.
+    ///   After a full claim only a request to cancel has that effect, because the claim left older messages behind.
+    /// - Attempts are corrected as in [`abandon_orchestration_item`](Self::abandon_orchestration_item), whose delay
+    ///   later messages do not share.
     ///
     /// Default: `false`, the store cannot do that and nothing changed.
     async fn rest_orchestration_item(
@@ -337,9 +345,10 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn that may have
-    /// been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than decide: before it runs an effect
-    /// in place, or asks the store something. A turn whose claim cannot be stored does neither.
+    /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn
+    /// that may have been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than
+    /// decide: before it runs an effect in place, or asks the store something. A turn whose claim cannot be stored does
+    /// neither.
     ///
     /// Default: nothing is to be done, because no other claim can come between the hand-out and the commit.
     ///
@@ -351,17 +360,18 @@ pub trait Provider: Any + Send + Sync {
         Ok(())
     }
 
-    /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction, holds the
-    /// letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that come. Until the next
-    /// commit of the instance no claim takes one of them, and they alone do not make it claimable. All other messages are handed
-    /// out as always, however many letters were queued before them; finding them may take several claims, each of them short.
+    /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction,
+    /// holds the letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that
+    /// come. Until the next commit of the instance no claim takes one of them, and they alone do not make it claimable.
+    /// All other messages are handed out as always, however many letters were queued before them; finding them may take
+    /// several claims, each of them short.
     ///
-    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent, within the
-    /// bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance: an instance that has
-    /// ended gets its letters as always, and a later life of the id holds none back.
+    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent,
+    /// within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance:
+    /// an instance that has ended gets its letters as always, and a later life of the id holds none back.
     ///
-    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record further ones
-    /// and carry them on. `true`: they are held back.
+    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record
+    /// further ones and carry them on. `true`: they are held back.
     ///
     /// Default: commits the turn; `false`, the store holds nothing back.
     ///
@@ -377,7 +387,7 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
-    /// Sets a claimed item of the worker queue aside as a dead letter, under its lease.
+    /// Dead-letters a claimed item of the worker queue, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
     async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
@@ -412,9 +422,9 @@ pub trait Provider: Any + Send + Sync {
         Ok(history.iter().find_map(Event::started_handler))
     }
 
-    /// What the clock says that due times of timers are given in, in milliseconds since the Unix epoch. A runtime
-    /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`: the
-    /// clocks are the same, or the store cannot tell.
+    /// The time of the clock that the store compares due times with, in milliseconds since the Unix epoch. A runtime
+    /// whose own clock differs follows this one, so that a timer does not fire early or late by the difference. `None`:
+    /// the clocks are the same, or the store cannot tell.
     ///
     /// Default: `None`.
     ///
@@ -449,79 +459,4 @@ impl TurnWrites {
             self.cancelled,
         )
     }
-}
-
-/// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods. Two
-/// callers at once may both find the id free, and a process that dies in between leaves a part.
-async fn look_then_write<P: Provider + ?Sized>(
-    store: &P,
-    submission: Submission,
-) -> Result<Submitted, ProviderError> {
-    if let Err(refusal) = submission.check() {
-        return Err(refusal.into_provider_error("submit"));
-    }
-    let found = match look(store, submission.instance()).await? {
-        // A start may be queued that the store does not tell of: what comes right after it must not be refused.
-        Look::Untold if !submission.begins() => Standing::Starting,
-        Look::Untold => Standing::Unknown,
-        Look::Told(found) => found,
-    };
-    if submission.request().is_some() && found != Standing::Unknown {
-        // A start that is queued cannot be looked at: a request that is repeated is known from its first turn on.
-        let history = store.read(submission.instance()).await?;
-        if history.first().is_some_and(|first| submission.began(first)) {
-            return Ok(Submitted::Started);
-        }
-    }
-    let step = submission.step(found);
-    if step == Step::Replace {
-        let Some(admin) = store.as_management_capability() else {
-            let why = "the store deletes nothing, so nothing can be replaced";
-            return Err(ProviderError::permanent("submit", why));
-        };
-        match admin.delete_instance(submission.instance(), false).await {
-            Err(error) if !error.is_retryable() && !error.is_store_closed() => {
-                return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
-            }
-            Err(error) => return Err(error),
-            Ok(_deleted) => {}
-        }
-    }
-    // The start first: published stores delete messages of instances that they do not know.
-    for (item, delay) in submission.items(step) {
-        store.enqueue_for_orchestrator(item.clone(), delay).await?;
-    }
-    Ok(Submission::answer(found, step))
-}
-
-/// What a look at an id showed.
-enum Look {
-    Told(Standing),
-    /// No instance has it; whether a start is queued, the store does not tell.
-    Untold,
-}
-
-/// What has an id, as far as the store tells.
-async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, ProviderError> {
-    let known = |status: &OutcomeStatus| match status {
-        OutcomeStatus::Running => Standing::Running,
-        _ => Standing::Ended,
-    };
-    if let Some(outcome) = store.read_outcome(id).await? {
-        return Ok(Look::Told(known(&outcome.status)));
-    }
-    let pending = match store.as_management_capability() {
-        Some(admin) => admin.pending_work(id).await?,
-        None => None,
-    };
-    let is_starting = pending.map(|work| work.messages.iter().any(|one| one.begins.is_some()));
-    if is_starting == Some(true) {
-        return Ok(Look::Told(Standing::Starting));
-    }
-    // The start may have been taken up between the two looks.
-    Ok(match (store.read_outcome(id).await?, is_starting) {
-        (Some(outcome), _) => Look::Told(known(&outcome.status)),
-        (None, Some(_)) => Look::Told(Standing::Unknown),
-        (None, None) => Look::Untold,
-    })
 }

@@ -1,8 +1,8 @@
-//! What an activity says about its progress. In: details, as often as the activity likes. Out: one write with the renewal of
-//! its lease, and no more writes than one in each interval. Never: a write per call.
+//! Heartbeats: what an activity says about its progress. In: details, as often as the activity likes. Out: one write
+//! with the renewal of its lease, and no more writes than one in each interval. Never: a write per call.
 //!
-//! Details stay here until the store has answered that it keeps them: whoever ends the lease meanwhile finds them, and
-//! waits for the write that is under way before it makes its own, so that older details never replace later ones.
+//! Details stay here until the store has answered that it keeps them. The task that ends the lease takes unsaved
+//! details, waits for a write in flight, then writes them, so that older details never replace later ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::Leases;
 
-/// How long the end of a lease waits until what its activity said last is stored.
-const LAST_WORD_WAIT: Duration = Duration::from_secs(2);
+/// How long the end of a lease waits until the last heartbeat of its activity is stored.
+const LAST_HEARTBEAT_WAIT: Duration = Duration::from_secs(2);
 
 /// Details of one call that the store does not have yet.
 #[derive(Debug, Clone)]
@@ -93,13 +93,13 @@ impl Unsaved {
         Some(written.map(|_is_kept| ()))
     }
 
-    /// Stores what was said last, because the lease is about to end. The next attempt can do without it, and the end cannot
-    /// wait for a store that is away.
+    /// Stores what was said last, because the lease is about to end. The next attempt can do without it, and the end
+    /// cannot wait for a store that is away.
     pub(super) async fn write_last(&self, store: &dyn Provider, token: &str, length: Duration) {
         if !self.is_waiting() {
             return;
         }
-        let error = match timeout(LAST_WORD_WAIT, self.write(store, token, length)).await {
+        let error = match timeout(LAST_HEARTBEAT_WAIT, self.write(store, token, length)).await {
             Ok(None | Some(Ok(()))) => return,
             Ok(Some(Err(error))) => error.to_string(),
             Err(_elapsed) => "no answer in time".to_owned(),
@@ -108,17 +108,17 @@ impl Unsaved {
     }
 }
 
-/// How an activity reaches the keeper of its lease.
+/// The way of heartbeats from an activity to the keeper of its lease.
 #[derive(Debug, Clone)]
-pub(crate) struct Voice {
+pub(crate) struct Heartbeats {
     pub(super) leases: Arc<Leases>,
     pub(super) lease: u64,
     pub(super) call: u64,
     pub(super) unsaved: Arc<Unsaved>,
 }
 
-impl Voice {
-    /// Says something. Once the lease has ended nobody listens.
+impl Heartbeats {
+    /// Takes a heartbeat. One that comes after the end of the lease is dropped.
     pub(crate) fn say(&self, details: String) {
         if self.unsaved.replace(self.call, details) {
             self.leases.hear(self.lease);

@@ -1,0 +1,87 @@
+//! What follows a commit: log lines, counters, spans. In: what a turn decided, before it is written. Out: the same said
+//! aloud once the store has it, or the counters as they were.
+
+use duroxide_core::replay::{Execution, Notes, Outcome, Turn};
+
+use super::claim::ClaimInHand;
+use super::plan::{ExecutionRef, TurnCommit};
+use super::report::{CountedEnd, FirstTurn, TurnReport, count_notes, started_children};
+use super::spans::{Placed, TurnSpans};
+use crate::engine::Engine;
+
+/// What a turn came to besides its writes.
+pub(super) struct Decided {
+    outcome: Outcome,
+    notes: Notes,
+}
+
+impl Decided {
+    pub(super) fn take(turn: &mut Turn) -> Self {
+        Self {
+            outcome: turn.outcome.clone(),
+            notes: std::mem::take(&mut turn.notes),
+        }
+    }
+}
+
+/// A turn on its way to the store, and what to say once it is there.
+pub(super) struct AfterCommit<'a> {
+    decided: Decided,
+    children: Vec<String>,
+    spans: Option<Box<TurnSpans>>,
+    report: TurnReport<'a>,
+    counted: CountedEnd,
+}
+
+impl<'a> AfterCommit<'a> {
+    /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for
+    /// the end, and that client may look at the counters.
+    pub(super) fn begin(
+        engine: &Engine,
+        claim: &ClaimInHand<'a>,
+        of: &ExecutionRef,
+        execution: &Execution,
+        writes: &TurnCommit,
+        decided: Decided,
+    ) -> Self {
+        let outcome = &decided.outcome;
+        let placed = || Placed::of(execution);
+        let report = TurnReport {
+            version: execution.version().to_owned(),
+            started_at_ms: execution.started_at_ms(),
+            history_events: execution.last_event_id(),
+            turns: execution.turns(),
+            worker_id: claim.worker_id,
+        };
+        Self {
+            children: started_children(writes),
+            spans: TurnSpans::of(engine, of, placed, &writes.history, outcome),
+            counted: report.count_end(engine, of, outcome),
+            report,
+            decided,
+        }
+    }
+
+    /// Whether the execution goes on with a later turn.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.decided.outcome, Outcome::Waiting)
+    }
+
+    /// The turn is committed.
+    pub(super) fn committed(self, engine: &Engine, of: &ExecutionRef, first: Option<&FirstTurn>) {
+        engine.blocked.remove(&of.instance);
+        self.report.note(engine, of, first, &self.decided.outcome);
+        if let Some(spans) = self.spans {
+            spans.end(engine);
+        }
+        count_notes(engine, of, &self.decided.notes);
+        for child in &self.children {
+            engine.metrics.record_suborchestration_call(&of.name, child);
+        }
+    }
+
+    /// The turn is not committed.
+    pub(super) fn take_back(self, engine: &Engine) {
+        self.counted.take_back(engine);
+    }
+}
