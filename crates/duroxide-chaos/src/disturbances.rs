@@ -23,6 +23,11 @@ impl Notes {
         self.0.write(&format!("stall {from_ms} {to_ms}"));
     }
 
+    /// The clock was set, and is off the machine's by so much since then.
+    pub(crate) fn step(&self, offset_ms: i64, at_ms: u64) {
+        self.0.write(&format!("step {at_ms} {offset_ms}"));
+    }
+
     /// A life has ended.
     pub(crate) fn death(&self, life: u32, at_ms: u64) {
         self.0.write(&format!("died {life} {at_ms}"));
@@ -34,6 +39,8 @@ impl Notes {
 pub(crate) struct Disturbances {
     stalls: Vec<(u64, u64)>,
     deaths: HashMap<u32, u64>,
+    /// Since when the clock of the run was off the machine's by how much, in the order of time.
+    steps: Vec<(u64, i64)>,
     lease_ms: u64,
 }
 
@@ -51,6 +58,15 @@ impl Disturbances {
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+            if let (Some(&"step"), Some(at), Some(offset)) =
+                (words.first(), number(1), words.get(2))
+            {
+                let offset: i64 = offset.parse().unwrap_or(0);
+                all.steps.push((at, offset));
+                // Leases lapse all at once when the clock goes ahead.
+                all.stalls.push((at, at.saturating_add(all.lease_ms)));
+                continue;
+            }
             match (words.first(), number(1), number(2)) {
                 (Some(&"stall"), Some(from), Some(to)) => all.stalls.push((from, to)),
                 (Some(&"died"), Some(life), Some(at)) => {
@@ -69,6 +85,18 @@ impl Disturbances {
         self.stalls
             .iter()
             .any(|(began, ended)| *began <= to_ms && *ended >= from_ms)
+    }
+
+    /// When something was recorded at the latest, by the machine's clock; `None` if no clock of the run can have shown that time.
+    pub(crate) fn by_the_machine(&self, recorded_ms: u64) -> Option<u64> {
+        let begins = std::iter::once((0, 0)).chain(self.steps.iter().copied());
+        let ends = self.steps.iter().map(|(at, _)| *at).chain([u64::MAX]);
+        let shown = begins.zip(ends).filter_map(|((begin, offset), end)| {
+            let at = recorded_ms.checked_add_signed(-offset)?;
+            // Processes notice a step a little later.
+            (begin <= at && at <= end.saturating_add(NOTICED_WITHIN_MS)).then_some(at)
+        });
+        shown.max()
     }
 
     /// Whether a life was over by then.
@@ -96,5 +124,17 @@ mod tests {
         assert!(all.was_dead(7, 5_000) && all.was_dead(7, 4_900));
         assert!(!all.was_dead(7, 4_000));
         assert!(!all.was_dead(8, 9_000));
+    }
+
+    #[test]
+    fn a_recorded_time_is_that_of_the_machine_less_what_the_clock_was_off() {
+        let lines = ["step 10000 3000".to_owned(), "step 20000 -4000".to_owned()];
+        let all = Disturbances::read(&lines, Duration::from_millis(400));
+        assert_eq!(all.by_the_machine(9_000), Some(9_000));
+        assert_eq!(all.by_the_machine(15_000), Some(12_000));
+        assert_eq!(all.by_the_machine(30_000), Some(34_000));
+        assert_eq!(all.by_the_machine(22_000), Some(26_000), "the latest");
+        assert_eq!(all.by_the_machine(11_000), None, "the clock jumped over it");
+        assert!(all.lost_a_lease(10_100, 10_200), "a step costs leases");
     }
 }

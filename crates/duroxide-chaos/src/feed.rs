@@ -8,7 +8,7 @@ use std::time::Duration;
 use duroxide::{Client, ClientError, OrchestrationStatus};
 use tokio::task::JoinSet;
 
-use crate::check::history;
+use crate::check::history::{self, ClockOfRun};
 use crate::ledger::Ledger;
 use crate::ops::{self, GO, Kind, LATE, LETTERS, NO_LETTER, Op, REASON, Told};
 use crate::workload::WAITS;
@@ -31,6 +31,7 @@ pub(crate) struct Starter {
     pub(crate) client: Client,
     acknowledged: Arc<Ledger>,
     violations: Arc<Ledger>,
+    clock: ClockOfRun,
     /// Whether everything that has ended is deleted, instead of a part.
     pub(crate) deletes_all: bool,
 }
@@ -41,6 +42,7 @@ impl Starter {
             client,
             acknowledged: Arc::new(Ledger::open(&acknowledged(folder, std::process::id()))),
             violations: Arc::new(Ledger::open(&folder.join("violations"))),
+            clock: ClockOfRun::of(folder),
             deletes_all,
         }
     }
@@ -141,7 +143,7 @@ impl Starter {
                 .client
                 .read_execution_history(instance, execution)
                 .await?;
-            history::check(instance, execution, &history, &mut wrong);
+            history::check(instance, execution, &history, self.clock, &mut wrong);
         }
         for wrong in &wrong {
             self.violations.write(wrong);

@@ -3,14 +3,17 @@
 //! ledger. On PostgreSQL four workers share a server, which crashes, too, and whose connections are cut.
 
 mod check;
+mod clock;
 mod disturbances;
 mod feed;
 mod heir;
 mod ledger;
 mod nemesis;
 mod ops;
+mod poison;
 mod postgres;
 mod random;
+mod skills;
 mod soak;
 mod store;
 mod worker;
@@ -20,6 +23,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::skills::Skills;
 use crate::store::Place;
 
 #[derive(Parser)]
@@ -90,6 +94,15 @@ enum What {
         /// A redb file instead of one of SQLite.
         #[arg(long)]
         redb: bool,
+        /// Does not serve the tag that some activities have.
+        #[arg(long)]
+        untagged: bool,
+        /// Has only this version of the code that has two.
+        #[arg(long)]
+        only_version: Option<String>,
+        /// Runs what takes its process with it, and gives it up after so many attempts.
+        #[arg(long)]
+        poison: Option<u32>,
         /// A server instead of a file.
         #[arg(long)]
         postgres: Option<String>,
@@ -115,6 +128,9 @@ fn main() -> std::process::ExitCode {
             alone,
             checkpoint_pages,
             redb,
+            untagged,
+            only_version,
+            poison,
             postgres,
         } => {
             let file = || match checkpoint_pages {
@@ -126,7 +142,8 @@ fn main() -> std::process::ExitCode {
                 None if redb => Place::redb_in(&folder),
                 None => file(),
             };
-            worker::run(&folder, &place, worker::Life::of(finish, soak));
+            let skills = Skills::of(untagged, only_version, poison);
+            worker::run(&folder, &place, worker::Life::of(finish, soak), &skills);
             std::process::ExitCode::SUCCESS
         }
         What::Run {

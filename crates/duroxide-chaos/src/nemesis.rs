@@ -10,8 +10,10 @@ use crate::check::{self, Report};
 use crate::disturbances::Notes;
 use crate::ledger::{Ledger, lines, now_ms};
 use crate::random::Random;
+use crate::skills::Skills;
 use crate::store::Place;
 use crate::worker::Life;
+use crate::{clock, poison};
 
 /// The environment variable that names a point to a worker.
 const KILL_AT: &str = "DUROXIDE_KILL_AT";
@@ -23,6 +25,11 @@ const RECOVERY_MAX: Duration = Duration::from_millis(10_001);
 
 /// So many lives are first openings of a file.
 const FIRST_OPENINGS: u64 = 8;
+/// So many others try what takes its process with it.
+const POISONED: u64 = 24;
+/// In a run whose clock is set, it is set in so many lives; and by how much.
+const STEPPED: u64 = 4;
+const STEPS_MS: [i64; 6] = [-3_600_000, -30_000, -700, 700, 30_000, 3_600_000];
 /// Pages of log at which checkpoints begin in lives that shall meet them.
 const CHECKPOINT_PAGES: usize = 50;
 /// How long a first opening may take.
@@ -42,16 +49,24 @@ pub(crate) fn run(
     let mut random = Random(seed);
     let mut named = BTreeMap::new();
     let mut openings = Vec::new();
+    let (mut steps, mut poisoned) = (0, 0);
     let began = Instant::now();
+    if place.has_settable_clock() && random.next().is_multiple_of(2) {
+        clock::set(folder, 0);
+    }
     for kill in 1..=kills {
-        let point = match random.next().is_multiple_of(FIRST_OPENINGS) {
-            true => {
-                let folder = folder.join(format!("first-{kill}"));
-                let (point, violations) = first_life(&folder, place, &mut random);
-                openings.extend(violations);
-                point
-            }
-            false => one_life(folder, place, &mut random),
+        let point = if random.next().is_multiple_of(FIRST_OPENINGS) {
+            let folder = folder.join(format!("first-{kill}"));
+            let (point, violations) = first_life(&folder, place, &mut random);
+            openings.extend(violations);
+            point
+        } else if random.next().is_multiple_of(POISONED) {
+            let folder = folder.join(format!("poison-{kill}"));
+            openings.extend(poison::lives(&folder, place, &mut random));
+            poisoned += 1;
+            None
+        } else {
+            one_life(folder, place, &mut random, &mut steps)
         };
         if let Some(point) = point {
             *named.entry(point).or_default() += 1;
@@ -62,6 +77,7 @@ pub(crate) fn run(
     finish(folder, place);
     let mut report = check::check(folder, place, seed);
     report.kills(kills, named);
+    report.set_clock_and_poison(steps, poisoned);
     report.violations.extend(openings);
     publish(&report, report_path);
     let store = place.arguments();
@@ -79,7 +95,7 @@ fn first_life(
     let place = place.moved_to(folder);
     let (_, points) = place.points();
     let point = points[random.between(0, points.len() as u64) as usize];
-    let mut worker = spawn(folder, &place, Life::Feed, |command| {
+    let mut worker = spawn(folder, &place, Life::Feed, &Skills::ALL, |command| {
         command.env(KILL_AT, format!("{point}:1"));
     });
     let until = Instant::now() + OPENING_MAX;
@@ -90,7 +106,7 @@ fn first_life(
     }
     // It may have been seen dead already; that is no second death.
     bury(folder, &mut worker);
-    let mut second = spawn(folder, &place, Life::Feed, |_| {});
+    let mut second = spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {});
     recovers(folder, &mut second);
     std::thread::sleep(Duration::from_millis(random.between(1, 300)));
     bury(folder, &mut second);
@@ -125,8 +141,13 @@ pub(crate) fn verdict(report: &Report, again: &str) -> ExitCode {
 }
 
 /// One life of the worker, ended by SIGKILL. Returns the named point, if it ended at one. In some lives a second process works on the
-/// same file, and in some the worker stands still for longer than its leases.
-fn one_life(folder: &Path, place: &Place, random: &mut Random) -> Option<&'static str> {
+/// same file, in some the worker stands still for longer than its leases, and in some the clock is set.
+fn one_life(
+    folder: &Path,
+    place: &Place,
+    random: &mut Random,
+    steps: &mut u32,
+) -> Option<&'static str> {
     let at_a_point = random.next().is_multiple_of(2);
     let (points, _) = place.points();
     let (point, passed) = points[random.between(0, points.len() as u64) as usize];
@@ -139,7 +160,8 @@ fn one_life(folder: &Path, place: &Place, random: &mut Random) -> Option<&'stati
         false => place.clone(),
     };
     let is_careless = !random.next().is_multiple_of(3);
-    let mut worker = spawn(folder, place, Life::Feed, |command| {
+    let skills = Skills::draw(random);
+    let mut worker = spawn(folder, place, Life::Feed, &skills, |command| {
         if is_careless {
             command.env(CARELESS, "1");
         }
@@ -148,7 +170,14 @@ fn one_life(folder: &Path, place: &Place, random: &mut Random) -> Option<&'stati
         }
     });
     let has_second = random.next().is_multiple_of(4) && place.is_shared();
-    let second = has_second.then(|| spawn(folder, place, Life::Feed, |_| {}));
+    let skills = Skills::draw(random);
+    let second = has_second.then(|| spawn(folder, place, Life::Feed, &skills, |_| {}));
+    if clock::is_settable(folder) && random.next().is_multiple_of(STEPPED) {
+        std::thread::sleep(Duration::from_millis(random.between(50, 600)));
+        let by_ms = STEPS_MS[random.between(0, STEPS_MS.len() as u64) as usize];
+        Notes::in_folder(folder).step(clock::step(folder, by_ms), now_ms());
+        *steps += 1;
+    }
     let is_at_a_point = end(folder, random, &mut worker, at_a_point);
     if let Some(mut second) = second {
         // It has been alone since, and took over what the other held.
@@ -187,7 +216,7 @@ pub(crate) fn stop_for(folder: &Path, worker: &Child, time: Duration) {
 }
 
 /// A life that is not killed at a point is let recover first, so that slow recoveries are seen.
-fn recovers(folder: &Path, worker: &mut Child) {
+pub(crate) fn recovers(folder: &Path, worker: &mut Child) {
     let noted = || lines(&folder.join("recoveries")).len();
     let before = noted();
     let until = Instant::now() + RECOVERY_MAX;
@@ -232,7 +261,7 @@ fn end(folder: &Path, random: &mut Random, worker: &mut Child, at_a_point: bool)
 }
 
 pub(crate) fn finish(folder: &Path, place: &Place) {
-    let status = spawn(folder, place, Life::Finish, |_| {})
+    let status = spawn(folder, place, Life::Finish, &Skills::ALL, |_| {})
         .wait()
         .expect("the last life");
     assert!(status.success(), "the last life could not finish the work");
@@ -242,12 +271,14 @@ pub(crate) fn spawn(
     folder: &Path,
     place: &Place,
     life: Life,
+    skills: &Skills,
     prepare: impl FnOnce(&mut Command),
 ) -> Child {
     let me = std::env::current_exe().expect("a running program has a path");
     let mut command = Command::new(me);
     command.arg("worker").arg(folder);
     place.name_to(&mut command);
+    skills.name_to(&mut command);
     match life {
         Life::Feed => {}
         Life::Finish => drop(command.arg("--finish")),

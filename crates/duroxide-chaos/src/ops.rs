@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
+use crate::skills::VERSIONS;
+
 /// Letters that an instance reads.
 pub(crate) const LETTERS: usize = 3;
 /// What an instance reads or hears whose starter died before it had said everything.
@@ -13,6 +15,8 @@ pub(crate) const LATE: &str = "late";
 /// What a starter that lives says.
 pub(crate) const GO: &str = "go";
 pub(crate) const REASON: &str = "asked";
+/// Stands before the version of the code in an output.
+pub(crate) const BY: &str = " by ";
 
 /// What an instance does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub(crate) struct Op {
     pub(crate) kind: Kind,
     /// Whether its starter deletes it when it has ended.
     pub(crate) is_deleted: bool,
+    /// Whether one of its activities has a tag.
+    pub(crate) is_tagged: bool,
     /// Whether its starter asks for what it wants at once, instead of waiting until the instance is ready for it.
     pub(crate) is_hasty: bool,
 }
@@ -63,6 +69,7 @@ impl Op {
                 _ => Kind::Transfer,
             },
             is_deleted: place % 10 == 5,
+            is_tagged: place % 8 == 6,
             is_hasty: place % 16 == 3,
         })
     }
@@ -134,9 +141,17 @@ pub(crate) fn wrong(
 
 /// The output of a transfer: what its parts returned, the signal, and the letters in order.
 fn output_fits(instance: &str, output: &str, told: Told) -> bool {
-    let parts = format!("{instance}: debited, credited, child of {instance}, round 2, ");
+    let parts = format!(": debited, credited, child of {instance}, round 2, ");
+    // Whether the version is the recorded one, the history says.
     let Some((signal, letters)) = output
-        .strip_prefix(&parts)
+        .strip_prefix(instance)
+        .and_then(|rest| rest.strip_prefix(BY))
+        .and_then(|rest| {
+            VERSIONS
+                .iter()
+                .find_map(|version| rest.strip_prefix(version))
+        })
+        .and_then(|rest| rest.strip_prefix(&parts))
         .and_then(|rest| rest.split_once(", "))
     else {
         return false;
@@ -195,7 +210,8 @@ mod tests {
     }
 
     fn transfer(end: &str, told: Told) -> Option<String> {
-        let output = format!("{TRANSFER}: debited, credited, child of {TRANSFER}, round 2, {end}");
+        let output =
+            format!("{TRANSFER} by 2.0.0: debited, credited, child of {TRANSFER}, round 2, {end}");
         let values = HashMap::from([("rounds".to_owned(), "2".to_owned())]);
         wrong(TRANSFER, told, &completed(&output), &values)
     }
@@ -268,8 +284,9 @@ mod tests {
     fn an_instance_that_failed_or_kept_the_wrong_values_is_noticed() {
         let failed = OrchestrationStatus::NotFound;
         assert!(wrong(TRANSFER, ALL, &failed, &HashMap::new()).is_some());
-        let output =
-            format!("{TRANSFER}: debited, credited, child of {TRANSFER}, round 2, go, 1+2+3");
+        let output = format!(
+            "{TRANSFER} by 1.0.0: debited, credited, child of {TRANSFER}, round 2, go, 1+2+3"
+        );
         assert!(wrong(TRANSFER, ALL, &completed(&output), &HashMap::new()).is_some());
         assert!(transfer("", ALL).is_some());
     }

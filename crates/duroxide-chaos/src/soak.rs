@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::nemesis::{bury, finish, spawn, stop_for, verdict};
 use crate::random::Random;
+use crate::skills::Skills;
 use crate::store::Place;
 use crate::{check, nemesis, worker};
 
@@ -33,8 +34,9 @@ pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
     let mut random = Random(seed);
     let length = Duration::from_secs_f64(hours * 3_600.0);
     eprintln!("soak: {hours} hours, seed {seed}, in {}", folder.display());
-    let mut survivor = spawn(folder, &place, worker::Life::Soak, |_| {});
-    let mut victim = spawn(folder, &place, worker::Life::Soak, |_| {});
+    let soak = worker::Life::Soak;
+    let mut survivor = spawn(folder, &place, soak, &Skills::ALL, |_| {});
+    let mut victim = spawn(folder, &place, soak, &Skills::ALL, |_| {});
     let began = Instant::now();
     let (mut samples, mut violations, mut strikes) = (Vec::new(), Vec::new(), 0_u64);
     let mut next_strike = began + STRIKE_EVERY;
@@ -71,7 +73,8 @@ fn strike(random: &mut Random, victim: &mut Child, folder: &Path, place: &Place)
         return;
     }
     bury(folder, victim);
-    *victim = spawn(folder, place, worker::Life::Soak, |_| {});
+    let skills = Skills::draw(random);
+    *victim = spawn(folder, place, worker::Life::Soak, &skills, |_| {});
 }
 
 fn measure(process: &Child, folder: &Path) -> Sample {

@@ -9,6 +9,7 @@ use duroxide::providers::Provider;
 use duroxide::providers::postgres::PostgresProvider;
 use duroxide::providers::redb::{RedbOptions, RedbProvider};
 use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider};
+use duroxide_core::clock::ClockRef;
 
 /// How long a server may be away.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -142,7 +143,13 @@ impl Place {
         }
     }
 
-    pub(crate) async fn open(&self) -> Arc<dyn Provider> {
+    /// Whether leases and due times come from a clock that a run can set: that of a server is its own.
+    pub(crate) fn has_settable_clock(&self) -> bool {
+        !matches!(self, Self::Postgres(_))
+    }
+
+    /// Opens it, with the clock of the run if that has one of its own.
+    pub(crate) async fn open(&self, clock: Option<ClockRef>) -> Arc<dyn Provider> {
         match self {
             Self::Sqlite {
                 file,
@@ -153,11 +160,18 @@ impl Place {
                 let mut options = SqliteOptions::default();
                 options.tuning.writer_checkpoints_alone = *alone;
                 options.tuning.checkpoint_pages = *checkpoint_pages;
+                if let Some(clock) = clock {
+                    options.clock = clock;
+                }
                 let store = SqliteProvider::new(&url, Some(options)).await;
                 Arc::new(store.expect("open the store"))
             }
             Self::Redb(file) => {
-                let store = RedbProvider::open_async(file, RedbOptions::default()).await;
+                let mut options = RedbOptions::default();
+                if let Some(clock) = clock {
+                    options.clock = clock.into();
+                }
+                let store = RedbProvider::open_async(file, options).await;
                 Arc::new(store.expect("open the store"))
             }
             Self::Postgres(url) => {

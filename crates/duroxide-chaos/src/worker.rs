@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use duroxide::providers::TagFilter;
 use duroxide::{Client, Runtime, RuntimeOptions};
 
 use crate::disturbances::Notes;
 use crate::feed::{self, PAUSE, Starter};
-use crate::heir;
 use crate::ledger::{Ledger, now_ms};
+use crate::skills::{Skills, TAG};
 use crate::store::Place;
 use crate::workload::{Effects, activities, orchestrations};
+use crate::{clock, heir, poison};
 
 /// How often a call is tried again while the store is away.
 const RETRIES: u32 = 600;
@@ -43,25 +45,20 @@ impl Life {
 
 /// Runs until it is killed, or until everything has ended.
 #[tokio::main]
-pub(crate) async fn run(folder: &Path, place: &Place, life: Life) {
+pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skills) {
     let began = Instant::now();
-    let store = place.open().await;
-    let effects = Effects::new(Ledger::open(&folder.join("effects")));
-    let options = RuntimeOptions {
-        orchestrator_lock_timeout: place.lease(),
-        worker_lock_timeout: place.lease(),
-        session_lock_timeout: place.lease(),
-        session_lock_renewal_buffer: place.lease() / 2,
-        max_attempts: 1_000,
-        ..RuntimeOptions::default()
-    };
-    let runtime = Runtime::start_with_options(
-        store.clone(),
-        activities(&Arc::new(effects)),
-        orchestrations(),
-        options,
-    )
-    .await;
+    let clock = clock::of(folder);
+    let store = place.open(clock.clone()).await;
+    let effects = Effects::new(folder, skills);
+    let mut builder = Runtime::builder()
+        .with_provider(Arc::clone(&store))
+        .with_activities(activities(&Arc::new(effects)))
+        .with_orchestrations(orchestrations(skills))
+        .with_options(options(place, skills));
+    if let Some(clock) = clock {
+        builder = builder.with_clock(clock);
+    }
+    let runtime = builder.build().await.expect("the options are valid");
     let client = Client::new(store);
     note_recovery(folder, &client, began).await;
     let starter = Starter::new(client.clone(), folder, life == Life::Soak);
@@ -76,10 +73,29 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life) {
         }
         Life::Finish => {
             heir::finish(folder, &starter).await;
+            if skills.poison.is_some() {
+                poison::is_over(&starter.client).await;
+            }
             beats.store(false, Ordering::Relaxed);
             pulse.await.expect("the pulse");
             runtime.shutdown(Some(5_000)).await;
         }
+    }
+}
+
+fn options(place: &Place, skills: &Skills) -> RuntimeOptions {
+    RuntimeOptions {
+        orchestrator_lock_timeout: place.lease(),
+        worker_lock_timeout: place.lease(),
+        session_lock_timeout: place.lease(),
+        session_lock_renewal_buffer: place.lease() / 2,
+        // Where lives are short, what is innocent is tried often.
+        max_attempts: skills.poison.unwrap_or(1_000),
+        worker_tag_filter: match skills.serves_tag {
+            true => TagFilter::default_and([TAG]),
+            false => TagFilter::DefaultOnly,
+        },
+        ..RuntimeOptions::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the orchestrations of a run do. Every activity writes its effect down before it answers.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +13,9 @@ use duroxide::{
 
 use crate::check::{Effect, key};
 use crate::ledger::{Ledger, now_ms};
-use crate::ops::LETTERS;
+use crate::ops::{BY, LETTERS, Op};
+use crate::poison;
+use crate::skills::{Skills, TAG, VERSIONS};
 
 /// What an instance says when it waits for its signal.
 pub(crate) const WAITS: &str = "waits";
@@ -20,14 +23,18 @@ pub(crate) const WAITS: &str = "waits";
 /// The effects of this life, numbered.
 pub(crate) struct Effects {
     ledger: Ledger,
+    violations: Ledger,
     numbers: AtomicU64,
+    serves_tag: bool,
 }
 
 impl Effects {
-    pub(crate) fn new(ledger: Ledger) -> Self {
+    pub(crate) fn new(folder: &Path, skills: &Skills) -> Self {
         Self {
-            ledger,
+            ledger: Ledger::open(&folder.join("effects")),
+            violations: Ledger::open(&folder.join("violations")),
             numbers: AtomicU64::new(1),
+            serves_tag: skills.serves_tag,
         }
     }
 
@@ -39,6 +46,10 @@ impl Effects {
             number: self.numbers.fetch_add(1, Ordering::Relaxed),
             at_ms: now_ms(),
         };
+        if ctx.tag().is_some() && !self.serves_tag {
+            let what = format!("a life that does not serve its tag ran {}", effect.line());
+            self.violations.write(&what);
+        }
         self.ledger.write(&effect.line());
     }
 }
@@ -68,6 +79,14 @@ pub(crate) fn activities(effects: &Arc<Effects>) -> ActivityRegistry {
             Ok(String::new())
         }
     });
+    let deadly = Arc::clone(effects);
+    builder = builder.register(
+        poison::DEADLY_ACTIVITY,
+        move |ctx: ActivityContext, _: String| {
+            deadly.write(&ctx, poison::DEADLY_ACTIVITY);
+            poison::die()
+        },
+    );
     let effects = Arc::clone(effects);
     builder = builder.register("second-time", move |ctx: ActivityContext, _: String| {
         effects.write(&ctx, "second-time");
@@ -84,8 +103,8 @@ pub(crate) fn activities(effects: &Arc<Effects>) -> ActivityRegistry {
     builder.build()
 }
 
-pub(crate) fn orchestrations() -> OrchestrationRegistry {
-    OrchestrationRegistry::builder()
+pub(crate) fn orchestrations(skills: &Skills) -> OrchestrationRegistry {
+    let mut builder = OrchestrationRegistry::builder()
         .register("probe", |_: OrchestrationContext, _: String| async {
             Ok(String::new())
         })
@@ -96,9 +115,14 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
                     .await
             },
         )
-        .register("transfer", transfer)
         .register("guarded", guarded)
-        .build()
+        .register(poison::ACTIVITY, poison::waits_for_death)
+        .register(poison::TURN, poison::dies);
+    for version in skills.versions() {
+        let handler = move |ctx: OrchestrationContext, input: String| transfer(ctx, input, version);
+        builder = builder.register_versioned("transfer", version, handler);
+    }
+    builder.build()
 }
 
 fn count_round(ctx: &OrchestrationContext) {
@@ -108,10 +132,23 @@ fn count_round(ctx: &OrchestrationContext) {
     ctx.set_kv_value("rounds", (rounds.unwrap_or(0) + 1).to_string());
 }
 
-/// Activities (one of a session, three at once, one that is cancelled, one that is tried twice), timers, key-values, a status
+/// Activities (one of a session, three at once, one that is cancelled, one that is tried twice, in some instances one with a tag), timers, key-values, a status
 /// and a child; then, after continue-as-new, a signal and letters from a queue.
-async fn transfer(ctx: OrchestrationContext, input: String) -> Result<String, String> {
+async fn transfer(
+    ctx: OrchestrationContext,
+    input: String,
+    version: &str,
+) -> Result<String, String> {
     if input.is_empty() {
+        if version != VERSIONS[0] {
+            // Where the versions differ: code of the other one does not fit this history.
+            ctx.schedule_timer(Duration::from_millis(1)).await;
+        }
+        if Op::of(&ctx.instance_id()).is_some_and(|op| op.is_tagged) {
+            let tagged = ActivityOptions::new().with_tag(TAG);
+            ctx.schedule_activity_with_options("tell", "tagged", tagged)
+                .await?;
+        }
         let debited = ctx.schedule_activity("debit", "").await?;
         ctx.schedule_timer(Duration::from_millis(5)).await;
         count_round(&ctx);
@@ -157,7 +194,7 @@ async fn transfer(ctx: OrchestrationContext, input: String) -> Result<String, St
     }
     let letters = letters.join("+");
     Ok(format!(
-        "{}: {input}, {round}, {signal}, {letters}",
+        "{}{BY}{version}: {input}, {round}, {signal}, {letters}",
         ctx.instance_id()
     ))
 }

@@ -13,7 +13,7 @@ use duroxide_core::{EventKind, Labels, StartExtras};
 use duroxide_runtime::{AskError, Client, ClientError, OrchestrationStatus};
 
 use crate::model::{Expected, expect};
-use crate::plan::{LifeEnd, LifePlan, RootPlan};
+use crate::plan::{LifeEnd, LifePlan, RootPlan, StartPlan};
 use crate::program::Step;
 use crate::program::{ORCHESTRATION, QUEUE, REQUEST, Run, VERSIONS};
 use crate::sim::Sim;
@@ -57,7 +57,7 @@ pub fn is_cancelled(outcome: &OrchestrationStatus) -> bool {
 }
 
 /// Pause before a call is done again.
-const AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 /// How long a call may take that is done again otherwise.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -78,6 +78,12 @@ impl RootClient {
         )
     }
 
+    /// How a life ended, as its client saw it.
+    pub(crate) fn outcome_of(&self, life: usize) -> Option<OrchestrationStatus> {
+        let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.get(life)?.outcome.clone()
+    }
+
     fn begin_log(&self) {
         let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
         lives.push(LifeLog::default());
@@ -96,31 +102,23 @@ impl RootClient {
             tokio::time::sleep(life.start_after).await;
             self.begin_log();
             self.one_life(number, life).await;
-            let is_last = number + 1 == self.plan.lives.len();
-            if !is_last {
+            if life.restarts {
+                self.restart(number).await;
+            }
+            let next = self.plan.lives.get(number + 1);
+            if next.is_some_and(|next| next.start != StartPlan::InPlace) {
                 self.delete(false).await;
             }
         }
     }
 
     async fn one_life(&self, number: usize, life: &LifePlan) {
-        let id = &self.plan.id;
-        let run = Run::new(number as u32, self.path(number), life.program.clone());
-        let (input, version) = (run.encode(), VERSIONS[life.program.version]);
-        let extras = match life.end {
-            LifeEnd::Limit { after } => StartExtras::default().with_timeout(after),
-            _ => Ok(StartExtras::default()),
-        };
-        let extras = extras.expect("limits are longer than nothing");
-        let start = || {
-            let (version, input) = (Some(version.to_owned()), input.clone());
-            let (labels, extras) = (Labels::new(), extras.clone());
-            self.client
-                .start_orchestration_with(id, ORCHESTRATION, version, input, labels, extras)
-        };
-        self.until_acknowledged("start", start).await;
-        self.log(|log| log.started_ms = Some(self.sim.now_ms()));
         let expected = self.expected(number);
+        match life.start {
+            StartPlan::Plain => self.start(number, life).await,
+            StartPlan::Once | StartPlan::InPlace => self.submit(number, life, &expected).await,
+        }
+        self.log(|log| log.started_ms = Some(self.sim.now_ms()));
         let doings = async {
             futures_util::join!(
                 self.letters(number, life, &expected),
@@ -129,6 +127,7 @@ impl RootClient {
                 self.looks(life),
                 self.pauses(life),
                 self.asks(number, &expected),
+                self.keyed(number, life, &expected),
             );
             std::future::pending::<()>().await;
         };
@@ -150,6 +149,24 @@ impl RootClient {
             }),
             () = doings => {}
         }
+    }
+
+    async fn start(&self, number: usize, life: &LifePlan) {
+        let run = Run::new(number as u32, self.path(number), life.program.clone());
+        let (input, version) = (run.encode(), VERSIONS[life.program.version]);
+        let extras = match life.end {
+            LifeEnd::Limit { after } => StartExtras::default().with_timeout(after),
+            _ => Ok(StartExtras::default()),
+        };
+        let extras = extras.expect("limits are longer than nothing");
+        let start = || {
+            let (version, input) = (Some(version.to_owned()), input.clone());
+            let (labels, extras) = (Labels::new(), extras.clone());
+            let id = &self.plan.id;
+            self.client
+                .start_orchestration_with(id, ORCHESTRATION, version, input, labels, extras)
+        };
+        self.until_acknowledged("start", start).await;
     }
 
     /// Waits for the end that counts: one that a retry follows does not.

@@ -31,6 +31,8 @@ struct Book {
     runs: Vec<Effect>,
     /// Attempts of one call, by its key.
     attempts: BTreeMap<String, Vec<u64>>,
+    /// By label: what an activity said last, and what an attempt of it heard last.
+    beats: BTreeMap<String, (u32, u32)>,
 }
 
 impl Effects {
@@ -59,6 +61,33 @@ impl Effects {
         let run = &mut book.runs[number];
         run.ended_ms = Some(now_ms);
         run.is_finished = is_finished;
+    }
+
+    /// An attempt says how far it is.
+    pub fn say(&self, label: &str, done: u32) {
+        let mut book = self.book();
+        let (said, _) = book.beats.entry(label.to_owned()).or_default();
+        *said = done.max(*said);
+    }
+
+    /// An attempt hears how far those before it said they were. What is wrong with that: it is of another call, was never said, or
+    /// is less than an attempt before this one heard.
+    pub fn hear(&self, label: &str, heard: Option<&(String, u32)>) -> Option<String> {
+        let mut book = self.book();
+        // What was said goes with the execution: an attempt that the answer of another one forestalled may find nothing.
+        let is_over = book
+            .runs
+            .iter()
+            .any(|run| run.label == label && run.is_finished);
+        let (said, before) = book.beats.entry(label.to_owned()).or_default();
+        let done = heard.map_or(0, |(_, done)| *done);
+        let is_strange = heard.is_some_and(|(of, _)| of != label);
+        let wrong = is_strange || done > *said || (done < *before && !is_over);
+        let complaint = format!(
+            "activity {label} said {said} last, heard {before} before, and hears {heard:?}"
+        );
+        *before = done.max(*before);
+        wrong.then_some(complaint)
     }
 
     /// All runs, in the order they began.

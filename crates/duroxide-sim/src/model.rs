@@ -25,6 +25,8 @@ pub struct Expected {
     pub labels: BTreeMap<String, String>,
     /// Requests it answers.
     pub answers: u32,
+    /// Queue messages with keys that it takes.
+    pub keyed: u32,
     /// The number of executions.
     pub executions: u64,
 }
@@ -53,7 +55,7 @@ pub fn expect(life: u32, path: &str, program: &Program) -> Expected {
         expected.may_run.insert(format!("{path}.put-right"));
     }
     expected.result = match program.ending {
-        Ending::Returns => Some(Ok(format!("{life}:{log}{LETTERS}"))),
+        Ending::Returns | Ending::FailsUntil(_) => Some(Ok(format!("{life}:{log}{LETTERS}"))),
         Ending::Fails => Some(Err(format!("{life}:{log}"))),
         Ending::Waits => None,
     };
@@ -95,6 +97,12 @@ impl Expected {
             Step::Letters(count) => {
                 self.letters += usize::from(*count);
                 format!("{count} letters")
+            }
+            Step::Keyed(count) => {
+                let first = self.keyed;
+                self.keyed += u32::from(*count);
+                let taken: Vec<_> = (first..self.keyed).map(|n| n.to_string()).collect();
+                format!("keyed {}", taken.join("+"))
             }
             Step::OvertakenReader => {
                 self.letters += 2;
@@ -157,7 +165,7 @@ impl Expected {
         match op {
             Op::Work(job) | Op::Rare(job) | Op::Tagged(job) | Op::OnSession(_, job) => {
                 let (attempts, seen) = match job {
-                    Job::Quick | Job::Slow(_) => (1, answer(label)),
+                    Job::Quick | Job::Slow(_) | Job::Beats(_) => (1, answer(label)),
                     Job::Fails | Job::Panics => (1, "err".to_owned()),
                     Job::Flaky(times) => (u32::from(*times) + 1, answer(label)),
                     // It is given up, and may not even have begun.
@@ -183,6 +191,17 @@ impl Expected {
                 match child.result {
                     Some(Ok(text)) => text,
                     Some(Err(_)) | None => "err".to_owned(),
+                }
+            }
+            Op::RetriedChild(program, attempts) => {
+                let child = expect(0, &format!("{label}/"), program);
+                let succeeds = match program.ending {
+                    Ending::FailsUntil(attempt) => attempt <= u32::from(*attempts),
+                    _ => child.result.as_ref().is_some_and(Result::is_ok),
+                };
+                match (child.result, succeeds) {
+                    (Some(Ok(text)), true) => text,
+                    _ => "err".to_owned(),
                 }
             }
             Op::Collide => "err".to_owned(),

@@ -15,7 +15,7 @@ use duroxide_store::StoreProvider;
 
 use crate::effects::Effect;
 use crate::plan::{Code, NodePlan};
-use crate::program::{self, Job, ORCHESTRATION, Order, RARE_WORK, TAG, VERSIONS, WORK};
+use crate::program::{self, BEAT_MS, Job, ORCHESTRATION, Order, RARE_WORK, TAG, VERSIONS, WORK};
 use crate::sched::{Group, GroupPoller};
 use crate::sim::Sim;
 use crate::store::SimStore;
@@ -178,6 +178,26 @@ impl Drop for Running {
     }
 }
 
+/// Goes on from where an earlier attempt said it was, and says how far it is.
+async fn beat(sim: &Sim, ctx: &ActivityContext, label: &str, times: u32) {
+    let said = loop {
+        match ctx.last_heartbeat::<(String, u32)>().await {
+            Ok(said) => break said,
+            // The store is away.
+            Err(_) => tokio::time::sleep(Duration::from_millis(300)).await,
+        }
+    };
+    if let Some(complaint) = sim.effects.hear(label, said.as_ref()) {
+        sim.violation(complaint);
+    }
+    let done = said.map_or(0, |(_, done)| done);
+    for beat in done..times {
+        tokio::time::sleep(Duration::from_millis(BEAT_MS.into())).await;
+        sim.effects.say(label, beat + 1);
+        ctx.heartbeat(&(label, beat + 1));
+    }
+}
+
 async fn work(
     sim: Arc<Sim>,
     (node, life): (usize, String),
@@ -210,6 +230,7 @@ async fn work(
         is_finished: false,
     };
     match order.job {
+        Job::Beats(times) => beat(&running.sim, &ctx, &order.label, times.into()).await,
         Job::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
         Job::Stuck => {
             ctx.cancellation_token().cancelled().await;
@@ -223,6 +244,8 @@ async fn work(
         // As a panic, without a report on the screen.
         Job::Panics => std::panic::resume_unwind(Box::new("panics".to_owned())),
         Job::Flaky(times) if attempt < usize::from(times) => Err("not yet".to_owned()),
-        Job::Quick | Job::Slow(_) | Job::Flaky(_) | Job::Stuck => Ok(program::answer(&order.label)),
+        Job::Quick | Job::Slow(_) | Job::Flaky(_) | Job::Stuck | Job::Beats(_) => {
+            Ok(program::answer(&order.label))
+        }
     }
 }

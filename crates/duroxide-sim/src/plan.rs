@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::generate::{self, Features};
-use crate::program::{Ending, Job, Op, Program, Step};
+use crate::program::{BEAT_MS, Ending, Job, Op, Program, Step};
 use crate::rng::Rng;
 
 /// A whole run.
@@ -18,6 +18,8 @@ pub struct Plan {
     pub nemesis: Vec<Strike>,
     /// When faults stop.
     pub heal_at: Duration,
+    /// An operator puts dead letters back into their queues, as long as faults last.
+    pub requeues: bool,
 }
 
 /// One node.
@@ -81,9 +83,24 @@ pub struct LifePlan {
     pub pauses: Option<Duration>,
     /// The client retries it whenever it ends as cancelled: it ends as if nobody had asked.
     pub retries: bool,
+    pub start: StartPlan,
+    /// When it has ended, the client starts it once more under another id, which must end alike.
+    pub restarts: bool,
 }
 
-const SIGNAL_PAUSE: Duration = Duration::from_millis(700);
+/// How a client starts a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StartPlan {
+    /// Whatever has the id; the life before was deleted.
+    #[default]
+    Plain,
+    /// As a request of its own, which a repetition names; refused if something else has the id.
+    Once,
+    /// The same, in the place of the life before, which has ended.
+    InPlace,
+}
+
+pub(crate) const SIGNAL_PAUSE: Duration = Duration::from_millis(700);
 
 /// How a client lets a life end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +178,7 @@ fn work_ms(program: &Program) -> u64 {
         Op::Work(job) | Op::Rare(job) | Op::Tagged(job) | Op::OnSession(_, job) => match job {
             Job::Slow(ms) => u64::from(*ms),
             Job::Stuck => 8_000,
+            Job::Beats(times) => u64::from(*times) * u64::from(BEAT_MS),
             Job::Quick | Job::Fails | Job::Panics | Job::Flaky(_) => 200,
         },
         Op::Child(program) | Op::NamedChild(program) => work_ms(program),
@@ -212,6 +230,7 @@ impl Plan {
             nodes,
             roots,
             heal_at,
+            requeues: false,
         };
         match seed % 29 {
             7 => plan.add_unborn_child(),
@@ -220,108 +239,7 @@ impl Plan {
             17 => plan.add_waiting_for_session(),
             _ => {}
         }
-        plan.with_newer()
-    }
-
-    /// A shape that chance hardly ever draws: a child whose first turn comes when its parent has been deleted and started
-    /// again, and asks for a child of the same id.
-    fn add_unborn_child(&mut self) {
-        let child = |steps| {
-            Op::Child(Program {
-                steps,
-                ..Program::default()
-            })
-        };
-        // What the first says must not be taken for what the second says.
-        let first = child(vec![Step::Do(Op::Guid), Step::Do(Op::Timer(5))]);
-        let second = child(vec![Step::Do(Op::Timer(5))]);
-        self.roots.push(RootPlan {
-            id: "unborn".to_owned(),
-            lives: vec![
-                plain_life(Step::Race(first, Op::Work(Job::Quick)), Duration::ZERO),
-                plain_life(Step::Do(second), Duration::ZERO),
-            ],
-        });
-        self.rates.late = 400;
-        self.rates.late_ms = 8_000;
-        self.rates.only = &["ack_orchestration_item"];
-    }
-
-    /// Another one: answers to commits come late, when the next turns of the instance are long done, here or elsewhere.
-    fn add_late_answers(&mut self) {
-        let pause = Duration::from_millis(400);
-        self.roots.push(RootPlan {
-            id: "late".to_owned(),
-            lives: vec![plain_life(Step::Letters(25), pause)],
-        });
-        // One node, which has the newer state in memory when the late answer comes.
-        self.nodes.truncate(1);
-        self.nemesis.clear();
-        for node in &mut self.nodes {
-            node.sticky = 1_024;
-            node.slots = 4;
-            node.lock_timeout = Duration::from_millis(1_500);
-        }
-        self.rates.late = 300;
-        self.rates.late_ms = 8_000;
-        // The old answer is heard between the claim of the next turn and the answer to that claim.
-        self.rates.only = &["ack_orchestration_item", "claim_turns"];
-    }
-
-    /// Another one: an activity waits for its session on its node, and is cancelled meanwhile.
-    fn add_waiting_for_session(&mut self) {
-        let on_session = |ms| Op::OnSession(7, Job::Slow(ms));
-        let steps = vec![
-            Step::All(vec![Op::Timer(1), Op::Timer(2)]),
-            Step::Race(on_session(300), Op::Timer(1_000)),
-            Step::Do(Op::Timer(9_000)),
-        ];
-        let mut life = plain_life(Step::Do(Op::Guid), Duration::ZERO);
-        life.program.steps = steps;
-        self.roots.push(RootPlan {
-            id: "holder".to_owned(),
-            lives: vec![plain_life(Step::Do(on_session(8_000)), Duration::ZERO)],
-        });
-        self.roots.push(RootPlan {
-            id: "waiter".to_owned(),
-            lives: vec![life],
-        });
-        // Nothing else goes wrong: a disturbed node may be late.
-        self.rates = Rates::default();
-        self.nemesis.clear();
-        for node in &mut self.nodes {
-            node.slots = 4;
-            node.code = vec![Code::ALL];
-        }
-    }
-
-    /// Another one: the store takes no commits of turns for longer than they are tried, but everything else, and clients go
-    /// on sending queue messages.
-    fn add_spoilt_commits(&mut self) {
-        let pause = Duration::from_millis(300);
-        self.roots.push(RootPlan {
-            id: "spoilt".to_owned(),
-            lives: vec![plain_life(Step::Letters(20), pause)],
-        });
-        self.rates.fails_before = 850;
-        self.rates.only = &["ack_orchestration_item"];
-    }
-}
-
-fn plain_life(step: Step, letter_pause: Duration) -> LifePlan {
-    LifePlan {
-        program: Program {
-            steps: vec![step],
-            ..Program::default()
-        },
-        start_after: Duration::from_millis(10),
-        letter_pause,
-        signal_pause: SIGNAL_PAUSE,
-        end: LifeEnd::Alone,
-        prunes: false,
-        reads: false,
-        pauses: None,
-        retries: false,
+        plan.with_newer().with_latest()
     }
 }
 
@@ -391,6 +309,8 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
         reads: rng.chance(300),
         pauses: None,
         retries: false,
+        start: StartPlan::Plain,
+        restarts: false,
     }
 }
 

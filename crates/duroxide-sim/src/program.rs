@@ -3,13 +3,12 @@
 //!
 //! Every operation has a label, its path in the program, so that its effects are recognised whatever its event id is.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use duroxide_core::{
-    ActivityOptions, BackoffStrategy, Either2, OrchestrationContext, OrchestrationRef, RetryPolicy,
-};
+use duroxide_core::{Either2, OrchestrationContext, OrchestrationRef};
 use serde::{Deserialize, Serialize};
+
+use crate::operations::{self, begin, mail};
 
 /// The orchestration that runs programs.
 pub const ORCHESTRATION: &str = "program";
@@ -17,9 +16,12 @@ pub const ORCHESTRATION: &str = "program";
 pub const WORK: &str = "work";
 pub const RARE_WORK: &str = "rare-work";
 pub const QUEUE: &str = "letters";
+/// The queue of messages with keys.
+pub const KEYED: &str = "keyed";
 /// What clients ask for.
 pub const REQUEST: &str = "double";
-const AWAITED: OrchestrationRef<String, String> = OrchestrationRef::new(ORCHESTRATION);
+/// The orchestration with its types.
+pub const AWAITED: OrchestrationRef<String, String> = OrchestrationRef::new(ORCHESTRATION);
 /// What separates the text of a program that returned from the queue messages it took.
 pub const LETTERS: &str = "|letters:";
 pub const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
@@ -38,7 +40,12 @@ pub enum Job {
     Flaky(u8),
     /// Ends only when it is told to; its caller gives up after a while.
     Stuck,
+    /// Says this many times how far it is; a later attempt goes on from there.
+    Beats(u8),
 }
+
+/// How long an activity takes between two heartbeats.
+pub const BEAT_MS: u32 = 700;
 
 /// A durable operation with one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +59,8 @@ pub enum Op {
     Signal,
     Child(Program),
     NamedChild(Program),
+    /// A child that is started again when it fails, this many times in all.
+    RetriedChild(Program, u8),
     /// A child under an id that is taken.
     Collide,
     Guid,
@@ -73,6 +82,8 @@ pub enum Step {
     Dropped(Op),
     /// Takes this many queue messages; only in roots.
     Letters(u8),
+    /// Takes this many queue messages that have keys, and come more than once; only in roots.
+    Keyed(u8),
     /// Takes a queue message unless a timer is quicker; only in roots.
     LetterOrTimer(u32),
     /// Two readers of the queue, of which the older is dropped before it has read; only in roots.
@@ -117,6 +128,8 @@ pub enum Ending {
     Fails,
     /// Never, unless it is cancelled.
     Waits,
+    /// Fails until it is started for this many times.
+    FailsUntil(u32),
 }
 
 /// A program on its way: the input of an execution.
@@ -162,9 +175,6 @@ pub struct Order {
     pub label: String,
     pub job: Job,
 }
-
-/// What a step left in the log.
-type Seen<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 
 /// What an activity answers: depends on its label alone.
 #[must_use]
@@ -225,11 +235,21 @@ async fn body(ctx: &OrchestrationContext, mut run: Run, version: usize) -> Resul
             Ok(format!("{}:{}{LETTERS}{letters}", run.life, run.log))
         }
         Ending::Fails => Err(format!("{}:{}", run.life, run.log)),
+        Ending::FailsUntil(attempt) if attempt_of(&ctx.instance_id()) < attempt => {
+            Err("not yet".to_owned())
+        }
+        Ending::FailsUntil(_) => Ok(format!("{}:{}{LETTERS}", run.life, run.log)),
         Ending::Waits => {
             ctx.schedule_wait("never").await;
             Err("a signal came that nobody sent".to_owned())
         }
     }
+}
+
+/// Which attempt a child is that is started again when it fails: the id of the second one ends with `~2`.
+fn attempt_of(instance: &str) -> u32 {
+    let last = instance.rsplit_once('~').map(|(_, last)| last);
+    last.and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
 async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: String) -> String {
@@ -266,6 +286,7 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             }
             format!("{count} letters")
         }
+        Step::Keyed(count) => operations::keyed(ctx, run.life, count).await,
         Step::LetterOrTimer(ms) => {
             let timer = ctx.schedule_timer(Duration::from_millis(ms.into()));
             let first = ctx.select2(ctx.dequeue_event(QUEUE), timer).await;
@@ -341,120 +362,5 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             "answered".to_owned()
         }
         Step::Continue => "continued".to_owned(),
-    }
-}
-
-/// Messages to oneself: each arrives once, and they keep their order.
-async fn mail(ctx: &OrchestrationContext, label: &str, count: u8) -> String {
-    let queue = format!("mail-{label}");
-    let own = ctx.instance_id();
-    let mut taken = Vec::new();
-    for n in 0..count {
-        if ctx.send(&own, &queue, &n).await.is_err() {
-            return "an instance that runs takes no messages".to_owned();
-        }
-    }
-    for _ in 0..count {
-        let letter = ctx.receive::<u8>(&queue).await;
-        taken.push(letter.map_or_else(|_| "?".to_owned(), |n| n.to_string()));
-    }
-    taken.join("")
-}
-
-/// Schedules an operation at once.
-fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: &str) -> Seen<'a> {
-    let text = |r: Result<String, String>| r.unwrap_or_else(|_| "err".to_owned());
-    let child_of = |program: &Program| {
-        let version = Some(VERSIONS[program.version].to_owned());
-        let input = Run::new(0, format!("{label}/"), program.clone()).encode();
-        (version, input)
-    };
-    match op {
-        Op::Work(job) => work(ctx, WORK, ActivityOptions::new(), label, *job),
-        Op::Rare(job) => work(ctx, RARE_WORK, ActivityOptions::new(), label, *job),
-        Op::Tagged(job) => work(ctx, WORK, ActivityOptions::new().with_tag(TAG), label, *job),
-        Op::OnSession(n, job) => {
-            let session = ActivityOptions::new().on_session(format!("session-{n}"));
-            work(ctx, WORK, session, label, *job)
-        }
-        Op::Timer(ms) => {
-            let timer = ctx.schedule_timer(Duration::from_millis((*ms).into()));
-            Box::pin(timer.map(|()| "fired".to_owned()))
-        }
-        Op::Signal => Box::pin(ctx.schedule_wait(format!("s-{label}"))),
-        Op::Child(program) => {
-            let (version, input) = child_of(program);
-            let child = ctx.schedule_sub_orchestration_versioned(ORCHESTRATION, version, input);
-            Box::pin(child.map(text))
-        }
-        Op::NamedChild(program) => {
-            let (version, input) = child_of(program);
-            let id = format!("{}-child-{}-{label}", ctx.instance_id(), ctx.execution_id());
-            let child =
-                ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input);
-            Box::pin(child.map(text))
-        }
-        Op::Collide => {
-            let (version, input) = child_of(&Program::default());
-            let id = ctx.instance_id();
-            let child =
-                ctx.schedule_sub_orchestration_versioned_with_id(ORCHESTRATION, version, id, input);
-            Box::pin(child.map(text))
-        }
-        Op::Guid => {
-            let guid = ctx.new_guid();
-            Box::pin(async move { guid.await.map_or("err", |_| "guid").to_owned() })
-        }
-        Op::Now => {
-            let now = ctx.utc_now();
-            Box::pin(async move { now.await.map_or("err", |_| "now").to_owned() })
-        }
-        Op::InPlace(fails) => {
-            let fails = *fails;
-            let asked = ctx.run("in-place", move || async move {
-                match fails {
-                    true => Err("fails in place".to_owned()),
-                    false => Ok(7_u32),
-                }
-            });
-            Box::pin(async move {
-                let answer: Result<u32, _> = asked.await;
-                answer.map_or_else(|_| "err".to_owned(), |number| number.to_string())
-            })
-        }
-    }
-}
-
-fn work<'a>(
-    ctx: &'a OrchestrationContext,
-    name: &'static str,
-    options: ActivityOptions,
-    label: &str,
-    job: Job,
-) -> Seen<'a> {
-    let text = |r: Result<String, String>| r.unwrap_or_else(|_| "err".to_owned());
-    let order = Order {
-        label: label.to_owned(),
-        job,
-    };
-    let input = serde_json::to_string(&order).expect("an order is plain data");
-    let retried = match job {
-        Job::Flaky(times) => Some(RetryPolicy::new(u32::from(times) + 1)),
-        Job::Stuck => Some(RetryPolicy::new(1).with_timeout(Duration::from_secs(7))),
-        Job::Quick | Job::Slow(_) | Job::Fails | Job::Panics => None,
-    };
-    match retried {
-        None => {
-            let call = ctx.schedule_activity_with_options(name, input, options);
-            Box::pin(async move { text(call.await) })
-        }
-        Some(policy) => {
-            let pause = BackoffStrategy::Fixed {
-                delay: Duration::from_millis(50),
-            };
-            let policy = policy.with_backoff(pause);
-            let call = ctx.schedule_activity_with_retry_options(name, input, policy, options);
-            Box::pin(async move { text(call.await) })
-        }
     }
 }

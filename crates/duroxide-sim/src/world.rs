@@ -155,6 +155,11 @@ impl World {
             };
             self.sim.scheduler.spawn(group, Box::pin(live));
         }
+        if self.plan.requeues {
+            let group = self.sim.group("operator");
+            let requeues = Arc::clone(&self).requeue();
+            self.sim.scheduler.spawn(group, Box::pin(requeues));
+        }
         self.strike().await;
         let all = self.clients.len() as u64;
         let is_done = self
@@ -171,6 +176,25 @@ impl World {
         };
         check::check(&scene, is_done).await;
         self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Puts dead letters back into their queues. Nothing of that may change what comes of any instance; most are refused.
+    async fn requeue(self: Arc<Self>) {
+        let way = Way {
+            sim: Arc::clone(&self.sim),
+            node: self.plan.nodes.len(),
+        };
+        let inner: Arc<dyn Provider> = Arc::clone(&self.store) as _;
+        let client = Client::new(Arc::new(Layered::around(inner, way)));
+        while !self.sim.healed.is_cancelled() {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            for letter in client.list_dead_letters(20).await.unwrap_or_default() {
+                let requeued = client.requeue_dead_letter(letter.id).await;
+                let is_there = requeued.is_ok_and(|done| done);
+                self.sim
+                    .note(format_args!("requeue {}: {is_there}", letter.id));
+            }
+        }
     }
 
     /// Waits for something; whether it came in time.

@@ -30,6 +30,12 @@ pub trait ProviderFactory: Sync + Send {
         Duration::from_millis(100)
     }
 
+    /// How late the best of several wake-ups may be: the way to the store and back. A store that polls is later every time. The
+    /// limits of all cases about waking follow from it.
+    fn wake_latency(&self) -> Duration {
+        Duration::from_millis(30)
+    }
+
     /// Makes the stored history of the instance undecodable.
     ///
     /// # Panics

@@ -144,9 +144,10 @@ fn check_repeats(
             ));
         }
     }
-    let Some(answered_ms) = answered_ms else {
+    let Some(answered_ms) = answered_ms.and_then(|ms| disturbances.by_the_machine(*ms)) else {
         return;
     };
+    let answered_ms = &answered_ms;
     for late in runs.iter().filter(|run| run.at_ms > *answered_ms) {
         if !disturbances.lost_a_lease(*answered_ms, late.at_ms) {
             violations.push(format!(

@@ -1,14 +1,38 @@
 //! One history alone. In: the events of an execution that has ended. Out: what is wrong with them.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use duroxide::{Event, EventKind};
+
+use crate::clock;
+use crate::ops::BY;
+
+/// What recorded times can be compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClockOfRun {
+    /// Each other.
+    Even,
+    /// Nothing: the clock was set on the way, and a timer that was to fire at a time by the clock before may fire at another
+    /// one by the clock after.
+    WasSet,
+}
+
+impl ClockOfRun {
+    pub(crate) fn of(folder: &Path) -> Self {
+        match clock::is_settable(folder) {
+            true => Self::WasSet,
+            false => Self::Even,
+        }
+    }
+}
 
 /// Ids without gaps, one beginning, one end and nothing behind it, one answer per schedule, answers after schedules.
 pub(crate) fn check(
     instance: &str,
     execution: u64,
     history: &[Event],
+    clock: ClockOfRun,
     violations: &mut Vec<String>,
 ) {
     let mut say = |what: String| violations.push(format!("{instance}/{execution}: {what}"));
@@ -24,8 +48,11 @@ pub(crate) fn check(
     if starts != 1 || ends != 1 || !history.last().is_some_and(Event::is_terminal) {
         say(format!("{starts} starts and {ends} ends"));
     }
-    for (schedule, answers) in unanswered(history) {
+    for (schedule, answers) in unanswered(history, clock) {
         say(format!("event {schedule} has {answers}"));
+    }
+    if let Some((recorded, ran)) = other_version(history) {
+        say(format!("recorded with version {recorded}, and {ran} ran"));
     }
     let mut answered = HashSet::new();
     for event in history {
@@ -42,7 +69,7 @@ pub(crate) fn check(
 
 /// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked for.
 /// Timers that lost their race are let go without a record.
-fn unanswered(history: &[Event]) -> Vec<(u64, &'static str)> {
+fn unanswered(history: &[Event], clock: ClockOfRun) -> Vec<(u64, &'static str)> {
     let mut wrong = Vec::new();
     for event in history {
         let fits: fn(&EventKind) -> bool = match &event.kind {
@@ -65,6 +92,7 @@ fn unanswered(history: &[Event]) -> Vec<(u64, &'static str)> {
             EventKind::TimerCreated { fire_at_ms } => {
                 let is_its = |e: &&Event| e.source_event_id == Some(event.event_id);
                 if let Some(fired) = history.iter().find(is_its)
+                    && clock == ClockOfRun::Even
                     && fired.timestamp_ms < *fire_at_ms
                 {
                     wrong.push((event.event_id, "fired early"));
@@ -84,6 +112,18 @@ fn unanswered(history: &[Event]) -> Vec<(u64, &'static str)> {
         }
     }
     wrong
+}
+
+/// The version that an execution was recorded with and the one whose code says that it ran, if they differ.
+fn other_version(history: &[Event]) -> Option<(String, String)> {
+    let (_, recorded) = history.iter().find_map(Event::started_handler)?;
+    let output = history.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationCompleted { output } => Some(output),
+        _ => None,
+    })?;
+    let (_, rest) = output.split_once(BY)?;
+    let ran = rest.split(':').next()?;
+    (ran != recorded).then(|| (recorded, ran.to_owned()))
 }
 
 fn is_answer(kind: &EventKind) -> bool {
@@ -149,7 +189,7 @@ mod tests {
             .map(|((source, at_ms, kind), id)| event(id, *source, *at_ms, kind.clone()))
             .collect();
         let mut violations = Vec::new();
-        check("a", 1, &history, &mut violations);
+        check("a", 1, &history, ClockOfRun::Even, &mut violations);
         violations
     }
 
@@ -233,13 +273,29 @@ mod tests {
     }
 
     #[test]
+    fn code_of_another_version_than_the_recorded_one_is_noticed() {
+        let ended = |output: &str| EventKind::OrchestrationCompleted {
+            output: output.to_owned(),
+        };
+        let by = |version: &str| {
+            let output = format!("op-1-2-3 by {version}: debited, go, 1+2+3");
+            said(&[(None, 1, started()), (None, 9, ended(&output))])
+        };
+        assert_eq!(by("1.0.0"), [""; 0]);
+        assert_eq!(
+            by("2.0.0"),
+            ["a/1: recorded with version 1.0.0, and 2.0.0 ran"]
+        );
+    }
+
+    #[test]
     fn beginnings_ends_and_gaps_are_counted() {
         assert_eq!(said(&[(None, 1, started())]), ["a/1: 1 starts and 0 ends"]);
         let behind = [(None, 1, started()), (None, 2, ended()), (None, 3, ended())];
         assert_eq!(said(&behind), ["a/1: 1 starts and 2 ends"]);
         let mut violations = Vec::new();
         let gap = [event(1, None, 1, started()), event(3, None, 1, ended())];
-        check("a", 1, &gap, &mut violations);
+        check("a", 1, &gap, ClockOfRun::Even, &mut violations);
         assert_eq!(violations, ["a/1: event ids [1, 3]"]);
     }
 }

@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use self::effects::Recorded;
 pub(crate) use self::effects::{Effect, key};
+use self::history::ClockOfRun;
+use crate::clock;
 use crate::disturbances::Disturbances;
 use crate::ledger::{lines, lines_in};
 use crate::ops::{self, Told};
@@ -62,6 +64,9 @@ pub(crate) struct Report {
     deleted: usize,
     effects: usize,
     repeated_effects: usize,
+    /// How often the clock was set, and how often work was tried that takes its process with it.
+    clock_steps: u32,
+    poisoned: u32,
     /// Start to first commit of each life that got so far.
     recoveries: usize,
     recovery_ms_p50: u64,
@@ -79,16 +84,18 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
     if let Place::Sqlite { file, .. } = place {
         leases::check_file(file, &mut violations);
     }
-    let store = place.open().await;
+    let store = place.open(clock::of(folder)).await;
     let client = Client::new(Arc::clone(&store));
     let store = store.as_management_capability();
     let store = store.expect("every store can be managed");
     let told = ops::told(&lines_in(&folder.join("acknowledged")));
     let there = store.list_instances().await.expect("list");
     let mut recorded = Recorded::default();
+    let clock = ClockOfRun::of(folder);
     for instance in &there {
         let told = told.get(instance).copied().unwrap_or_default();
-        violations.extend(check_instance(&client, store, instance, told, &mut recorded).await);
+        let checked = check_instance(&client, store, instance, (told, clock), &mut recorded);
+        violations.extend(checked.await);
     }
     violations.extend(ops::missing(&told, &there.iter().cloned().collect()));
     leases::check_queues(
@@ -133,6 +140,8 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         deleted: count(|told| told.deleted),
         effects: effects.len(),
         repeated_effects: repeated,
+        clock_steps: 0,
+        poisoned: 0,
         recoveries: recoveries.len(),
         recovery_ms_p50: percentile(&recoveries, 50),
         recovery_ms_p99: percentile(&recoveries, 99),
@@ -147,7 +156,7 @@ async fn check_instance(
     client: &Client,
     store: &dyn ProviderAdmin,
     instance: &str,
-    told: Told,
+    (told, clock): (Told, ClockOfRun),
     recorded: &mut Recorded,
 ) -> Vec<String> {
     let status = client.get_orchestration_status(instance).await;
@@ -159,7 +168,7 @@ async fn check_instance(
             .read_history_with_execution_id(instance, execution)
             .await
             .expect("history");
-        history::check(instance, execution, &history, &mut violations);
+        history::check(instance, execution, &history, clock, &mut violations);
         recorded.note(instance, execution, &history);
     }
     violations
@@ -175,6 +184,12 @@ impl Report {
     pub(crate) fn faults(&mut self, faults: Faults, longest_outage: Duration) {
         self.faults = faults;
         self.longest_outage_ms = u64::try_from(longest_outage.as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// What else was done on the way.
+    pub(crate) fn set_clock_and_poison(&mut self, clock_steps: u32, poisoned: u32) {
+        self.clock_steps = clock_steps;
+        self.poisoned = poisoned;
     }
 
     /// Kills of a store that can end its process at named points.

@@ -15,6 +15,7 @@ use crate::disturbances::Notes;
 use crate::ledger::now_ms;
 use crate::nemesis::{bury, finish, publish, seed_or_time, spawn, verdict};
 use crate::random::Random;
+use crate::skills::Skills;
 use crate::store::Place;
 use crate::worker::Life;
 
@@ -105,7 +106,7 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
 
 fn worker(folder: &Path, proxy: &Proxy) -> Child {
     let place = Place::Postgres(proxy.url());
-    spawn(folder, &place, Life::Feed, |_| {})
+    spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {})
 }
 
 fn kill(folder: &Path, worker: &mut Worker) {

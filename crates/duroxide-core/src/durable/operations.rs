@@ -268,7 +268,7 @@ impl Operations {
     /// A queue message arrived.
     pub(crate) fn deliver(&mut self, queue: &str, data: &str) {
         if queue == KEYS_QUEUE {
-            self.keys.take_over(data);
+            self.take_over_keys(data);
             return;
         }
         let (key, data) = message_parts(data);
@@ -381,6 +381,11 @@ impl Operations {
     /// All operations, in the order they were issued.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Operation)> {
         self.slots.iter().enumerate()
+    }
+
+    /// An earlier execution hands on the keys of the messages that came in.
+    pub(crate) fn take_over_keys(&mut self, keys: &str) {
+        self.keys.take_over(keys);
     }
 
     /// Whether a message with this key came in before.

@@ -23,7 +23,7 @@ use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
 use crate::label::labels_at_start;
-use crate::message::is_start_queue;
+use crate::message::{KEYS_QUEUE, is_start_queue};
 use crate::provider::KvEntry;
 use crate::rewound::Rewound;
 use crate::start::StartExtras;
@@ -137,6 +137,10 @@ impl Execution {
             .into_iter()
             .filter(|(name, _)| !is_start_queue(name));
         for (name, data) in letters {
+            if name == KEYS_QUEUE {
+                // Known before the messages of this turn are looked at: a repeated one may come with the start.
+                execution.shared.cell().operations.take_over_keys(&data);
+            }
             execution.arrive(EventKind::QueueEventDelivered { name, data }, None);
         }
         execution

@@ -1,10 +1,10 @@
 //! Messages that have no effect, and what a turn notes about them and about its children.
 
-use duroxide_core::ErrorDetails;
 use duroxide_core::replay::{ChildEnded, Outcome, Unused};
+use duroxide_core::{ErrorDetails, keyed_message};
 
 use crate::history::{
-    cancel, child_completed, child_failed, completed, failed, fired, in_execution, signal,
+    cancel, child_completed, child_failed, completed, failed, fired, in_execution, letter, signal,
 };
 use crate::world::{World, output};
 
@@ -42,6 +42,27 @@ fn a_completion_that_comes_with_a_continue_as_new_does_not_fail_the_next_executi
     assert_eq!(first.notes.unused, [Unused::NeverScheduled]);
     let real = in_execution(2, completed(2, "real"));
     assert_eq!(output(&world.turn(vec![real])), "real");
+}
+
+/// The sender was not answered and repeats the message; the instance has continued as new since the first.
+#[test]
+fn a_repeated_message_that_comes_with_the_next_execution_is_not_taken_again() {
+    let mut world = World::of(|ctx, input| async move {
+        let first = ctx.receive::<String>("orders").await;
+        let first = first.map_err(|error| error.to_string())?;
+        match input.is_empty() {
+            true => ctx.continue_as_new(first).await,
+            false => Ok(format!("{input}, {first}")),
+        }
+    });
+    world.turn(vec![]);
+    let one = || letter("orders", &keyed_message("k", "one"));
+    world.turn(vec![one()]);
+    let turn = world.turn(vec![one()]);
+    assert_eq!(turn.notes.unused, [Unused::Repeated]);
+    let turn = world.replayed_turn(vec![one(), letter("orders", &keyed_message("l", "two"))]);
+    assert_eq!(turn.notes.unused, [Unused::Repeated]);
+    assert_eq!(output(&turn), "one, two");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use duroxide_core::defect::Defect;
 use duroxide_core::provider::ProviderError;
 use duroxide_core::replay::{Divergence, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
@@ -275,6 +276,9 @@ impl Refused {
         let of = self.of;
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
         match (self.source, self.cancel) {
+            (Source::Memory { .. }, _) if Defect::LateAnswerReplacesNewer.is_on() => {
+                fail_for_good(engine, claim, of, self.refusals, error).await;
+            }
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None).await;
             }
@@ -295,6 +299,36 @@ impl Refused {
             }
         }
     }
+}
+
+/// What became of a refused turn when what memory held was trusted. Only a defect that is put back does it.
+async fn fail_for_good(
+    engine: &Engine,
+    claim: ClaimInHand<'_>,
+    of: ExecutionRef,
+    refusals: Vec<WorkItem>,
+    error: &ProviderError,
+) {
+    let recorded = engine
+        .store
+        .read_with_execution(&of.instance, of.execution_id);
+    let Ok(base) = recorded.await else {
+        return give_back(engine, claim.lease, None).await;
+    };
+    let point = FailurePoint {
+        of,
+        beginning: Vec::new(),
+        base,
+        undecodable: false,
+        arrived: Vec::new(),
+        refusals,
+    };
+    let details = ErrorDetails::Infrastructure {
+        operation: error.operation.clone(),
+        message: error.message.clone(),
+        retryable: false,
+    };
+    forced::end_at(engine, claim, point, &ForcedEnd::Fail(details)).await;
 }
 
 async fn diverged(

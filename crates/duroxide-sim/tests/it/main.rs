@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use duroxide_sim::many;
 use duroxide_sim::plan::{
-    Code, LifeEnd, LifePlan, Nemesis, NodePlan, Plan, Rates, RootPlan, Strike,
+    Code, LifeEnd, LifePlan, Nemesis, NodePlan, Plan, Rates, RootPlan, StartPlan, Strike,
 };
 use duroxide_sim::program::{Op, Program, Step};
 use duroxide_sim::world;
@@ -74,6 +74,8 @@ fn calm(program: Program) -> Plan {
             end: LifeEnd::Alone,
             pauses: None,
             retries: false,
+            start: StartPlan::Plain,
+            restarts: false,
             prunes: false,
             reads: false,
         }],
@@ -145,6 +147,20 @@ fn an_awaited_instance_that_begins_and_ends_between_two_looks_is_found() {
     for seed in [1_210, 1_480] {
         pass(seed..seed + 1);
     }
+}
+
+/// The repetition came in one batch with the start of the next execution, which did not know the keys of the one before yet.
+#[test]
+fn a_message_with_a_key_that_is_repeated_while_its_instance_continues_is_taken_once() {
+    for seed in [947, 1_877] {
+        pass(seed..seed + 1);
+    }
+}
+
+/// Its first turn was committed between the look at its row and the one at its queue.
+#[test]
+fn a_message_to_an_instance_that_begins_at_that_moment_is_taken() {
+    pass(1_892..1_893);
 }
 
 #[test]

@@ -17,12 +17,22 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
     let mut last = String::new();
     for tried in 0..delete::TRIES {
         closing::check(store).await?;
-        let (found, guards) = look(store, id).await?;
-        if is_repeated(store, submission, found).await? {
+        let Look {
+            found,
+            guards,
+            queued,
+        } = look(store, id).await?;
+        if is_repeated(store, submission, found, &queued).await? {
             return Ok(Submitted::Started);
         }
         let step = submission.step(found);
         if step == Step::Nothing {
+            if found == Standing::Unknown && !hold(store, guards).await? {
+                // Its first turn was committed between the look at its row and the one at its queue.
+                last = format!("{id} began meanwhile");
+                delete::pause(tried).await;
+                continue;
+            }
             return Ok(Submission::answer(found, step));
         }
         let mut batch = match step {
@@ -58,13 +68,45 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
     Err(Error::Contended(last))
 }
 
-/// What has an id, and what makes sure that it still has.
-async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard>)> {
+/// What has an id.
+struct Look {
+    found: Standing,
+    /// What makes sure that it still has.
+    guards: Vec<Guard>,
+    /// What is queued for it, if that was looked at.
+    queued: Vec<Message>,
+}
+
+impl Look {
+    fn at(found: Standing, guards: Vec<Guard>) -> Self {
+        Self {
+            found,
+            guards,
+            queued: Vec::new(),
+        }
+    }
+}
+
+/// Whether what was read one after the other is so at one moment.
+async fn hold<S: EventStore>(store: &S, guards: Vec<Guard>) -> Result<bool> {
+    let batch = Batch {
+        guards,
+        ..Batch::default()
+    };
+    match store.commit(batch).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn look<S: EventStore>(store: &S, id: &str) -> Result<Look> {
     let row = store.get(INSTANCES, id).await?;
     let unchanged = names::unchanged(id, row.as_ref());
     let known = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
     if let Some(current) = known.and_then(|row| row.current) {
-        return Ok(of_current(id, &current, unchanged));
+        let (found, guards) = of_current(id, &current, unchanged);
+        return Ok(Look::at(found, guards));
     }
     // Rows of earlier releases, and histories without a row.
     if let Some(outcome) = read::outcome(store, id).await? {
@@ -72,7 +114,7 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
             OutcomeStatus::Running => Standing::Running,
             _ => Standing::Ended,
         };
-        return Ok((found, vec![unchanged]));
+        return Ok(Look::at(found, vec![unchanged]));
     }
     let queued = queued(store, id).await?;
     let is_there = queued.iter().any(|message| message.role == Role::Lead);
@@ -86,7 +128,11 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<(Standing, Vec<Guard
     } else {
         Standing::Unknown
     };
-    Ok((found, vec![unchanged, leads]))
+    Ok(Look {
+        found,
+        guards: vec![unchanged, leads],
+        queued,
+    })
 }
 
 /// Messages that are queued for an instance.
@@ -100,18 +146,19 @@ async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
     Ok(store.query_one(query).await?.into_messages()?)
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request. A start is
+/// looked for among what was queued at the look: it may have been taken up since.
 async fn is_repeated<S: EventStore>(
     store: &S,
     submission: &Submission,
     found: Standing,
+    queued: &[Message],
 ) -> Result<bool> {
     let id = submission.instance();
     if submission.request().is_none() || found == Standing::Unknown {
         return Ok(false);
     }
     if found == Standing::Starting {
-        let queued = queued(store, id).await?;
         let starts = queued.iter().filter(|one| one.role == Role::Lead);
         let mut items = starts.filter_map(|one| rules::work_item_from_json(&one.payload).ok());
         return Ok(items.any(|item| submission.asked_for(&item)));

@@ -9,6 +9,7 @@ mod kinds;
 mod leases;
 mod log;
 mod metadata;
+mod sharing;
 mod singles;
 mod waiting;
 
@@ -30,6 +31,7 @@ pub use kinds::*;
 pub use leases::*;
 pub use log::*;
 pub use metadata::*;
+pub use sharing::*;
 pub use singles::*;
 pub use waiting::*;
 
@@ -51,6 +53,23 @@ pub trait Harness: Send + Sync {
     async fn set_back(&self, by: Duration) -> bool {
         let _ = by;
         false
+    }
+
+    /// The same store once more, as another process opens it; `None` if only one can have it, and cases about it then say
+    /// nothing.
+    async fn second(&self) -> Option<Arc<dyn EventStore>> {
+        None
+    }
+
+    /// Closes the store, of which no case holds a handle then, and opens it again; `None` if it ends with its process.
+    async fn reopen(&self) -> Option<Arc<dyn EventStore>> {
+        None
+    }
+
+    /// How long it may take until a waiting claim or a watch has noticed a commit, or its time: the way to the store and back,
+    /// and what a busy machine adds. A store that only looks from time to time does not notice.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(2)
     }
 }
 
@@ -148,7 +167,25 @@ async fn pass_ms(harness: &impl Harness, time_ms: u64) {
 #[macro_export]
 macro_rules! store_conformance {
     ($harness:ty) => {
-        $crate::store_conformance!(@cases $harness:
+        $crate::for_each_store_case!($crate::store_conformance, @tests $harness);
+    };
+    (@tests $harness:ty: $($case:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                let harness = <$harness as $crate::conformance::Harness>::fresh().await;
+                $crate::conformance::$case(&harness).await;
+            }
+        )*
+    };
+}
+
+/// Hands the names of all cases to a macro, behind what it is given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_store_case {
+    ($to:path, $($before:tt)*) => {
+        $to! {$($before)*:
             events_come_back_in_the_order_of_their_numbers,
             a_number_is_never_written_twice,
             partitions_are_independent_and_listed,
@@ -163,6 +200,8 @@ macro_rules! store_conformance {
             a_lost_lease_stores_nothing,
             operations_are_applied_in_order,
             only_one_of_many_writers_wins_each_round,
+            only_one_of_many_writers_creates_an_entry,
+            only_one_of_many_writers_extends_a_set,
             queries_asked_together_see_one_state,
             a_queue_keeps_its_delivery,
             all_visible_messages_of_a_group_come_under_one_lease,
@@ -224,15 +263,10 @@ macro_rules! store_conformance {
             a_clock_set_back_hides_nothing,
             a_clock_set_back_lengthens_no_lease,
             a_time_told_after_a_step_back_is_not_early,
-        );
-    };
-    (@cases $harness:ty: $($case:ident,)*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                let harness = <$harness as $crate::conformance::Harness>::fresh().await;
-                $crate::conformance::$case(&harness).await;
-            }
-        )*
+            what_was_committed_is_there_after_reopening,
+            leases_outlive_reopening,
+            two_handles_are_one_store,
+            a_claim_is_woken_by_the_other_handle,
+        }
     };
 }

@@ -1,40 +1,42 @@
 //! Cases: claims that wait, and watches.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Desk, GROUPS, Harness, LEASE_MS, SINGLES, pass_ms};
 use crate::atomic::Batch;
-use crate::message::{Claim, Claimed, NewMessage, Queue, Visible};
+use crate::message::{Claim, NewMessage, Queue, Visible};
 
-/// Longer than any case waits when the store wakes as it should.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Long enough for a spawned claim to be waiting.
-const SETTLE: Duration = Duration::from_millis(30);
+/// A wait that ends only by being woken, as far as a case is concerned.
+const FOR_LONG: Duration = Duration::from_secs(600);
 
-fn wait(desk: &Desk, patience: Duration) -> JoinHandle<Vec<Claimed>> {
-    let store = Arc::clone(&desk.store);
+/// Waits for a claim while something happens, and a little. The claim is polled first, so it waits by then.
+pub(super) async fn is_woken_by(
+    harness: &impl Harness,
+    desk: &Desk,
+    happens: impl Future<Output = ()>,
+) {
     let claim = Claim {
-        wait: patience,
+        wait: FOR_LONG,
         ..desk.ask()
     };
-    tokio::spawn(async move { store.claim(claim).await.expect("claim") })
-}
-
-async fn is_woken(waiting: JoinHandle<Vec<Claimed>>) {
-    let woken = timeout(PATIENCE / 2, waiting).await;
-    let claimed = woken.expect("woken in time").expect("a claim ends well");
-    assert_eq!(claimed.len(), 1);
+    let too_late = async {
+        happens.await;
+        sleep(harness.patience()).await;
+    };
+    tokio::select! {
+        biased;
+        claimed = desk.claim_with(claim) => assert_eq!(claimed.len(), 1),
+        () = too_late => panic!("not woken in time"),
+    }
 }
 
 /// Zero means one try.
 pub async fn a_claim_without_patience_returns_at_once(harness: &impl Harness) {
     for queue in [GROUPS, SINGLES] {
         let desk = Desk::new(harness, queue);
-        let tried = timeout(Duration::from_secs(5), desk.claim()).await;
+        let tried = timeout(harness.patience(), desk.claim()).await;
         assert!(tried.expect("no wait").is_none());
     }
 }
@@ -43,19 +45,14 @@ pub async fn a_claim_without_patience_returns_at_once(harness: &impl Harness) {
 pub async fn a_waiting_claim_is_woken_by_a_commit(harness: &impl Harness) {
     for queue in [GROUPS, SINGLES] {
         let desk = Desk::new(harness, queue);
-        let waiting = wait(&desk, PATIENCE);
-        sleep(SETTLE).await;
-        desk.put("a", "1").await;
-        is_woken(waiting).await;
+        is_woken_by(harness, &desk, desk.put("a", "1")).await;
     }
     let desk = Desk::new(harness, Queue::grouped("others"));
     desk.put("a", "1").await;
     let first = desk.take().await;
     desk.put("a", "2").await;
-    let waiting = wait(&desk, PATIENCE);
-    sleep(SETTLE).await;
-    desk.complete(&first.token).await.expect("complete");
-    is_woken(waiting).await;
+    let completes = async { desk.complete(&first.token).await.expect("complete") };
+    is_woken_by(harness, &desk, completes).await;
 }
 
 /// No commit happens then.
@@ -67,11 +64,8 @@ pub async fn a_waiting_claim_is_woken_by_a_due_time(harness: &impl Harness) {
             ..NewMessage::new("a", "1")
         })
         .await;
-        let waiting = wait(&desk, PATIENCE);
-        sleep(SETTLE).await;
-        assert!(!waiting.is_finished());
-        pass_ms(harness, 300).await;
-        is_woken(waiting).await;
+        assert!(desk.claim().await.is_none(), "it is not due");
+        is_woken_by(harness, &desk, pass_ms(harness, 300)).await;
     }
 }
 
@@ -81,22 +75,23 @@ pub async fn a_waiting_claim_is_woken_by_a_lapsing_lease(harness: &impl Harness)
         let desk = Desk::new(harness, queue);
         desk.put("a", "1").await;
         desk.take().await;
-        let waiting = wait(&desk, PATIENCE);
-        sleep(SETTLE).await;
-        pass_ms(harness, LEASE_MS).await;
-        is_woken(waiting).await;
+        is_woken_by(harness, &desk, pass_ms(harness, LEASE_MS)).await;
     }
 }
 
 /// With nothing, and not much later.
 pub async fn a_waiting_claim_gives_up_after_its_time(harness: &impl Harness) {
+    const PATIENT_FOR: Duration = Duration::from_millis(80);
     for queue in [GROUPS, SINGLES] {
         let desk = Desk::new(harness, queue);
         let begun = Instant::now();
-        let nothing = wait(&desk, Duration::from_millis(80)).await;
-        assert!(nothing.expect("a claim ends well").is_empty());
-        assert!(begun.elapsed() >= Duration::from_millis(80));
-        assert!(begun.elapsed() < PATIENCE / 2);
+        let claim = Claim {
+            wait: PATIENT_FOR,
+            ..desk.ask()
+        };
+        assert!(desk.claim_with(claim).await.is_empty());
+        assert!(begun.elapsed() >= PATIENT_FOR);
+        assert!(begun.elapsed() < PATIENT_FOR + harness.patience());
     }
 }
 
@@ -114,10 +109,10 @@ pub async fn a_watch_notices_commits_that_name_its_topic(harness: &impl Harness)
         store.commit(batch).await.expect("commit");
     };
     commit("weather").await;
-    let early = timeout(SETTLE, watch.changed()).await;
+    let early = timeout(Duration::ZERO, watch.changed()).await;
     assert!(early.is_err(), "another topic is not noticed");
     commit("news").await;
-    let noticed = timeout(PATIENCE, watch.changed()).await;
+    let noticed = timeout(harness.patience(), watch.changed()).await;
     noticed.expect("noticed");
     drop(watch);
     commit("news").await;

@@ -52,6 +52,18 @@ impl MemoryStore {
         }
     }
 
+    /// The same content under another clock. No store should have two: this is for the proof that the conformance kit notices one
+    /// that does.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn under_another_clock(&self, clock: impl Into<StoreClock>) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            clock: clock.into(),
+            wakeups: Arc::clone(&self.wakeups),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A batch is checked before it is applied, so a panic under the lock cannot leave half of one behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

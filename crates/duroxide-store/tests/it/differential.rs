@@ -29,11 +29,22 @@ enum Step {
         any_kind_after_ms: Option<u64>,
         bounds: (usize, usize),
         owner: Option<(&'static str, usize)>,
+        guard: Option<Guard>,
     },
     Commit {
-        guard: Option<usize>,
+        condition: Option<Condition>,
         writes: Vec<Write>,
     },
+    /// The file is closed and opened again.
+    Reopen,
+}
+
+/// What a batch relies on.
+#[derive(Debug, Clone)]
+enum Condition {
+    Lease(usize),
+    Undisturbed(usize),
+    Plain(Guard),
 }
 
 #[derive(Debug, Clone)]
@@ -150,6 +161,34 @@ fn write() -> impl Strategy<Value = Write> {
     ]
 }
 
+/// A guard on entries, or on the leads of a group.
+fn guard() -> impl Strategy<Value = Guard> {
+    let place = || (text(&["s", "ss", ""]), text(&["k", "l"]));
+    prop_oneof![
+        2 => place().prop_map(|(scope, key)| Guard::Absent { scope, key }),
+        2 => place().prop_map(|(scope, key)| Guard::Present { scope, key }),
+        1 => (place(), any::<u8>()).prop_map(|((scope, key), value)| {
+            Guard::Equals { scope, key, value: vec![value % 4] }
+        }),
+        2 => (text(&["s", "ss", ""]), select(vec![vec![], vec!["k"], vec!["l"], vec!["k", "l"]]))
+            .prop_map(|(scope, keys)| {
+                let keys = keys.into_iter().map(str::to_owned).collect();
+                Guard::Keys { scope, keys }
+            }),
+        1 => (text(&["a", "b", "ab"]), any::<bool>()).prop_map(|(group, is_there)| {
+            Guard::Lead { queue: LETTERS, group, is_there }
+        }),
+    ]
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    prop_oneof![
+        2 => (0..40_usize).prop_map(Condition::Lease),
+        1 => (0..40_usize).prop_map(Condition::Undisturbed),
+        3 => guard().prop_map(Condition::Plain),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..2_000_u64).prop_map(Step::Pass),
@@ -162,29 +201,36 @@ fn step() -> impl Strategy<Value = Step> {
             proptest::option::of(0..3_000_u64),
             (0..4_usize, 0..30_usize),
             proptest::option::of((select(&["anna", "bert"][..]), 0..3_usize)),
+            proptest::option::weighted(0.2, guard()),
         )
             .prop_map(
-                |(grouped, max, lease_ms, (labels, kinds), any_kind_after_ms, bounds, owner)| {
+                |(grouped, max, lease_ms, (labels, kinds), any_kind_after_ms, bounds, owner, guard)| {
                     Step::Claim {
-                        grouped, max, lease_ms, labels, kinds, any_kind_after_ms, bounds, owner,
+                        grouped, max, lease_ms, labels, kinds, any_kind_after_ms, bounds, owner, guard,
                     }
                 }
             ),
         5 => (
-            proptest::option::weighted(0.2, 0..40_usize),
+            proptest::option::weighted(0.4, condition()),
             proptest::collection::vec(write(), 1..4),
         )
-            .prop_map(|(guard, writes)| Step::Commit { guard, writes }),
+            .prop_map(|(condition, writes)| Step::Commit { condition, writes }),
+        1 => Just(Step::Reopen),
     ]
 }
 
 /// One store and the leases it handed out, in order.
 struct Side<S> {
-    store: S,
+    /// Empty only while it is closed.
+    store: Option<S>,
     leases: Vec<LeaseToken>,
 }
 
 impl<S: EventStore> Side<S> {
+    fn store(&self) -> &S {
+        self.store.as_ref().unwrap()
+    }
+
     fn lease(&self, index: usize) -> LeaseToken {
         match self.leases.len() {
             0 => LeaseToken::new("none yet"),
@@ -192,8 +238,15 @@ impl<S: EventStore> Side<S> {
         }
     }
 
-    async fn claim(&mut self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        let mut claimed = self.store.claim(claim).await?;
+    async fn claim(&mut self, claim: Claim) -> Result<Vec<Claimed>, &'static str> {
+        let mut claimed = self
+            .store()
+            .claim(claim)
+            .await
+            .map_err(|error| match error {
+                StoreError::Conflict(_) => "conflict",
+                _ => "another error",
+            })?;
         for one in &mut claimed {
             let name = LeaseToken::new(format!("lease {}", self.leases.len()));
             self.leases.push(std::mem::replace(&mut one.token, name));
@@ -201,7 +254,19 @@ impl<S: EventStore> Side<S> {
         Ok(claimed)
     }
 
-    async fn commit(&self, guard: Option<usize>, writes: &[Write]) -> Result<Vec<u64>, String> {
+    fn guard(&self, condition: &Condition) -> Guard {
+        match condition {
+            Condition::Lease(lease) => Guard::Lease(self.lease(*lease)),
+            Condition::Undisturbed(lease) => Guard::Undisturbed(self.lease(*lease)),
+            Condition::Plain(guard) => guard.clone(),
+        }
+    }
+
+    async fn commit(
+        &self,
+        condition: Option<&Condition>,
+        writes: &[Write],
+    ) -> Result<Vec<u64>, String> {
         let operations = writes.iter().map(|write| match write {
             Write::Plain(operation) => operation.clone(),
             Write::Complete(lease) => Operation::Complete {
@@ -220,11 +285,15 @@ impl<S: EventStore> Side<S> {
         let mut batch = Batch::of(operations);
         batch
             .guards
-            .extend(guard.map(|lease| Guard::Lease(self.lease(lease))));
-        self.store.commit(batch).await.map_err(|error| match error {
-            StoreError::LeaseLost(_) => "lease lost".to_owned(),
-            other => format!("{other:?}"),
-        })
+            .extend(condition.map(|condition| self.guard(condition)));
+        self.store()
+            .commit(batch)
+            .await
+            .map_err(|error| match error {
+                StoreError::LeaseLost(_) => "lease lost".to_owned(),
+                StoreError::Conflict(_) => "conflict".to_owned(),
+                other => format!("{other:?}"),
+            })
     }
 
     async fn everything(&self) -> Vec<Answer> {
@@ -281,7 +350,7 @@ impl<S: EventStore> Side<S> {
         queries.extend(self.leases.iter().map(|token| Query::Lease {
             token: token.clone(),
         }));
-        self.store.query(queries).await.unwrap()
+        self.store().query(queries).await.unwrap()
     }
 }
 
@@ -302,18 +371,20 @@ fn accepted(bits: u8) -> Labels {
 async fn compare(steps: Vec<Step>) {
     let clock = ManualClock::at(10_000);
     let folder = tempfile::tempdir().unwrap();
-    let options = RedbOptions {
-        durability: Durability::Relaxed,
-        clock: (&clock).into(),
-        ..RedbOptions::default()
+    let open = || {
+        let options = RedbOptions {
+            durability: Durability::Relaxed,
+            clock: (&clock).into(),
+            ..RedbOptions::default()
+        };
+        RedbStore::open_with(folder.path().join("store.redb"), options).unwrap()
     };
-    let file = folder.path().join("store.redb");
     let mut model = Side {
-        store: MemoryStore::with_clock(&clock),
+        store: Some(MemoryStore::with_clock(&clock)),
         leases: Vec::new(),
     };
     let mut other = Side {
-        store: RedbStore::open_with(file, options).unwrap(),
+        store: Some(open()),
         leases: Vec::new(),
     };
     for step in steps {
@@ -329,6 +400,7 @@ async fn compare(steps: Vec<Step>) {
                 any_kind_after_ms,
                 bounds,
                 owner,
+                guard,
             } => {
                 let claim = Claim {
                     max: *max,
@@ -344,14 +416,20 @@ async fn compare(steps: Vec<Step>) {
                         new_keys_max,
                     }),
                     attach: Some("s".to_owned()),
+                    guards: guard.iter().cloned().collect(),
                     ..Claim::one(if *grouped { LETTERS } else { PARCELS }, *lease_ms)
                 };
                 let expected = model.claim(claim.clone()).await;
                 assert_eq!(other.claim(claim).await, expected, "{step:?}");
             }
-            Step::Commit { guard, writes } => {
-                let expected = model.commit(*guard, writes).await;
-                assert_eq!(other.commit(*guard, writes).await, expected, "{step:?}");
+            Step::Commit { condition, writes } => {
+                let condition = condition.as_ref();
+                let expected = model.commit(condition, writes).await;
+                assert_eq!(other.commit(condition, writes).await, expected, "{step:?}");
+            }
+            Step::Reopen => {
+                drop(other.store.take());
+                other.store = Some(open());
             }
         }
         assert_eq!(

@@ -17,6 +17,23 @@ use crate::support::start;
 
 pub(crate) const LOCK: Duration = Duration::from_secs(30);
 
+/// What somebody looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    Row,
+    Queue,
+}
+
+impl After {
+    fn follows(self, query: &Query) -> bool {
+        match (self, query) {
+            (Self::Row, Query::Entry { scope, .. }) => scope == "instances",
+            (Self::Queue, Query::Messages { queue, .. }) => queue.name == "orchestrator",
+            _ => false,
+        }
+    }
+}
+
 /// A memory store that fails on demand and counts what it is asked for.
 pub(crate) struct Faulty {
     pub(crate) inner: MemoryStore,
@@ -28,6 +45,8 @@ pub(crate) struct Faulty {
     pub(crate) stir: AtomicBool,
     /// What is committed just after somebody looked at the activities of an instance.
     pub(crate) after_look: Mutex<Option<Batch>>,
+    /// The first turn that is committed just after somebody looked at the row of an instance, or at its queue, by its token.
+    pub(crate) begins: Mutex<Option<(After, String)>>,
     /// What arrives just before the next commit.
     pub(crate) arrives: Mutex<Option<WorkItem>>,
     /// The turn that is committed just before the next commit, by its token, and the child that it asks for.
@@ -52,6 +71,7 @@ impl Faulty {
             queries: AtomicUsize::new(0),
             stir: AtomicBool::new(false),
             after_look: Mutex::default(),
+            begins: Mutex::default(),
             arrives: Mutex::default(),
             asks: Mutex::default(),
         };
@@ -129,7 +149,17 @@ impl AtomicOps for Faulty {
         }
         let looks = |query: &Query| matches!(query, Query::Messages { queue, group: Some(_), .. } if queue.name == "worker");
         let is_look = queries.iter().any(looks);
+        let follows = |after: After| queries.iter().any(|query| after.follows(query));
+        let begins = self
+            .begins
+            .lock()
+            .unwrap()
+            .take_if(|(after, _)| follows(*after));
         let answers = self.inner.query(queries).await?;
+        if let Some((_, token)) = begins {
+            let beside = StoreProvider::over("beside", self.inner.clone());
+            commit(&beside, &token, 1, named("Running", "")).await;
+        }
         let after = self.after_look.lock().unwrap().take_if(|_| is_look);
         if let Some(batch) = after {
             self.inner.commit(batch).await?;

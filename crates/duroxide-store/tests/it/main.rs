@@ -17,5 +17,7 @@ mod faulty;
 #[cfg(feature = "redb")]
 mod older_files;
 mod store_conformance;
+mod store_mutants;
+mod submissions;
 mod support;
 mod words;

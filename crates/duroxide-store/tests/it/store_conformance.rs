@@ -31,6 +31,10 @@ impl Harness for Memory {
     async fn set_back(&self, by: Duration) -> bool {
         set_back(&self.clock, by)
     }
+
+    async fn second(&self) -> Option<Arc<dyn EventStore>> {
+        Some(Arc::new((*self.store).clone()))
+    }
 }
 
 fn set_back(clock: &ManualClock, by: Duration) -> bool {
@@ -47,26 +51,37 @@ mod memory {
 mod on_redb {
     use super::*;
     use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+    use std::sync::Mutex;
 
     struct Redb {
-        store: Arc<RedbStore>,
+        /// Empty only while the file is closed.
+        store: Mutex<Option<Arc<RedbStore>>>,
+        durability: Durability,
         clock: ManualClock,
-        _folder: tempfile::TempDir,
+        folder: tempfile::TempDir,
     }
 
     fn open(durability: Durability) -> Redb {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = ManualClock::new();
-        let options = RedbOptions {
+        let redb = Redb {
+            store: Mutex::default(),
             durability,
-            clock: (&clock).into(),
-            ..RedbOptions::default()
+            clock: ManualClock::new(),
+            folder: tempfile::tempdir().unwrap(),
         };
-        let store = RedbStore::open_with(folder.path().join("store.redb"), options).unwrap();
-        Redb {
-            store: Arc::new(store),
-            clock,
-            _folder: folder,
+        redb.open_file();
+        redb
+    }
+
+    impl Redb {
+        fn open_file(&self) {
+            let options = RedbOptions {
+                durability: self.durability,
+                clock: (&self.clock).into(),
+                ..RedbOptions::default()
+            };
+            let file = self.folder.path().join("store.redb");
+            let store = RedbStore::open_with(file, options).unwrap();
+            *self.store.lock().unwrap() = Some(Arc::new(store));
         }
     }
 
@@ -78,7 +93,14 @@ mod on_redb {
         }
 
         fn store(&self) -> Arc<dyn EventStore> {
-            Arc::clone(&self.store) as Arc<dyn EventStore>
+            self.store.lock().unwrap().clone().unwrap()
+        }
+
+        async fn reopen(&self) -> Option<Arc<dyn EventStore>> {
+            let closed = self.store.lock().unwrap().take();
+            assert_eq!(closed.map_or(0, |store| Arc::strong_count(&store)), 1);
+            self.open_file();
+            Some(self.store())
         }
 
         async fn pass(&self, time: Duration) {

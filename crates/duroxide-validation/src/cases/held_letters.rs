@@ -4,7 +4,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::{CLAIM_LETTERS_MAX, Pausing, Restoring};
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, Turn, hold_to, items, kinds};
+use crate::fixture::{Bench, Commit, Rounds, Turn, hold_to, items, kinds};
 
 async fn hold<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, turn: &Turn, commit: Commit) {
     let held = hold_to(&*bench.store, turn, commit).await;
@@ -46,7 +46,9 @@ async fn soon<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Turn {
 /// Takes turns until nothing is left. The numbers on the queue messages, in the order in which they came.
 async fn numbers_to_come<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Vec<usize> {
     let mut seen = Vec::new();
+    let mut rounds = Rounds::default();
     while let Some(turn) = bench.claim().await {
+        rounds.next();
         seen.extend(turn.item.messages.iter().filter_map(number));
         bench.commit(&turn, Commit::to(1)).await;
     }
@@ -165,7 +167,9 @@ pub async fn later_queue_messages_stay_behind_held_ones<F: ProviderFactory + ?Si
     bench.nudge("actor", Commit::to(1)).await;
     let mut seen = Vec::new();
     let mut sent = count + 2;
+    let mut rounds = Rounds::default();
     while let Some(turn) = bench.claim().await {
+        rounds.next();
         seen.extend(turn.item.messages.iter().filter_map(number));
         if sent < count + 6 {
             letters(&bench, sent..sent + 1).await;

@@ -4,7 +4,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::CLAIM_MESSAGES_MAX;
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items};
+use crate::fixture::{Bench, Commit, Rounds, items};
 
 /// The orphan is queued first; a start behind it is claimed by the very next fetch.
 async fn is_not_in_the_way<F: ProviderFactory + ?Sized>(factory: &F, orphan: WorkItem) {
@@ -92,7 +92,9 @@ pub async fn a_crowd_of_early_messages_follows_its_start<F: ProviderFactory + ?S
     bench.start("early").await;
     let mut seen = Vec::new();
     let mut next = Commit::first();
+    let mut rounds = Rounds::default();
     while let Some(turn) = bench.claim().await {
+        rounds.next();
         for message in &turn.item.messages {
             if let WorkItem::ExternalRaised { name, .. } = message {
                 seen.push(name.clone());

@@ -14,20 +14,14 @@ use tokio::task::JoinHandle;
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds, session};
 
-/// How long a fetch may wait: far longer than any wake-up takes.
-const POLL: Duration = Duration::from_secs(4);
-/// How late a single wake-up may be on a loaded machine.
-const PROMPT: Duration = Duration::from_millis(500);
-/// How late the best of several wake-ups may be: a store that polls instead of waking is later, every time.
-const AT_ONCE: Duration = Duration::from_millis(30);
 const ROUNDS: u64 = 5;
 
 type Woken<T> = JoinHandle<(T, Instant)>;
 
 fn wait_for_turn<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Woken<String> {
-    let (store, lock) = (Arc::clone(&bench.store), bench.lock);
+    let (store, lock, poll) = (Arc::clone(&bench.store), bench.lock, bench.for_long());
     tokio::spawn(async move {
-        let found = store.fetch_orchestration_item(lock, POLL, None).await;
+        let found = store.fetch_orchestration_item(lock, poll, None).await;
         let (item, _, _) = found
             .expect("a fetch does not fail")
             .expect("woken with an instance");
@@ -40,11 +34,11 @@ fn wait_for_work<F: ProviderFactory + ?Sized>(
     owner: Option<&str>,
     tags: TagFilter,
 ) -> Woken<u64> {
-    let (store, lock) = (Arc::clone(&bench.store), bench.lock);
+    let (store, lock, poll) = (Arc::clone(&bench.store), bench.lock, bench.for_long());
     let owner = owner.map(|owner| session(owner, lock));
     tokio::spawn(async move {
         let found = store
-            .fetch_work_item(lock, POLL, owner.as_ref(), &tags)
+            .fetch_work_item(lock, poll, owner.as_ref(), &tags)
             .await;
         let (item, _, _) = found
             .expect("a fetch does not fail")
@@ -54,23 +48,34 @@ fn wait_for_work<F: ProviderFactory + ?Sized>(
 }
 
 /// Lets the waiters settle, does something, and tells what the waiter got and how long after it.
-async fn woken_after<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> (T, Duration) {
-    tokio::time::sleep(Duration::from_millis(60)).await;
+async fn woken_after<T, F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    waiter: Woken<T>,
+    cause: impl Future<Output = ()>,
+) -> (T, Duration) {
+    bench.settle().await;
     cause.await;
     let began = Instant::now();
     let (found, at) = waiter.await.expect("the waiter is served");
     (found, at.saturating_duration_since(began))
 }
 
-async fn woken_by<T>(waiter: Woken<T>, cause: impl Future<Output = ()>) -> T {
-    let (found, late) = woken_after(waiter, cause).await;
-    assert!(late < PROMPT, "woken only after {late:?}");
+async fn woken_by<T, F: ProviderFactory + ?Sized>(
+    bench: &Bench<'_, F>,
+    waiter: Woken<T>,
+    cause: impl Future<Output = ()>,
+) -> T {
+    let (found, late) = woken_after(bench, waiter, cause).await;
+    assert!(late < bench.prompt(), "woken only after {late:?}");
     found
 }
 
-fn best_is_prompt(late: &[Duration]) {
+fn best_is_prompt<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, late: &[Duration]) {
     let best = late.iter().min().expect("there were rounds");
-    assert!(*best < AT_ONCE, "woken after {late:?}: polled, not woken");
+    assert!(
+        *best < bench.at_once(),
+        "woken after {late:?}: polled, not woken"
+    );
 }
 
 /// An enqueued message wakes a waiting dispatcher, within milliseconds.
@@ -80,11 +85,11 @@ pub async fn a_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(f
     for round in 0..ROUNDS {
         let instance = format!("woken-{round}");
         let waiter = wait_for_turn(&bench);
-        let (found, after) = woken_after(waiter, bench.start(&instance)).await;
+        let (found, after) = woken_after(&bench, waiter, bench.start(&instance)).await;
         assert_eq!(found, instance);
         late.push(after);
     }
-    best_is_prompt(&late);
+    best_is_prompt(&bench, &late);
 }
 
 /// A commit that sends a message wakes a waiting dispatcher.
@@ -94,7 +99,10 @@ pub async fn a_commit_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(fa
     let turn = bench.turn_of("sender").await;
     let waiter = wait_for_turn(&bench);
     let commit = Commit::first().message(items::start("woken"));
-    assert_eq!(woken_by(waiter, bench.commit(&turn, commit)).await, "woken");
+    assert_eq!(
+        woken_by(&bench, waiter, bench.commit(&turn, commit)).await,
+        "woken"
+    );
 }
 
 /// A commit that leaves messages behind wakes a waiting dispatcher for the same instance.
@@ -107,7 +115,7 @@ pub async fn the_end_of_a_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + 
     bench.send(items::signal("again", "more")).await;
     let waiter = wait_for_turn(&bench);
     let commit = bench.commit(&turn, Commit::first());
-    assert_eq!(woken_by(waiter, commit).await, "again");
+    assert_eq!(woken_by(&bench, waiter, commit).await, "again");
 }
 
 /// An instance given back wakes a waiting dispatcher.
@@ -116,7 +124,10 @@ pub async fn an_abandon_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(
     bench.start("back").await;
     let turn = bench.turn_of("back").await;
     let waiter = wait_for_turn(&bench);
-    assert_eq!(woken_by(waiter, bench.abandon(&turn, None)).await, "back");
+    assert_eq!(
+        woken_by(&bench, waiter, bench.abandon(&turn, None)).await,
+        "back"
+    );
 }
 
 /// A worker's result wakes a waiting dispatcher.
@@ -126,14 +137,14 @@ pub async fn a_result_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(fa
     bench.create_with("owner", first).await;
     let work = bench.work().await;
     let waiter = wait_for_turn(&bench);
-    assert_eq!(woken_by(waiter, bench.finish(&work)).await, "owner");
+    assert_eq!(woken_by(&bench, waiter, bench.finish(&work)).await, "owner");
 }
 
 /// A message becomes visible while a dispatcher waits: it is delivered when it is due.
 pub async fn a_due_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("timed").await;
-    let delay = Duration::from_millis(200);
+    let delay = bench.at_once() * 7;
     bench
         .send_after(items::signal("timed", "due"), Some(delay))
         .await;
@@ -144,7 +155,10 @@ pub async fn a_due_message_wakes_a_waiting_dispatcher<F: ProviderFactory + ?Size
     let (instance, at) = waiter.await.expect("the waiter is served");
     assert_eq!(instance, "timed");
     let waited = at.saturating_duration_since(began);
-    assert!(waited < delay + PROMPT, "served only after {waited:?}");
+    assert!(
+        waited < delay + bench.prompt(),
+        "served only after {waited:?}"
+    );
 }
 
 /// A lease runs out while a dispatcher waits: it gets the instance.
@@ -153,7 +167,7 @@ pub async fn an_expiring_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + ?
 ) {
     let bench = Bench::open(factory).await;
     bench.start("left").await;
-    let lease = Duration::from_millis(200);
+    let lease = bench.at_once() * 7;
     bench.claim_for(lease).await.expect("it is ready");
     let began = Instant::now();
     let waiter = wait_for_turn(&bench);
@@ -162,7 +176,10 @@ pub async fn an_expiring_lease_wakes_a_waiting_dispatcher<F: ProviderFactory + ?
     let (instance, at) = waiter.await.expect("the waiter is served");
     assert_eq!(instance, "left");
     let waited = at.saturating_duration_since(began);
-    assert!(waited < lease + PROMPT, "served only after {waited:?}");
+    assert!(
+        waited < lease + bench.prompt(),
+        "served only after {waited:?}"
+    );
 }
 
 /// An enqueued activity wakes a waiting worker, within milliseconds.
@@ -172,11 +189,11 @@ pub async fn an_activity_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(fac
     for round in 1..=ROUNDS {
         let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
         let cause = bench.schedule(items::activity("woken", round));
-        let (found, after) = woken_after(waiter, cause).await;
+        let (found, after) = woken_after(&bench, waiter, cause).await;
         assert_eq!(found, round);
         late.push(after);
     }
-    best_is_prompt(&late);
+    best_is_prompt(&bench, &late);
 }
 
 /// A commit that schedules an activity wakes a waiting worker.
@@ -186,7 +203,10 @@ pub async fn a_commit_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(factor
     let turn = bench.turn_of("owner").await;
     let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
     let commit = Commit::first().work(items::activity("owner", 2));
-    assert_eq!(woken_by(waiter, bench.commit(&turn, commit)).await, 2);
+    assert_eq!(
+        woken_by(&bench, waiter, bench.commit(&turn, commit)).await,
+        2
+    );
 }
 
 /// An activity given back wakes a waiting worker.
@@ -196,7 +216,7 @@ pub async fn an_abandon_wakes_a_waiting_worker<F: ProviderFactory + ?Sized>(fact
     let work = bench.work().await;
     let waiter = wait_for_work(&bench, None, TagFilter::DefaultOnly);
     assert_eq!(
-        woken_by(waiter, bench.give_back(&work, None, false)).await,
+        woken_by(&bench, waiter, bench.give_back(&work, None, false)).await,
         7
     );
 }
@@ -209,10 +229,10 @@ pub async fn a_worker_with_another_tag_swallows_no_wake_up<F: ProviderFactory + 
     let others: Vec<_> = (0..3)
         .map(|_| wait_for_work(&bench, None, TagFilter::tags(["cpu"])))
         .collect();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    bench.settle().await;
     let waiter = wait_for_work(&bench, None, TagFilter::tags(["gpu"]));
     let cause = bench.schedule(items::tagged_activity("woken", 7, "gpu"));
-    assert_eq!(woken_by(waiter, cause).await, 7);
+    assert_eq!(woken_by(&bench, waiter, cause).await, 7);
     for other in others {
         other.abort();
     }
@@ -230,10 +250,10 @@ pub async fn a_worker_without_the_session_swallows_no_wake_up<F: ProviderFactory
     let others: Vec<_> = (0..3)
         .map(|_| wait_for_work(&bench, Some("bert"), TagFilter::DefaultOnly))
         .collect();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    bench.settle().await;
     let waiter = wait_for_work(&bench, Some("anna"), TagFilter::DefaultOnly);
     let cause = bench.schedule(items::session_activity("seated", 2, "s"));
-    assert_eq!(woken_by(waiter, cause).await, 2);
+    assert_eq!(woken_by(&bench, waiter, cause).await, 2);
     for other in others {
         other.abort();
     }
@@ -247,7 +267,7 @@ pub async fn a_burst_wakes_everybody<F: ProviderFactory + ?Sized>(factory: &F) {
     let waiters: Vec<_> = (0..4)
         .map(|_| wait_for_work(&bench, None, TagFilter::DefaultOnly))
         .collect();
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    bench.settle().await;
     let commit = (2..6).fold(Commit::first(), |commit, id| {
         commit.work(items::activity("owner", id))
     });
@@ -257,7 +277,7 @@ pub async fn a_burst_wakes_everybody<F: ProviderFactory + ?Sized>(factory: &F) {
     for answer in join_all(waiters).await {
         let (id, at) = answer.expect("the waiter is served");
         assert!(
-            at.saturating_duration_since(began) < PROMPT,
+            at.saturating_duration_since(began) < bench.prompt(),
             "activity {id}"
         );
         served.push(id);
@@ -271,7 +291,7 @@ pub async fn another_process_is_noticed<F: ProviderFactory + ?Sized>(factory: &F
     let bench = Bench::open(factory).await;
     let other = factory.second_handle().await;
     let waiter = wait_for_turn(&bench);
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    bench.settle().await;
     let began = Instant::now();
     let sent = other
         .enqueue_for_orchestrator(items::start("far"), None)
@@ -280,7 +300,7 @@ pub async fn another_process_is_noticed<F: ProviderFactory + ?Sized>(factory: &F
     let (instance, at) = waiter.await.expect("the waiter is served");
     assert_eq!(instance, "far");
     let late = at.saturating_duration_since(began);
-    assert!(late < Duration::from_secs(1), "noticed only after {late:?}");
+    assert!(late < bench.prompt() * 2, "noticed only after {late:?}");
 }
 
 async fn watch_sees<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, message: WorkItem) {
@@ -291,9 +311,9 @@ async fn watch_sees<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, message: 
         .watch_instance("watched")
         .expect("the case requires it");
     let seen = tokio::spawn(async move { watch.changed().await });
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    bench.settle().await;
     bench.commit(&turn, Commit::to(1)).await;
-    let seen = tokio::time::timeout(PROMPT, seen).await;
+    let seen = tokio::time::timeout(bench.prompt(), seen).await;
     seen.expect("woken by the commit").expect("no panic");
 }
 
@@ -314,7 +334,7 @@ pub async fn a_watch_misses_no_commit<F: ProviderFactory + ?Sized>(factory: &F) 
         .watch_instance("watched")
         .expect("the case requires it");
     bench.nudge("watched", Commit::to(1)).await;
-    let seen = tokio::time::timeout(PROMPT, watch.changed()).await;
+    let seen = tokio::time::timeout(bench.prompt(), watch.changed()).await;
     seen.expect("the commit was after the watch was taken");
 }
 
@@ -326,7 +346,7 @@ pub async fn a_watch_may_come_before_its_instance<F: ProviderFactory + ?Sized>(f
         .watch_instance("unborn")
         .expect("the case requires it");
     bench.create("unborn").await;
-    let seen = tokio::time::timeout(PROMPT, watch.changed()).await;
+    let seen = tokio::time::timeout(bench.prompt(), watch.changed()).await;
     seen.expect("the first commit is a change");
 }
 
@@ -341,7 +361,7 @@ pub async fn the_end_told_by_a_watch_is_the_one_that_is_read<F: ProviderFactory 
         .watch_instance("watched")
         .expect("the case requires it");
     bench.nudge("watched", ended()).await;
-    let told = tokio::time::timeout(PROMPT, watch.ended()).await;
+    let told = tokio::time::timeout(bench.prompt(), watch.ended()).await;
     let told = told.expect("the end is told");
     let read = bench.store.read_outcome("watched").await;
     let read = read.expect("the outcome can be read");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide_sim::plan::{LifeEnd, LifePlan, RootPlan};
+use duroxide_sim::plan::{LifeEnd, LifePlan, RootPlan, StartPlan};
 use duroxide_sim::program::{Ending, Job, Op, Program, Step};
 
 /// All workloads, with names to find them by.
@@ -143,5 +143,7 @@ fn life(program: Program, end: LifeEnd) -> LifePlan {
         reads: false,
         pauses: None,
         retries: false,
+        start: StartPlan::Plain,
+        restarts: false,
     }
 }

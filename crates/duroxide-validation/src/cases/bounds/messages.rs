@@ -4,7 +4,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, ClaimedTurn, TurnClaim};
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, Turn, items};
+use crate::fixture::{Bench, Commit, Rounds, Turn, items};
 
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -87,7 +87,9 @@ pub async fn a_start_comes_with_a_full_claim<F: ProviderFactory + ?Sized>(factor
     assert!(messages.len() <= 3, "{messages:?}");
     let mut seen = signals(messages);
     bench.commit(&Turn::from(&turn), Commit::first()).await;
+    let mut rounds = Rounds::default();
     while let Some(turn) = bench.claim().await {
+        rounds.next();
         seen.extend(signals(&turn.item.messages));
         bench.commit(&turn, Commit::to(1)).await;
     }
@@ -229,7 +231,9 @@ pub async fn no_claim_takes_more_than_a_thousand_messages<F: ProviderFactory + ?
     bench.commit(&Turn::from(&turn), Commit::to(1)).await;
 
     let mut all = [first, second].concat();
+    let mut rounds = Rounds::default();
     while let Some(turn) = bench.claim().await {
+        rounds.next();
         all.extend(ids(&turn.item.messages));
         bench.commit(&turn, Commit::to(1)).await;
     }

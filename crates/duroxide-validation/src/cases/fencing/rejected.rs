@@ -3,7 +3,7 @@
 use duroxide_core::Event;
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items, kinds};
+use crate::fixture::{Bench, Commit, Rounds, items, kinds};
 
 /// Event id 0 means "no position" and is never stored.
 pub async fn an_event_without_a_position_is_rejected<F: ProviderFactory + ?Sized>(factory: &F) {
@@ -150,7 +150,9 @@ pub async fn a_commit_may_schedule_a_thousand_activities<F: ProviderFactory + ?S
     }
     bench.create_with("wide", wide).await;
     let mut claimed = Vec::new();
+    let mut rounds = Rounds::default();
     while let Some(work) = bench.find_work_for(bench.lock * 100).await {
+        rounds.next();
         claimed.push(work.id());
     }
     assert_eq!(claimed, ids.collect::<Vec<u64>>());

@@ -14,7 +14,7 @@ use duroxide_runtime::{
 use crate::waiting::ended;
 
 /// How long anything may take that is expected to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Engine {
     pub(super) store: Arc<dyn Provider>,

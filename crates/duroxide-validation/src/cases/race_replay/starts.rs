@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use duroxide_core::provider::{Provider, ProviderAdmin};
 use duroxide_core::{EventKind, WorkItem};
 use duroxide_runtime::{OrchestrationStatus, RuntimeOptions};
 
-use super::engine::{Engine, arrived, ended_in_continue_as_new, quick, waits_for};
+use super::engine::{Engine, PATIENCE, arrived, ended_in_continue_as_new, quick, waits_for};
 use super::{handlers, recorded};
 use crate::ProviderFactory;
 use crate::fixture::{Bench, claim_from, items};
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A second start, of the same or of another handler, changes nothing about a running instance.
 pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + ?Sized>(
@@ -39,6 +42,44 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
     }
 }
 
+/// Waits until a program has claimed what is queued for the instance, and has stepped back from it. A store that knows who has which
+/// code passes it over; one that cannot tell what is queued leaves nothing to be seen.
+async fn met(store: &dyn Provider, instance: &str) {
+    let began = std::time::Instant::now();
+    while began.elapsed() < PATIENCE {
+        let Some(admin) = store.as_management_capability() else {
+            return;
+        };
+        let by_name = admin.list_ready_work(1).await;
+        if by_name.expect("ready work can be read").is_some() {
+            return;
+        }
+        let pending = admin.pending_work(instance).await;
+        let Some(pending) = pending.expect("pending work can be read") else {
+            return;
+        };
+        let queued = &pending.messages;
+        if !queued.is_empty() && queued.iter().all(|message| message.attempts > 0) {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    panic!("nobody claims what is queued for `{instance}`");
+}
+
+/// Waits until everything that was sent is consumed.
+async fn nothing_is_queued(admin: &dyn ProviderAdmin) {
+    let began = std::time::Instant::now();
+    loop {
+        let depths = admin.get_queue_depths().await.expect("depths can be read");
+        if depths.orchestrator_queue == 0 {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "never consumed: {depths:?}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 /// A successor whose handler is missing here waits, and so does what is sent to it, for a program that has it.
 pub async fn test_continue_as_new_unregistered_backoff<F: ProviderFactory + ?Sized>(factory: &F) {
     let store = factory.create_provider().await;
@@ -51,8 +92,7 @@ pub async fn test_continue_as_new_unregistered_backoff<F: ProviderFactory + ?Siz
     old.until("chain", "its end", ended_in_continue_as_new)
         .await;
     old.post("chain", "inbox", "late").await;
-    // Long enough for the old program to meet the successor and to step back from it.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    met(&*store, "chain").await;
     old.stop().await;
 
     let new = Engine::start(&store, handlers::both_links(), quick()).await;
@@ -92,7 +132,7 @@ pub async fn test_continue_as_new_poisoned_successor_is_own_execution<
     );
 
     engine.post("chain", "inbox", "late").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    nothing_is_queued(bench.admin()).await;
     engine.stop().await;
     bench
         .idle("what is sent to a failed instance is consumed")

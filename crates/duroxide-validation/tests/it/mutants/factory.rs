@@ -4,11 +4,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use duroxide_core::clock::{Clock, ClockRef};
 use duroxide_core::provider::Provider;
+use duroxide_store::MemoryProvider;
 use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock};
 
 use super::{Flaw, Mutant};
-use crate::reference::Memory;
+use crate::reference::{Memory, MovableClock};
+
+/// The clock of a machine that is wrong.
+#[derive(Debug)]
+struct Skewed {
+    right: Arc<MovableClock>,
+    off: ClockSkew,
+}
+
+impl Clock for Skewed {
+    fn now_ms(&self) -> u64 {
+        let ms = |by: Duration| u64::try_from(by.as_millis()).expect("a skew of hours");
+        let right_ms = Clock::now_ms(&*self.right);
+        match self.off {
+            ClockSkew::Ahead(by) => right_ms + ms(by),
+            ClockSkew::Behind(by) => right_ms - ms(by),
+        }
+    }
+}
 
 pub(super) struct Flawed {
     reference: Memory,
@@ -86,6 +106,18 @@ impl ProviderFactory for Flawed {
     }
 
     async fn skewed_handle(&self, skew: ClockSkew) -> Arc<dyn Provider> {
-        self.reference.skewed_handle(skew).await
+        let off = match (self.flaw, skew) {
+            (Flaw::HandlesHaveClocks, skew) => skew,
+            (Flaw::SkewHasNoSign, ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {
+                ClockSkew::Ahead(by)
+            }
+            _ => return self.second_handle().await,
+        };
+        let clock: ClockRef = Arc::new(Skewed {
+            right: self.reference.movable(),
+            off,
+        });
+        let store = self.reference.last().store().under_another_clock(clock);
+        Arc::new(MemoryProvider::over("skewed", store))
     }
 }

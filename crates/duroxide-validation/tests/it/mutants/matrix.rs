@@ -1,8 +1,8 @@
 //! Which case catches which mutant: written to `docs/provider-mutants.md`, and checked against it.
 //!
 //! `MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix` runs every case against every mutant and
-//! writes the table and the full matrix, which takes a while; `MUTANT_MATRIX=missing` runs only the mutants that the matrix
-//! does not have. Without it, each mutant meets exactly the cases the table names, and each of them must fail.
+//! writes the table and the full matrix, which takes a while; `MUTANT_MATRIX=missing` runs only the mutants and the cases that
+//! the matrix does not have. Without it, each mutant meets exactly the cases the table names, and each of them must fail.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -16,19 +16,13 @@ use futures::future::join_all;
 use super::Flaw;
 use super::excused::{BITELESS, TWINS};
 use super::factory::Flawed;
+use super::full::Full;
 
 /// Cases named per mutant, most telling first.
 const NAMED_MAX: usize = 5;
 
 /// More cases than this, and a mutant breaks nearly everything.
 const BROAD: usize = 40;
-
-/// All pairs of mutant and case, as the full run found them: a mutant per line, then the cases that catch it.
-const FULL: &str = "tests/it/mutants/matrix.txt";
-
-fn full() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(FULL)
-}
 
 fn document() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -62,41 +56,52 @@ fn named_cases(paths: &[String]) -> Vec<Case> {
 /// Mutants that meet the cases at once. They wait most of the time.
 const AT_ONCE: usize = 24;
 
-/// Every mutant with the cases that caught it.
-async fn matrix_of(mutants: Vec<Flaw>) -> Vec<(Flaw, Vec<String>)> {
-    let meetings = mutants.into_iter().map(|flaw| async move {
-        let mut caught = caught_by(&meet(flaw, store_cases()).await);
+/// Every mutant with the cases that caught it, of those that it has not met.
+async fn matrix_of(known: &Full) -> Full {
+    let meetings = Flaw::ALL.iter().map(|flaw| async move {
+        let before = known.caught_by(*flaw);
+        let has_met = |case: &Case| before.is_some() && known.cases.contains(&case.path());
+        let new = store_cases().into_iter().filter(|case| !has_met(case));
+        let mut caught = caught_by(&meet(*flaw, new.collect()).await);
         // What catches a mutant only by chance is not named.
         for _ in 0..3 {
-            caught = caught_by(&meet(flaw, named_cases(&caught)).await);
+            caught = caught_by(&meet(*flaw, named_cases(&caught)).await);
         }
-        println!("{flaw:?} is caught by {} cases", caught.len());
-        (flaw, caught)
+        let all: BTreeSet<String> = before
+            .into_iter()
+            .flatten()
+            .cloned()
+            .chain(caught)
+            .collect();
+        println!("{flaw:?} is caught by {} cases", all.len());
+        (format!("{flaw:?}"), all)
     });
-    let mut matrix: Vec<(Flaw, Vec<String>)> = futures::stream::iter(meetings)
+    let rows = futures::stream::iter(meetings)
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    matrix.sort_by_key(|(flaw, _)| Flaw::ALL.iter().position(|known| known == flaw));
-    matrix
+    Full {
+        cases: store_cases().iter().map(Case::path).collect(),
+        rows,
+    }
 }
 
 /// The cases that tell most: those that few other mutants fail.
-fn most_telling(matrix: &[(Flaw, Vec<String>)]) -> BTreeMap<String, Vec<String>> {
+fn most_telling(matrix: &Full) -> BTreeMap<String, Vec<String>> {
     let mut kills: HashMap<&str, usize> = HashMap::new();
-    for case in matrix.iter().flat_map(|(_, cases)| cases) {
+    for case in matrix.rows.values().flatten() {
         *kills.entry(case).or_default() += 1;
     }
-    let name = |(flaw, cases): &(Flaw, Vec<String>)| {
-        let mut cases = cases.clone();
+    let name = |(flaw, cases): (&String, &BTreeSet<String>)| {
+        let mut cases: Vec<String> = cases.iter().cloned().collect();
         // A mutant that breaks nearly everything is told best by the cases about leases.
         let broad = cases.len() > BROAD;
         let off_topic = |case: &String| broad && !case.starts_with("instance_locking");
         cases.sort_by_key(|case| (off_topic(case), kills[case.as_str()], case.clone()));
         cases.truncate(NAMED_MAX);
-        (format!("{flaw:?}"), cases)
+        (flaw.clone(), cases)
     };
-    matrix.iter().map(name).collect()
+    matrix.rows.iter().map(name).collect()
 }
 
 fn render(named: &BTreeMap<String, Vec<String>>) -> String {
@@ -140,24 +145,12 @@ async fn every_mutant_is_caught_by_the_cases_named_for_it() {
     silence_panics();
     if let Ok(wish) = std::env::var("MUTANT_MATRIX") {
         let known = match wish.as_str() {
-            "missing" => read_full(),
-            _ => BTreeMap::new(),
+            "missing" => Full::read(),
+            _ => Full::default(),
         };
-        let mutants = Flaw::ALL.iter().copied();
-        let new = mutants.filter(|flaw| !known.contains_key(&format!("{flaw:?}")));
-        let mut matrix = matrix_of(new.collect()).await;
-        for flaw in Flaw::ALL {
-            if let Some(cases) = known.get(&format!("{flaw:?}")) {
-                matrix.push((*flaw, cases.iter().cloned().collect()));
-            }
-        }
-        matrix.sort_by_key(|(flaw, _)| Flaw::ALL.iter().position(|known| known == flaw));
+        let matrix = matrix_of(&known).await;
         std::fs::write(document(), render(&most_telling(&matrix))).unwrap();
-        let lines: String = matrix
-            .iter()
-            .map(|(flaw, cases)| format!("{flaw:?}: {}\n", cases.join(" ")))
-            .collect();
-        std::fs::write(full(), lines).unwrap();
+        matrix.write();
     }
     let text = std::fs::read_to_string(document()).unwrap();
     let named = parse(&text);
@@ -183,33 +176,38 @@ fn the_document_says_what_the_mutants_say() {
     assert_eq!(render(&parse(&text)), text, "write the document again");
 }
 
-/// The full matrix as it was written.
-fn read_full() -> BTreeMap<String, BTreeSet<String>> {
-    let text = std::fs::read_to_string(full()).unwrap_or_default();
-    let row = |line: &str| {
-        let (flaw, cases) = line.split_once(':').expect("a mutant and its cases");
-        let cases = cases.split_whitespace().map(str::to_owned).collect();
-        (flaw.to_owned(), cases)
-    };
-    text.lines().map(row).collect()
-}
-
 #[test]
-#[ignore = "the full matrix is still to be written: MUTANT_MATRIX=write, half an hour on a quiet machine"]
+#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn the_full_matrix_is_about_these_mutants_and_cases() {
-    let matrix = read_full();
+    let matrix = Full::read();
     let mutants: BTreeSet<String> = Flaw::ALL.iter().map(|flaw| format!("{flaw:?}")).collect();
-    assert_eq!(matrix.keys().cloned().collect::<BTreeSet<_>>(), mutants);
-    let known: BTreeSet<String> = cases().iter().map(Case::path).collect();
-    let named: BTreeSet<String> = matrix.values().flatten().cloned().collect();
+    let met: BTreeSet<String> = matrix.rows.keys().cloned().collect();
+    assert_eq!(
+        met, mutants,
+        "MUTANT_MATRIX=missing runs those that it lacks"
+    );
+    let known: BTreeSet<String> = store_cases().iter().map(Case::path).collect();
+    assert_eq!(
+        matrix.cases, known,
+        "MUTANT_MATRIX=missing runs those that it lacks"
+    );
+    let named: BTreeSet<String> = matrix.rows.values().flatten().cloned().collect();
     let unknown: Vec<_> = named.difference(&known).collect();
     assert!(unknown.is_empty(), "write the matrix again: {unknown:?}");
 }
 
 #[test]
-#[ignore = "the full matrix is still to be written: MUTANT_MATRIX=write, half an hour on a quiet machine"]
+#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
+fn every_mutant_is_caught() {
+    let rows = Full::read().rows;
+    let free: Vec<_> = rows.iter().filter(|(_, by)| by.is_empty()).collect();
+    assert!(!rows.is_empty() && free.is_empty(), "{free:?}");
+}
+
+#[test]
+#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn every_case_catches_a_mutant() {
-    let caught: BTreeSet<String> = read_full().into_values().flatten().collect();
+    let caught: BTreeSet<String> = Full::read().rows.into_values().flatten().collect();
     let idle: BTreeSet<String> = store_cases()
         .iter()
         .map(Case::path)
@@ -226,14 +224,14 @@ fn every_case_catches_a_mutant() {
 }
 
 #[test]
-#[ignore = "the full matrix is still to be written: MUTANT_MATRIX=write, half an hour on a quiet machine"]
+#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn no_two_mutants_are_the_same() {
     let mut by_cases: BTreeMap<BTreeSet<String>, Vec<String>> = BTreeMap::new();
-    for (mutant, cases) in read_full() {
+    for (mutant, cases) in Full::read().rows {
         by_cases.entry(cases).or_default().push(mutant);
     }
-    let twins: Vec<Vec<String>> = by_cases.into_values().filter(|m| m.len() > 1).collect();
-    let allowed: Vec<Vec<String>> = TWINS
+    let twins: BTreeSet<Vec<String>> = by_cases.into_values().filter(|m| m.len() > 1).collect();
+    let allowed: BTreeSet<Vec<String>> = TWINS
         .iter()
         .map(|(twins, _)| twins.iter().map(|twin| (*twin).to_owned()).collect())
         .collect();

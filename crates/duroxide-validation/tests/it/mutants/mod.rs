@@ -10,6 +10,7 @@ mod contract;
 mod excused;
 mod factory;
 mod fetches;
+mod full;
 mod holds;
 mod labels;
 mod leases;
@@ -314,5 +315,7 @@ flaws! {
     ClosedStoreIsSilent: "a claim that finds nothing in a closed store is not refused";
     FamilyIsReadOneByOne: "each member of a family is read at its own moment";
     FamilyForgetsTheUnborn: "a family has only those that have begun";
+    HandlesHaveClocks: "leases and due times are computed by the clock of the machine that asks";
+    SkewHasNoSign: "a machine whose clock is behind takes its lag for time that has passed";
     FamilyTellsChildrenFirst: "a family is told children first";
 }

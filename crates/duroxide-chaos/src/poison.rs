@@ -1,0 +1,132 @@
+//! Work that takes its process with it, whenever it is tried. In: lives of a worker that try it. Out: whether it was given up
+//! after as many attempts as it may have, as what it is, and whether everything else came to its end beside it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use duroxide::{Client, ErrorDetails, OrchestrationContext, OrchestrationStatus};
+
+use crate::disturbances::Notes;
+use crate::ledger::{lines, now_ms};
+use crate::nemesis::{bury, recovers, spawn};
+use crate::random::Random;
+use crate::skills::Skills;
+use crate::store::Place;
+use crate::worker::Life;
+use crate::{check, clock};
+
+/// The orchestration whose activity is deadly, and the one whose own code is. Also the ids of their instances.
+pub(crate) const ACTIVITY: &str = "deadly-work";
+pub(crate) const TURN: &str = "deadly-turn";
+pub(crate) const DEADLY_ACTIVITY: &str = "die";
+
+/// How often it may be tried.
+const ATTEMPTS: u32 = 4;
+/// More lives than two of them can take.
+const LIVES_MAX: u32 = 6 * ATTEMPTS;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is tried beside it has this long to come to its end, so that it is not there every time.
+const FUSE: Duration = Duration::from_millis(150);
+
+/// Waits for an activity that never ends.
+pub(crate) async fn waits_for_death(
+    ctx: OrchestrationContext,
+    _: String,
+) -> Result<String, String> {
+    ctx.schedule_activity(DEADLY_ACTIVITY, "").await
+}
+
+/// Code that takes its process with it.
+pub(crate) async fn dies(_: OrchestrationContext, _: String) -> Result<String, String> {
+    kill_this_process();
+    Ok(String::new())
+}
+
+/// An activity that takes its process with it.
+pub(crate) async fn die() -> Result<String, String> {
+    tokio::time::sleep(FUSE).await;
+    kill_this_process();
+    std::future::pending().await
+}
+
+fn kill_this_process() {
+    let me = std::process::id().to_string();
+    let killed = Command::new("kill").args(["-KILL", &me]).status();
+    killed.expect("every Unix has kill");
+}
+
+/// Starts what is deadly, while no life is there that could try it.
+#[tokio::main]
+async fn start(folder: &Path, place: &Place) {
+    let client = Client::new(place.open(clock::of(folder)).await);
+    for id in [ACTIVITY, TURN] {
+        let started = client.start_orchestration(id, id, "").await;
+        started.expect("a store that is there");
+    }
+}
+
+/// Waits until both were given up, or one takes this process with it.
+pub(crate) async fn is_over(client: &Client) {
+    for id in [ACTIVITY, TURN] {
+        let ended = client.wait_for_orchestration(id, PATIENCE).await;
+        ended.expect("it ends one way or the other");
+    }
+}
+
+/// Lives in a folder of their own: one that leaves work behind, and as many as it takes until the deadly work is given up.
+/// Returns what was wrong.
+pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<String> {
+    std::fs::create_dir(folder).expect("a folder of its own");
+    let place = place.moved_to(folder);
+    let mut first = spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {});
+    recovers(folder, &mut first);
+    std::thread::sleep(Duration::from_millis(random.between(1, 300)));
+    bury(folder, &mut first);
+    start(folder, &place);
+    let skills = Skills {
+        poison: Some(ATTEMPTS),
+        ..Skills::ALL
+    };
+    let has_ended = (0..LIVES_MAX).any(|_| {
+        let mut worker = spawn(folder, &place, Life::Finish, &skills, |_| {});
+        let status = worker.wait().expect("a life");
+        Notes::in_folder(folder).death(worker.id(), now_ms());
+        status.success()
+    });
+    let mut violations = match has_ended {
+        true => check::check(folder, &place, 0).violations,
+        false => vec![format!("it was not given up after {LIVES_MAX} lives")],
+    };
+    violations.extend(attempts(folder));
+    violations.extend(outcomes(folder, &place));
+    std::fs::remove_dir_all(folder).expect("the folder was ours");
+    violations.iter().map(|v| format!("poison: {v}")).collect()
+}
+
+/// The activity ran as often as it may, and no more.
+fn attempts(folder: &Path) -> Option<String> {
+    let effects = lines(&folder.join("effects"));
+    let name = format!(" {DEADLY_ACTIVITY} ");
+    let ran = effects.iter().filter(|line| line.contains(&name)).count();
+    (ran != ATTEMPTS as usize).then(|| format!("tried {ran} times, and {ATTEMPTS} are allowed"))
+}
+
+/// Both ended as what they are.
+#[tokio::main]
+async fn outcomes(folder: &Path, place: &Place) -> Vec<String> {
+    let client = Client::new(place.open(clock::of(folder)).await);
+    let mut wrong = Vec::new();
+    for id in [ACTIVITY, TURN] {
+        let status = client.get_orchestration_status(id).await;
+        match status.expect("status") {
+            OrchestrationStatus::Failed { details, .. } if is_poison(&details) => {}
+            other => wrong.push(format!("{id} ended as {other:?}")),
+        }
+    }
+    wrong
+}
+
+fn is_poison(details: &ErrorDetails) -> bool {
+    matches!(details, ErrorDetails::Poison { .. }) || details.display_message().contains("poison")
+}
