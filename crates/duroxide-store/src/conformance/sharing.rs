@@ -153,11 +153,16 @@ async fn create(store: &dyn EventStore, key: &str) -> bool {
 pub async fn only_one_of_many_writers_extends_a_set(harness: &impl Harness) {
     const WRITERS: usize = 6;
     const STEPS: usize = 5;
+    const TRIES_MAX: usize = 1_000;
     let writers = (0..WRITERS).map(|_| {
         let store = harness.store();
         tokio::spawn(async move {
             for _ in 0..STEPS {
-                while !extend(&store).await {}
+                let mut tries = 0;
+                while !extend(&store).await {
+                    tries += 1;
+                    assert!(tries < TRIES_MAX, "nobody wins");
+                }
             }
         })
     });
