@@ -63,8 +63,8 @@ mod writer_tx;
 pub use connection::url::SqliteUrl;
 pub use error::SqliteError;
 pub use files::{
-    Imported, Upgrade, Vacuumed, backup, check_integrity, import_published, planned_upgrade,
-    unfinished_copies, upgrade, vacuum,
+    BackupPace, Imported, Upgrade, Vacuumed, backup, backup_at, check_integrity, import_published,
+    planned_upgrade, unfinished_copies, upgrade, vacuum,
 };
 #[doc(hidden)]
 pub use options::Tuning;
