@@ -174,13 +174,14 @@ impl Checkpointer {
 
     /// Copies what is left with the write lock held, unless that was in vain a moment ago.
     fn copy_rest(&mut self, conn: &Connection) -> Result<()> {
-        let began = Instant::now();
-        if self.left_alone_until.is_some_and(|until| began < until) {
+        let now = Instant::now();
+        if self.left_alone_until.is_some_and(|until| now < until) {
             return Ok(());
         }
         kill::point("before_log_reset");
         let log = busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
-        self.left_alone_until = log.is_blocked.then(|| began + LOCK_WAIT * LEFT_ALONE);
+        let later = || Instant::now() + LOCK_WAIT * LEFT_ALONE;
+        self.left_alone_until = log.is_blocked.then(later);
         if !log.is_blocked {
             self.failures.note_success();
         }
@@ -324,6 +325,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = || Connection::open(folder.path().join("app.db")).unwrap();
         let (writer, reader) = (open(), open());
+        writer.busy_timeout(Duration::ZERO).unwrap();
         let first = "PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)";
         writer.execute_batch(first).unwrap();
         reader.execute_batch("BEGIN").unwrap();
@@ -337,6 +339,9 @@ mod tests {
         checkpointer.copy_rest(&writer).unwrap();
         let until = checkpointer.left_alone_until;
         assert!(until.is_some(), "the reader is in the way");
+        // However slow the machine is: the while is not over.
+        let until = until.map(|until| until + Duration::from_secs(3_600));
+        checkpointer.left_alone_until = until;
         checkpointer.copy_rest(&writer).unwrap();
         assert_eq!(checkpointer.left_alone_until, until, "it was tried again");
         reader.execute_batch("COMMIT").unwrap();

@@ -92,10 +92,10 @@ fn no_page_reads_all_instances() {
             Source::Prefix,
             "sqlite_autoindex_instances_1 (instance_id>? AND instance_id<?)",
         ),
-        (Source::Open, "idx_executions_open (status=?)"),
+        (Source::Open, "idx_executions_open (status=?"),
         (
             Source::Ended,
-            "idx_executions_ended (completed_at>? AND completed_at<?)",
+            "idx_executions_ended (completed_at>? AND completed_at<?",
         ),
         (
             Source::Parent,
