@@ -223,6 +223,13 @@ fn folder() -> TempDir {
         .unwrap_or_else(|error| panic!("no folder for the store in {place}: {error}"))
 }
 
+/// A folder whose store stays.
+fn kept_folder(path: PathBuf) -> PathBuf {
+    std::fs::create_dir_all(&path)
+        .unwrap_or_else(|error| panic!("no folder for the store at {}: {error}", path.display()));
+    path
+}
+
 #[tokio::main]
 async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Vec<Row> {
     let folder = folder();
@@ -234,7 +241,11 @@ async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Vec<
         return vec![floor::run(subject, path, time)];
     }
     if name == operate::NAME {
-        return operate::run(subject, path, prefill).await;
+        // A store of a million takes minutes to fill: a folder that is named keeps it for the next run.
+        return match std::env::var_os("BENCH_KEEP") {
+            Some(kept) => operate::run(subject, &kept_folder(kept.into()), prefill).await,
+            None => operate::run(subject, path, prefill).await,
+        };
     }
     if let Some((_, what)) = beside::NAMES.iter().find(|(known, _)| *known == name) {
         return beside::run(subject, name, *what, path, time, prefill).await;

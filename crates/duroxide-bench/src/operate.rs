@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use duroxide::providers::{
     CountBy, InstanceQuery, InstanceStatus, PageCursor, SortKey, SortOrder, TimeRange,
@@ -37,12 +37,11 @@ enum Ask {
 }
 
 pub(crate) async fn run(subject: Subject, folder: &Path, prefill: u32) -> Vec<Row> {
-    course::seed(open::open(subject, folder).await).await;
-    match subject {
-        Subject::Postgres => fill_postgres::run(&open::schema(folder), prefill).await,
-        _ => course::fill(&folder.join(FILE), prefill),
+    let filled = folder.join(format!("{subject}-{prefill}-filled"));
+    if !filled.exists() {
+        fill(subject, folder, prefill).await;
+        std::fs::write(&filled, "").expect("note that the store is filled");
     }
-    others(subject, folder).await;
     let client = Client::new(open::store(subject, folder).await);
     let mut rows = Vec::new();
     for (what, question) in questions(&client, prefill).await {
@@ -62,6 +61,15 @@ pub(crate) async fn run(subject: Subject, folder: &Path, prefill: u32) -> Vec<Ro
     drop(client);
     rows.extend(commands(subject, folder));
     rows
+}
+
+async fn fill(subject: Subject, folder: &Path, prefill: u32) {
+    course::seed(open::open(subject, folder).await).await;
+    match subject {
+        Subject::Postgres => fill_postgres::run(&open::schema(folder), prefill).await,
+        _ => course::fill(&folder.join(FILE), prefill),
+    }
+    others(subject, folder).await;
 }
 
 /// What is not finished, or not well: some wait with a label, some have failed, some are families, a few are paused.
@@ -93,8 +101,7 @@ async fn others(subject: Subject, folder: &Path) {
 
 async fn questions(client: &Client, prefill: u32) -> Vec<(&'static str, Ask)> {
     let all = InstanceQuery::new;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = u64::try_from(now.map_or(0, |it| it.as_millis())).unwrap_or(0);
+    let now = filled_at(client).await;
     let span = u64::from(prefill) * u64::from(APART_MS);
     let middle = now - span / 2;
     let minute = TimeRange {
@@ -217,6 +224,14 @@ async fn questions(client: &Client, prefill: u32) -> Vec<(&'static str, Ask)> {
         ),
         ("explain, one that is done", Ask::Explain(SEED.to_owned())),
     ]
+}
+
+/// When the newest of the finished instances ended: the store may have been kept for a while.
+async fn filled_at(client: &Client) -> u64 {
+    let query = InstanceQuery::new().with_id_prefix(SEED);
+    let page = client.query_instances(&query).await.expect("a page");
+    let seed = page.items.first().and_then(|seed| seed.ended_at_ms);
+    seed.expect("the seed has ended")
 }
 
 /// Where the page after the middle begins.

@@ -115,6 +115,9 @@ pub(crate) enum Command {
     Backup {
         /// The file to write; it must not exist
         to: std::path::PathBuf,
+        /// As fast as it can, instead of resting most of the time so that programs are slowed down little
+        #[arg(long)]
+        fast: bool,
     },
     /// Give back the space that an SQLite store does not use
     Vacuum(VacuumArgs),

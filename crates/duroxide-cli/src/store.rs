@@ -18,7 +18,10 @@ use crate::failure::Failure;
 /// What a command does with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// Looks once.
     Read,
+    /// Looks again and again, or at everything.
+    Watch,
     Write,
 }
 
@@ -147,10 +150,11 @@ impl Address {
             }
             Self::Postgres { url, schema } => {
                 let schema = schema.as_deref();
-                let mut opened = postgres(url, schema, MigrationPolicy::VerifyOnly).await;
+                let write = Access::Write;
+                let mut opened = postgres(url, schema, MigrationPolicy::VerifyOnly, write).await;
                 // Nothing of ours is there.
                 if let Err(PgError::NeedsMigration { found: 0, .. }) = opened {
-                    opened = postgres(url, schema, MigrationPolicy::ApplyAll).await;
+                    opened = postgres(url, schema, MigrationPolicy::ApplyAll, write).await;
                 }
                 Arc::new(opened.map_err(|error| self.refused(error))?)
             }
@@ -161,9 +165,12 @@ impl Address {
     /// The store itself. A schema of another build is refused.
     pub(crate) async fn provider(&self, access: Access) -> Result<Arc<dyn Provider>, Failure> {
         let provider: Arc<dyn Provider> = match self {
-            Self::Sqlite(url, _) => {
+            Self::Sqlite(url, file) => {
+                if !file.exists() {
+                    return Err(self.refused("there is no such file"));
+                }
                 let url = match access {
-                    Access::Read => url.read_only(),
+                    Access::Read | Access::Watch => url.read_only(),
                     Access::Write => url.existing(),
                 };
                 let options = SqliteOptions {
@@ -181,8 +188,9 @@ impl Address {
                 Arc::new(opened.map_err(|error| self.refused(error))?)
             }
             Self::Postgres { url, schema } => {
-                let opened = postgres(url, schema.as_deref(), MigrationPolicy::VerifyOnly).await;
-                Arc::new(opened.map_err(|error| self.refused(error))?)
+                let policy = MigrationPolicy::VerifyOnly;
+                let opened = postgres(url, schema.as_deref(), policy, access).await;
+                Arc::new(opened.map_err(|error| self.refused(in_words(&error)))?)
             }
         };
         Ok(provider)
@@ -207,23 +215,48 @@ impl fmt::Display for Address {
     }
 }
 
-/// A PostgreSQL provider, with the few connections that a command needs.
+/// A PostgreSQL provider, with the few connections that a command needs. A command that looks once waits neither for a second connection
+/// nor for statements to be prepared.
 pub(crate) async fn postgres(
     url: &str,
     schema: Option<&str>,
     policy: MigrationPolicy,
+    access: Access,
 ) -> Result<PostgresProvider, PgError> {
     let config = ProviderConfig {
         schema_name: schema.map(str::to_owned),
         migration_policy: policy,
         options: PostgresOptions {
             pool_size: 5,
+            claims: false,
+            listen: access != Access::Read,
+            prepared_statements: access != Access::Read,
             application_name: "duroxide-cli".to_owned(),
             ..PostgresOptions::default()
         },
         ..ProviderConfig::url(url)
     };
     PostgresProvider::new_with_config(config).await
+}
+
+/// What an operator can do about it, where the error speaks to a program.
+fn in_words(error: &PgError) -> String {
+    match error {
+        PgError::NeedsMigration {
+            schema, found: 0, ..
+        } => {
+            format!("there is no store in schema {schema}; --schema names another one")
+        }
+        PgError::NeedsMigration {
+            schema,
+            found,
+            needed,
+        } => format!(
+            "schema {schema} has version {found} and this build needs {needed}; `duroxide migrate` does it"
+        ),
+        PgError::OutOfReach { why } => format!("the database is out of reach ({why})"),
+        other => other.to_string(),
+    }
 }
 
 fn no_store() -> Failure {

@@ -19,6 +19,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::codec;
+use crate::conditions::UPDATED;
 use crate::error::{PgError, Result};
 use crate::provider::{Answer, PostgresProvider};
 use crate::text;
@@ -34,14 +35,19 @@ const NOW: &str = "(SELECT {s}.server_ms(clock_timestamp()) + c.ahead_ms FROM {s
 const WITH_CURRENT: &str = "{s}.instances AS i LEFT JOIN {s}.executions AS e
     ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id";
 
+/// A statement with what its names stand for.
+pub(crate) fn whole(sql: &str) -> String {
+    let sql = sql.replace("{now}", NOW).replace("{current}", WITH_CURRENT);
+    sql.replace("{updated}", UPDATED)
+}
+
 impl PostgresProvider {
     pub(crate) async fn ask(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>> {
-        let sql = sql.replace("{now}", NOW).replace("{current}", WITH_CURRENT);
-        self.store.db.rows(&sql, params).await
+        self.store.db.rows_once(&whole(sql), params).await
     }
 
     pub(crate) async fn ids(
@@ -60,7 +66,7 @@ impl PostgresProvider {
         let rows = self
             .ask(
                 "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id, e.status, e.output, i.created_at,
-                     i.updated_at, i.parent_instance_id
+                     {updated}, i.parent_instance_id
                  FROM {current} WHERE i.instance_id = $1",
                 &[(&id, Type::TEXT)],
             )

@@ -32,6 +32,10 @@ const HOLDERS_MAX: usize = 2;
 const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
 /// Begins a transaction that waits for rows of others only so long: a transaction that holds one for longer is not one of ours.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '1s'";
+/// Begins a transaction that reads the first rows of an order. A join that reads a whole table first, more processes and compiled code
+/// all take longer to begin than the page takes.
+const ALONG_INDEXES: &str = "BEGIN READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+    SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off";
 /// How often a call is tried that was in the way of another one.
 const TRIES_MAX: u32 = 10;
 
@@ -56,6 +60,17 @@ impl std::fmt::Debug for Db {
             .field("schema", &self.schema)
             .finish_non_exhaustive()
     }
+}
+
+/// A value of a statement, and its type.
+pub(crate) type Param<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// How the server is asked for rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Prepared,
+    Once,
+    AlongIndexes,
 }
 
 /// A connection for a read, until it is dropped.
@@ -171,17 +186,32 @@ impl Db {
         text.replace("{s}", &self.schema.quoted())
     }
 
-    /// Rows of a statement of our own.
-    pub(crate) async fn rows(
-        &self,
-        text: &str,
-        params: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<Vec<Row>> {
+    /// Rows of a statement of our own, which is prepared.
+    pub(crate) async fn rows(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        let how = match self.prepares {
+            true => How::Prepared,
+            false => How::Once,
+        };
+        self.rows_by(text, params, how).await
+    }
+
+    /// Rows of a statement that is rarely asked: in one round trip, and planned for these values, which a prepared one is only for the first
+    /// few times.
+    pub(crate) async fn rows_once(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.rows_by(text, params, How::Once).await
+    }
+
+    /// The first rows of an order, which are few: read along indexes, by one process of the server.
+    pub(crate) async fn first_rows(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
+        self.rows_by(text, params, How::AlongIndexes).await
+    }
+
+    async fn rows_by(&self, text: &str, params: &[Param<'_>], how: How) -> Result<Vec<Row>> {
         let reader = self.reader().await?;
         let sql = self.sql(text);
         let mut tries = 0;
         loop {
-            let Some(found) = self.in_time(self.run(&reader.client, &sql, params)).await else {
+            let Some(found) = self.in_time(run(&reader.client, &sql, params, how)).await else {
                 drop(Object::take(reader.client));
                 return Err(self.silent());
             };
@@ -194,21 +224,6 @@ impl Db {
                 other => return Ok(other?),
             }
         }
-    }
-
-    async fn run(
-        &self,
-        client: &Object,
-        sql: &str,
-        params: &[(&(dyn ToSql + Sync), Type)],
-    ) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
-        if !self.prepares {
-            return client.query_typed(sql, params).await;
-        }
-        let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
-        let statement = client.prepare_typed_cached(sql, &types).await?;
-        client.query(&statement, &values).await
     }
 
     /// Whether to try again what another transaction was in the way of.
@@ -318,6 +333,35 @@ impl Db {
                 }
                 other => return Ok(other?),
             }
+        }
+    }
+}
+
+async fn run(
+    client: &Object,
+    sql: &str,
+    params: &[Param<'_>],
+    how: How,
+) -> std::result::Result<Vec<Row>, tokio_postgres::Error> {
+    match how {
+        How::Once => client.query_typed(sql, params).await,
+        How::AlongIndexes => {
+            // Sent together, in this order: each future sends when it is first polled.
+            let (begun, rows, ended) = futures::join!(
+                client.batch_execute(ALONG_INDEXES),
+                client.query_typed(sql, params),
+                client.batch_execute("COMMIT"),
+            );
+            begun?;
+            let rows = rows?;
+            ended?;
+            Ok(rows)
+        }
+        How::Prepared => {
+            let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
+            let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
+            let statement = client.prepare_typed_cached(sql, &types).await?;
+            client.query(&statement, &values).await
         }
     }
 }

@@ -8,9 +8,9 @@ use tokio_postgres::types::Type;
 
 use crate::admin::only;
 use crate::args::Call;
+use crate::conditions::{UPDATED, conditions};
 use crate::error::{PgError, Result};
 use crate::provider::PostgresProvider;
-use crate::query::conditions;
 use crate::text;
 use crate::time::shown_ms;
 
@@ -67,12 +67,15 @@ impl PostgresProvider {
         query: &InstanceQuery,
         key: &str,
     ) -> Result<Vec<InstanceCount>> {
+        let handlers = self.handlers(query).await?;
         let mut all = conditions(query);
+        let code = handlers.condition(query, &mut all);
+        let updated = all.in_range(UPDATED, query.updated);
         let label = all.text(key);
         let sql = format!(
             "SELECT l.value, count(*) FROM {{current}} JOIN {{s}}.labels AS l ON l.instance_id = i.instance_id
-             WHERE l.key = {label} AND {} GROUP BY 1 ORDER BY 2 DESC, 1",
-            all.joined()
+             WHERE l.key = {label} AND {code} AND {} GROUP BY 1 ORDER BY 2 DESC, 1",
+            [vec![all.joined()], updated].concat().join(" AND ")
         );
         let rows = self.ask(&sql, &all.params()).await?;
         let count = |row: &tokio_postgres::Row| -> Result<InstanceCount> {

@@ -54,11 +54,8 @@ impl Store {
         let notifier = Notifier::new(Arc::clone(&wake));
         let (up, is_up) = oneshot::channel();
         let parts = (Arc::clone(&wake), Arc::clone(&notifier));
-        let (policy, poll, listens) = (
-            config.migration_policy,
-            options.poll_interval,
-            options.listen,
-        );
+        let (policy, poll) = (config.migration_policy, options.poll_interval);
+        let (listens, claims) = (options.listen, options.claims);
         let (options, channel) = (options.clone(), notify::channel(schema.name()));
         let group = requests.downgrade();
         // Whether the store is still open.
@@ -108,7 +105,7 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let opening = Uuid::new_v4();
+                let opening = claims.then(Uuid::new_v4);
                 let from = early_starts_from(&db, opening).await;
                 let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll, from);
                 if up.send(Ok(Arc::clone(&db))).is_ok() {
@@ -220,9 +217,12 @@ pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<(
     migrate::run(client, &db.schema, policy).await
 }
 
-/// Notes that this process has the store open. From when on starts may be handed out early: a process that is listed may have ended
+/// Notes that this process has the store open, if it is one that claims. From when on starts may be handed out early: a process that is listed may have ended
 /// uncleanly, and the start that ended it may come again, so it is stored before it is tried. So it is if the list cannot be written.
-async fn early_starts_from(db: &Db, opening: Uuid) -> Instant {
+async fn early_starts_from(db: &Db, opening: Option<Uuid>) -> Instant {
+    let Some(opening) = opening else {
+        return Instant::now() + CAUTION;
+    };
     let noted = db
         .transact(&[Call::new("note_opening").uuid(opening)])
         .await;
@@ -236,7 +236,10 @@ async fn early_starts_from(db: &Db, opening: Uuid) -> Instant {
 }
 
 /// This process ends cleanly. A server that does not answer soon is not waited for: the next process is careful for a minute.
-async fn forget_opening(db: &Db, opening: Uuid) {
+async fn forget_opening(db: &Db, opening: Option<Uuid>) {
+    let Some(opening) = opening else {
+        return;
+    };
     let call = [Call::new("forget_opening").uuid(opening)];
     let forgotten = tokio::time::timeout(FORGETTING_PATIENCE, db.transact(&call)).await;
     if !matches!(forgotten, Ok(Ok(_))) {

@@ -26,6 +26,9 @@ use crate::requests::{Inbox, Took};
 const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
+/// How long the writer leaves it alone after it has waited in vain, as a multiple of that: a connection that reads for long, as a backup
+/// does, costs it a twentieth of its time.
+const LEFT_ALONE: u32 = 20;
 /// How long the thread pauses after a checkpoint that made no progress, because a connection reads the log.
 const NO_PROGRESS_PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,6 +61,8 @@ pub(crate) struct Checkpointer {
     database: Option<Database>,
     /// How many commits pass until the next look.
     next_look: u32,
+    /// Until when the writer does not try to copy the rest, because a connection reads it.
+    left_alone_until: Option<Instant>,
     thread: Option<CheckpointThread>,
     failures: Failures,
 }
@@ -109,6 +114,7 @@ impl Checkpointer {
         Self {
             database,
             next_look: 0,
+            left_alone_until: None,
             thread: None,
             failures,
         }
@@ -159,13 +165,27 @@ impl Checkpointer {
             self.next_look = 0;
         }
         if is_too_long && log.left() <= policy.rest() {
-            kill::point("before_log_reset");
-            busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
-            self.failures.note_success();
-            kill::point("after_log_reset");
+            self.copy_rest(conn)?;
         } else if is_too_long || log.left() >= policy.begin_at {
             self.request();
         }
+        Ok(())
+    }
+
+    /// Copies what is left with the write lock held, unless that was in vain a moment ago.
+    fn copy_rest(&mut self, conn: &Connection) -> Result<()> {
+        let now = Instant::now();
+        if self.left_alone_until.is_some_and(|until| now < until) {
+            return Ok(());
+        }
+        kill::point("before_log_reset");
+        let log = busy::waiting_at_most(LOCK_WAIT, || run(conn, "PRAGMA wal_checkpoint(FULL)"))?;
+        let later = || Instant::now() + LOCK_WAIT * LEFT_ALONE;
+        self.left_alone_until = log.is_blocked.then(later);
+        if !log.is_blocked {
+            self.failures.note_success();
+        }
+        kill::point("after_log_reset");
         Ok(())
     }
 
@@ -294,4 +314,39 @@ fn run(conn: &Connection, pragma: &str) -> Result<Log> {
         })
     })?;
     Ok(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_read_for_long_is_left_alone_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Connection::open(folder.path().join("app.db")).unwrap();
+        let (writer, reader) = (open(), open());
+        writer.busy_timeout(Duration::ZERO).unwrap();
+        let first = "PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1)";
+        writer.execute_batch(first).unwrap();
+        reader.execute_batch("BEGIN").unwrap();
+        let seen: i64 = reader
+            .query_row("SELECT COUNT(*) FROM t", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(seen, 1);
+        writer.execute("INSERT INTO t VALUES (2)", []).unwrap();
+
+        let mut checkpointer = Checkpointer::new(None, Failures::default());
+        checkpointer.copy_rest(&writer).unwrap();
+        let until = checkpointer.left_alone_until;
+        assert!(until.is_some(), "the reader is in the way");
+        // However slow the machine is: the while is not over.
+        let until = until.map(|until| until + Duration::from_secs(3_600));
+        checkpointer.left_alone_until = until;
+        checkpointer.copy_rest(&writer).unwrap();
+        assert_eq!(checkpointer.left_alone_until, until, "it was tried again");
+        reader.execute_batch("COMMIT").unwrap();
+        checkpointer.left_alone_until = Some(Instant::now());
+        checkpointer.copy_rest(&writer).unwrap();
+        assert_eq!(checkpointer.left_alone_until, None);
+    }
 }

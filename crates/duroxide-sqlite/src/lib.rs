@@ -65,8 +65,8 @@ mod writer_tx;
 pub use connection::url::SqliteUrl;
 pub use error::SqliteError;
 pub use files::{
-    Imported, Upgrade, Vacuumed, backup, check_integrity, import_published, planned_upgrade,
-    unfinished_copies, upgrade, vacuum,
+    BackupPace, Imported, Upgrade, Vacuumed, backup, backup_at, check_integrity, import_published,
+    planned_upgrade, unfinished_copies, upgrade, vacuum,
 };
 pub use handle::SqliteProvider;
 #[doc(hidden)]

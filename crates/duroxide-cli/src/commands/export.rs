@@ -26,7 +26,7 @@ pub(crate) async fn run(
     address: &Address,
     args: ExportArgs,
 ) -> Result<(), Failure> {
-    let store = &address.provider(Access::Read).await?;
+    let store = &address.provider(Access::Watch).await?;
     let client = &Client::new(Arc::clone(store));
     let query = match args.filter.or_one(args.id.as_deref())? {
         Some(id) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use duroxide_sqlite::{OtherPrograms, SqliteError};
+use duroxide_sqlite::{BackupPace, OtherPrograms, SqliteError};
 use serde_json::json;
 
 use crate::args::{Consent, VacuumArgs};
@@ -13,13 +13,22 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::store::{Access, Address, admin};
 
-pub(crate) async fn backup(output: &Output, address: &Address, to: &Path) -> Result<(), Failure> {
+pub(crate) async fn backup(
+    output: &Output,
+    address: &Address,
+    to: &Path,
+    fast: bool,
+) -> Result<(), Failure> {
+    let pace = match fast {
+        true => BackupPace::Fast,
+        false => BackupPace::Gentle,
+    };
     let (from, to) = (file_of(address)?, to.to_owned());
     let bar = output.progress(0, "backup");
     let stop = stop_on_signal()?;
     let (shown, copy) = (bar.clone(), to.clone());
     let bytes = blocking(move || {
-        duroxide_sqlite::backup(&from, &copy, |written, total| {
+        duroxide_sqlite::backup_at(&from, &copy, pace, |written, total| {
             shown.set_length(total);
             shown.set_position(written);
             match stop.load(Ordering::Relaxed) {

@@ -10,7 +10,7 @@ use super::files::{blocking, others};
 use crate::args::MigrateArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{Address, postgres};
+use crate::store::{Access, Address, postgres};
 
 pub(crate) async fn run(
     output: &Output,
@@ -61,7 +61,7 @@ async fn server(
     (url, schema): (&str, Option<&str>),
     args: MigrateArgs,
 ) -> Result<(), Failure> {
-    let versions = match postgres(url, schema, MigrationPolicy::VerifyOnly).await {
+    let versions = match postgres(url, schema, MigrationPolicy::VerifyOnly, Access::Read).await {
         Ok(_) => return up_to_date(output),
         Err(PgError::NeedsMigration { found, needed, .. }) => Versions {
             from: u64::try_from(found).unwrap_or(0),
@@ -72,7 +72,7 @@ async fn server(
     if !asked(output, versions, &args)? {
         return Ok(());
     }
-    let applied = postgres(url, schema, MigrationPolicy::ApplyAll).await;
+    let applied = postgres(url, schema, MigrationPolicy::ApplyAll, Access::Write).await;
     applied.map_err(|error| address.refused(error))?;
     answer(output, versions)
 }

@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
     }
     let address = Address::of(arguments.store.as_deref(), arguments.schema.as_deref())?;
     let client = match command {
-        Command::Backup { to } => return files::backup(output, &address, &to).await,
+        Command::Backup { to, fast } => return files::backup(output, &address, &to, fast).await,
         Command::Vacuum(args) => return files::vacuum(output, &address, args).await,
         Command::Migrate(args) => return migrate::run(output, &address, args).await,
         Command::Export(args) => return export::run(output, &address, args).await,
@@ -119,8 +119,14 @@ fn access(command: &Command) -> Access {
         Command::DeadLetters(DeadLettersCommand::Delete { consent, .. }) => consent.yes,
         _ => false,
     };
-    match writes {
-        true => Access::Write,
-        false => Access::Read,
+    let watches = match command {
+        Command::Wait(_) | Command::Top(_) | Command::Check => true,
+        Command::History(args) => args.follow,
+        _ => false,
+    };
+    match (writes, watches) {
+        (true, _) => Access::Write,
+        (false, true) => Access::Watch,
+        (false, false) => Access::Read,
     }
 }

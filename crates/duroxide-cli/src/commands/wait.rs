@@ -1,7 +1,7 @@
 //! Waiting for the end, and why it does not come.
 
 use duroxide_runtime::OrchestrationStatus;
-use duroxide_runtime::client::Client;
+use duroxide_runtime::client::{Client, ClientError};
 use serde_json::json;
 
 use crate::args::WaitArgs;
@@ -9,10 +9,14 @@ use crate::failure::Failure;
 use crate::output::{Output, escape};
 
 pub(crate) async fn wait(client: &Client, output: &Output, args: WaitArgs) -> Result<(), Failure> {
-    let status = client
-        .wait_for_orchestration(&args.id, args.timeout)
-        .await?;
-    match status {
+    let waited = client.wait_for_orchestration(&args.id, args.timeout).await;
+    // An instance may be waited for before it is started; an id with a typing error never is.
+    if let Err(ClientError::Timeout) = waited
+        && let OrchestrationStatus::NotFound = client.get_orchestration_status(&args.id).await?
+    {
+        output.note(format!("nobody has started {} on this store", args.id));
+    }
+    match waited? {
         OrchestrationStatus::Completed { output: value, .. } => match output.json {
             true => output.document(&json!({ "status": "Completed", "output": value })),
             false => output.payload(&value),

@@ -8,6 +8,7 @@ mod early;
 mod histories;
 mod letters;
 mod meetings;
+mod pages;
 mod pauses;
 mod pooler;
 mod roles;

@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0013_memos.sql"),
     include_str!("../../migrations/0014_held_letters.sql"),
     include_str!("../../migrations/0015_closing.sql"),
+    include_str!("../../migrations/0016_pages.sql"),
 ];
 
 /// The version of another build that the log has named.

@@ -8,7 +8,7 @@ mod published;
 mod upgrade;
 mod vacuum;
 
-pub use backup::backup;
+pub use backup::{BackupPace, backup, backup_at};
 pub use integrity::check_integrity;
 pub use new_file::unfinished_copies;
 pub use published::{Imported, import_published};

@@ -13,9 +13,7 @@ pub(crate) fn change(tx: &Tx<'_>, instance: &str, changes: &[LabelChange]) -> Re
     }
     let outcome = Labelling::of(labels::of(tx, instance)?, changes);
     if let Labelling::Done(_) = outcome {
-        for change in changes {
-            labels::change(tx, instance, change)?;
-        }
+        labels::change(tx, instance, changes)?;
     }
     Ok(outcome)
 }

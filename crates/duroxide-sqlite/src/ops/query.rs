@@ -1,6 +1,8 @@
 //! Questions about many instances. In: a query of the contract. Out: one page or counts, read as one snapshot. This
 //! file chooses which rows to begin with; the statements are in `tables/instance_pages.rs`.
 
+use std::collections::BTreeMap;
+
 use duroxide_core::Labels;
 use duroxide_core::provider::{
     CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
@@ -8,11 +10,15 @@ use duroxide_core::provider::{
 };
 
 use crate::error::Result;
-use crate::tables::instance_pages::{self, Criteria, Group, PageOrder, Source, status_bit};
+use crate::tables::instance_pages::{
+    self, Criteria, Group, Handler, PageOrder, Source, status_bit,
+};
 use crate::tx::{Tx, stored_ms};
 
 /// So many rows are sorted rather than walking an index from its end in search of them.
 const FEW: u32 = 4_000;
+/// More handlers than this are not looked at in turn.
+const HANDLERS_MAX: usize = 100;
 /// The bounds of a range that has none.
 const ALWAYS: (i64, i64) = (i64::MIN, i64::MAX);
 
@@ -47,11 +53,46 @@ pub(crate) fn page(
             SortOrder::OldestFirst => range.0 = range.0.max(at),
         }
     }
-    let size = query.page_size();
-    let source = source(tx, &criteria, query.sort.by)?;
+    let Some(handlers) = handlers(tx, &criteria)? else {
+        return Ok(query.cut(Vec::new()));
+    };
     // One more than asked for tells whether there is another page.
-    let items = instance_pages::page(tx, source, &criteria, order, beyond, size + 1)?;
+    let size = query.page_size() + 1;
+    let source = source(tx, &criteria, &handlers, query.sort.by)?;
+    if source != Source::Handler {
+        let items = instance_pages::page(tx, source, &criteria, order, beyond, size)?;
+        return Ok(query.cut(items));
+    }
+    let mut items = Vec::new();
+    for handler in handlers {
+        run_by(&mut criteria, handler);
+        let some = instance_pages::page(tx, source, &criteria, order, beyond, size)?;
+        items.extend(some);
+    }
+    sort(&mut items, order);
+    items.truncate(size as usize);
     Ok(query.cut(items))
+}
+
+/// Narrows the criteria to one handler.
+fn run_by(criteria: &mut Criteria, handler: Handler) {
+    criteria.name = Some(handler.name);
+    criteria.version = Some(handler.version);
+}
+
+/// Puts pages that were read one after the other into one order.
+fn sort(items: &mut [InstanceSummary], order: PageOrder) {
+    items.sort_by(|a, b| {
+        let by_created = || a.created_at_ms.cmp(&b.created_at_ms);
+        let by_updated = || a.updated_at_ms.cmp(&b.updated_at_ms);
+        let by_id = || a.instance_id.cmp(&b.instance_id);
+        match order {
+            PageOrder::CreatedUp => by_created().then_with(by_id),
+            PageOrder::CreatedDown => by_created().then_with(by_id).reverse(),
+            PageOrder::UpdatedUp => by_updated().then_with(by_id),
+            PageOrder::UpdatedDown => by_updated().then_with(by_id).reverse(),
+        }
+    });
 }
 
 pub(crate) fn counts(
@@ -59,7 +100,7 @@ pub(crate) fn counts(
     query: &InstanceQuery,
     by: CountBy,
 ) -> Result<Vec<InstanceCount>> {
-    let criteria = criteria(query);
+    let mut criteria = criteria(query);
     let group = match by {
         CountBy::Nothing => Group::Nothing,
         CountBy::Status => Group::Status,
@@ -70,16 +111,35 @@ pub(crate) fn counts(
         (CountBy::Nothing, true) => vec![(String::new(), instance_pages::all(tx)?)],
         (CountBy::Status, true) => instance_pages::by_status(tx)?,
         (CountBy::Name, true) => instance_pages::by_name(tx)?,
-        _ => {
-            let source = counting_source(tx, &criteria)?;
-            instance_pages::counts(tx, source, &criteria, group)?
-        }
+        (CountBy::Version, true) => instance_pages::by_version(tx)?,
+        _ => counted(tx, &mut criteria, group)?,
     };
     let count = |(key, count)| InstanceCount { key, count };
     let mut counts: Vec<_> = counted.into_iter().map(count).collect();
     if by == CountBy::Nothing && counts.is_empty() {
         counts.push(count((String::new(), 0)));
     }
+    Ok(counts)
+}
+
+/// Counts of what is asked for, the largest first.
+fn counted(tx: &Tx<'_>, criteria: &mut Criteria, group: Group) -> Result<Vec<(String, u64)>> {
+    let Some(handlers) = handlers(tx, criteria)? else {
+        return Ok(Vec::new());
+    };
+    let source = counting_source(tx, criteria, &handlers)?;
+    if source != Source::Handler {
+        return instance_pages::counts(tx, source, criteria, group);
+    }
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for handler in handlers {
+        run_by(criteria, handler);
+        for (key, count) in instance_pages::counts(tx, source, criteria, group)? {
+            *sums.entry(key).or_default() += count;
+        }
+    }
+    let mut counts: Vec<_> = sums.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     Ok(counts)
 }
 
@@ -107,8 +167,37 @@ fn choose_label(tx: &Tx<'_>, query: &InstanceQuery, criteria: &mut Criteria) -> 
     Ok(())
 }
 
+/// The code that is asked about: none if the query does not ask, or if there is too much of it to look at in turn; `None` if no instance
+/// runs it.
+fn handlers(tx: &Tx<'_>, criteria: &Criteria) -> Result<Option<Vec<Handler>>> {
+    let found = match (&criteria.name, &criteria.version) {
+        (None, None) => return Ok(Some(Vec::new())),
+        (Some(name), Some(version)) => {
+            let (name, version) = (name.clone(), version.clone());
+            return Ok(Some(vec![Handler { name, version }]));
+        }
+        (Some(name), None) => instance_pages::versions_of(tx, name, HANDLERS_MAX)?,
+        (None, Some(version)) => instance_pages::names_with(tx, version, HANDLERS_MAX)?,
+    };
+    Ok(match found {
+        Some(found) if found.is_empty() => None,
+        Some(found) => Some(found),
+        None => Some(Vec::new()),
+    })
+}
+
+/// Whether few instances run any of this code; not if there is none that could be looked at in turn.
+fn few_of(tx: &Tx<'_>, handlers: &[Handler]) -> Result<bool> {
+    for handler in handlers {
+        if !instance_pages::few_of_handler(tx, handler, FEW)? {
+            return Ok(false);
+        }
+    }
+    Ok(!handlers.is_empty())
+}
+
 /// The narrowest rows to begin with.
-fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
+fn source(tx: &Tx<'_>, criteria: &Criteria, handlers: &[Handler], by: SortKey) -> Result<Source> {
     if criteria.root.is_some() {
         return Ok(Source::Root);
     }
@@ -131,6 +220,11 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
         return Ok(Source::Open);
     }
     // A range of times that few lie in is sorted, whatever the order.
+    if let Some(ended) = criteria.ended
+        && instance_pages::few_ended(tx, ended, FEW)?
+    {
+        return Ok(Source::Ended);
+    }
     if criteria.updated != ALWAYS && instance_pages::few_updated(tx, criteria, FEW)? {
         return Ok(Source::Updated);
     }
@@ -143,22 +237,19 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, by: SortKey) -> Result<Source> {
     {
         return Ok(Source::Label);
     }
-    let is_named = criteria.name.is_some();
     Ok(match by {
-        SortKey::Created if is_named => Source::Name,
+        SortKey::Created if !handlers.is_empty() => Source::Handler,
         SortKey::Created => Source::Created,
         // A rare handler would be looked for through the whole index.
-        SortKey::Updated if is_named && instance_pages::few_of_name(tx, criteria, FEW)? => {
-            Source::Name
-        }
+        SortKey::Updated if few_of(tx, handlers)? => Source::Handler,
         SortKey::Updated => Source::Updated,
     })
 }
 
 /// The same where the order does not matter: a range of times bounds the walk along its index.
-fn counting_source(tx: &Tx<'_>, criteria: &Criteria) -> Result<Source> {
-    let found = source(tx, criteria, SortKey::Created)?;
-    let is_bounded = criteria.updated != ALWAYS && criteria.created == ALWAYS;
+fn counting_source(tx: &Tx<'_>, criteria: &Criteria, handlers: &[Handler]) -> Result<Source> {
+    let found = source(tx, criteria, handlers, SortKey::Created)?;
+    let is_bounded = criteria.updated.0 != ALWAYS.0 && criteria.created.0 == ALWAYS.0;
     Ok(match found {
         Source::Created if is_bounded => Source::Updated,
         found => found,
@@ -182,7 +273,8 @@ fn criteria(query: &InstanceQuery) -> Criteria {
     };
     let bits = wanted.iter().fold(0, |bits, one| bits | status_bit(*one));
     let prefix = query.id_prefix.clone().unwrap_or_default();
-    let (updated, ended) = (bounds(query.updated), bounds(query.ended));
+    let (created, updated) = (bounds(query.created), bounds(query.updated));
+    let ended = bounds(query.ended);
     Criteria {
         status_bits: bits,
         name: query.name.clone(),
@@ -191,7 +283,8 @@ fn criteria(query: &InstanceQuery) -> Criteria {
         prefix,
         parent: query.parent.clone(),
         roots_only: query.roots_only,
-        created: bounds(query.created),
+        // Nothing is updated or ends before it is created: a walk by age begins there.
+        created: (created.0, created.1.min(updated.1).min(ended.1)),
         // What has ended was updated in that moment, or later.
         updated: (updated.0.max(ended.0), updated.1),
         ended: query.ended.is_bounded().then_some(ended),

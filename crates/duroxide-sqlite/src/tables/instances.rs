@@ -1,13 +1,14 @@
 //! Instances: handler, current execution, parent, custom status. A row appears with the first commit that names the
 //! handler and its version, never earlier.
 
+use duroxide_core::Labels;
 use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{ExecutionStatus, Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
 use crate::error::Result;
-use crate::tables::executions;
+use crate::tables::{executions, labels};
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
@@ -50,19 +51,19 @@ pub(crate) struct Birth {
     pub(crate) parent_incarnation: Option<Incarnation>,
 }
 
-/// Creates the instance or overwrites its handler; parent, incarnations and memo are stored at creation only.
+/// Creates the instance or overwrites its handler; parent, incarnations, memo and labels are stored at creation only.
 pub(crate) fn name(
     tx: &Tx<'_>,
     instance: &str,
     named: &Named,
-    execution_id: u64,
-    lane: &str,
+    (execution_id, lane): (u64, &str),
     birth: Birth,
+    labels: &Labels,
 ) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
-             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane, memo)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)
+             parent_instance_id, created_at, updated_at, incarnation, parent_incarnation, lane, memo, labels)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11)
          ON CONFLICT (instance_id) DO UPDATE SET orchestration_name = excluded.orchestration_name,
              orchestration_version = excluded.orchestration_version,
              current_execution_id = MAX(current_execution_id, excluded.current_execution_id),
@@ -78,9 +79,10 @@ pub(crate) fn name(
             birth.parent_incarnation.map(Incarnation::to_stored),
             lane,
             &named.memo,
+            labels::json(labels),
         ),
     )?;
-    Ok(())
+    labels::enter(tx, instance, labels, tx.now)
 }
 
 /// Moves the pointer to the current execution, upwards only, and the instance to another lane if it needs other code.

@@ -1,44 +1,108 @@
-//! Labels of instances. They go with the row of their instance.
+//! Labels of instances. Each instance keeps its own, as a JSON object in its row; the table has an entry for each of them, by which
+//! instances are found. Both go with the row of the instance.
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::{LabelChange, Labels};
 
 use crate::error::Result;
 use crate::tx::Tx;
 
-/// Makes a change; nothing happens if there is no such instance.
-pub(crate) fn change(tx: &Tx<'_>, instance: &str, change: &LabelChange) -> Result<()> {
-    match &change.value {
-        Some(value) => tx.execute(
-            "INSERT INTO labels (instance_id, key, value, created_at)
-             SELECT instance_id, ?2, ?3, created_at FROM instances WHERE instance_id = ?1
-             ON CONFLICT (instance_id, key) DO UPDATE SET value = excluded.value",
-            (instance, &change.key, value),
-        )?,
-        None => tx.execute(
-            "DELETE FROM labels WHERE instance_id = ?1 AND key = ?2",
-            (instance, &change.key),
-        )?,
+/// The labels that changes make of those before.
+pub(crate) fn changed(mut labels: Labels, changes: &[LabelChange]) -> Labels {
+    for change in changes {
+        match &change.value {
+            Some(value) => labels.insert(change.key.clone(), value.clone()),
+            None => labels.remove(&change.key),
+        };
+    }
+    labels
+}
+
+/// As they are stored with an instance: nothing if there are none.
+pub(crate) fn json(labels: &Labels) -> Option<String> {
+    let json = || serde_json::to_string(labels).expect("a map of texts is JSON");
+    (!labels.is_empty()).then(json)
+}
+
+/// Makes changes; nothing happens if there is no such instance.
+pub(crate) fn change(tx: &Tx<'_>, instance: &str, changes: &[LabelChange]) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let found = tx.first(
+        "SELECT labels, created_at FROM instances WHERE instance_id = ?1",
+        [instance],
+        |row| Ok((row.get::<_, Option<String>>(0)?, row.get::<_, i64>(1)?)),
+    )?;
+    let Some((stored, created_at)) = found else {
+        return Ok(());
     };
+    let before = read(instance, stored.as_deref())?;
+    let after = changed(before.clone(), changes);
+    for (key, value) in &before {
+        if after.get(key) != Some(value) {
+            tx.execute(
+                "DELETE FROM labels WHERE key = ?1 AND value = ?2 AND created_at = ?3 AND instance_id = ?4",
+                (key, value, created_at, instance),
+            )?;
+        }
+    }
+    let is_new = |(key, value): &(&String, &String)| before.get(*key) != Some(*value);
+    enter(tx, instance, after.iter().filter(is_new), created_at)?;
+    tx.execute(
+        "UPDATE instances SET labels = ?2 WHERE instance_id = ?1",
+        (instance, json(&after)),
+    )?;
+    Ok(())
+}
+
+/// Enters the labels of an instance whose row has them.
+pub(crate) fn enter<'l>(
+    tx: &Tx<'_>,
+    instance: &str,
+    labels: impl IntoIterator<Item = (&'l String, &'l String)>,
+    created_at: i64,
+) -> Result<()> {
+    for (key, value) in labels {
+        tx.execute(
+            "INSERT INTO labels (key, value, created_at, instance_id) VALUES (?1, ?2, ?3, ?4)",
+            (key, value, created_at, instance),
+        )?;
+    }
     Ok(())
 }
 
 /// All labels of an instance.
 pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Labels> {
-    let labels = tx.all(
-        "SELECT key, value FROM labels WHERE instance_id = ?1",
+    let stored: Option<Option<String>> = tx.first(
+        "SELECT labels FROM instances WHERE instance_id = ?1",
         [instance],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| row.get(0),
     )?;
-    Ok(labels.into_iter().collect())
+    read(instance, stored.flatten().as_deref())
+}
+
+fn read(instance: &str, stored: Option<&str>) -> Result<Labels> {
+    let Some(stored) = stored else {
+        return Ok(Labels::new());
+    };
+    serde_json::from_str(stored).map_err(|error| {
+        let refusal = Refusal::Undecodable {
+            what: format!("the labels of {instance}"),
+            why: error.to_string(),
+        };
+        refusal.into()
+    })
 }
 
 /// Writes the labels of an instance that comes from a snapshot.
 pub(crate) fn restore(tx: &Tx<'_>, instance: &str, labels: &Labels, created_at: i64) -> Result<()> {
-    for (key, value) in labels {
-        tx.execute(
-            "INSERT INTO labels (instance_id, key, value, created_at) VALUES (?1, ?2, ?3, ?4)",
-            (instance, key, value, created_at),
-        )?;
+    if labels.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    tx.execute(
+        "UPDATE instances SET labels = ?2 WHERE instance_id = ?1",
+        (instance, json(labels)),
+    )?;
+    enter(tx, instance, labels, created_at)
 }

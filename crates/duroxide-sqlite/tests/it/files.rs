@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use duroxide_core::provider::ProviderAdmin;
 use duroxide_sqlite::{
-    OtherPrograms, SchemaUpgrade, SqliteError, SqliteOptions, SqliteProvider, backup,
-    check_integrity, planned_upgrade, unfinished_copies, vacuum,
+    BackupPace, OtherPrograms, SchemaUpgrade, SqliteError, SqliteOptions, SqliteProvider, backup,
+    backup_at, check_integrity, planned_upgrade, unfinished_copies, vacuum,
 };
 
 use crate::support::*;
@@ -52,6 +52,40 @@ async fn a_backup_holds_what_was_acknowledged_before_it_while_commits_go_on() {
         |_, _| ControlFlow::Continue(()),
     );
     assert!(matches!(missing, Err(SqliteError::MissingFile { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_whole_at_either_pace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let store = SqliteProvider::new(&url(&path), None).await.unwrap();
+    for n in 0..200 {
+        create(&store, &format!("i-{n}")).await;
+    }
+    for (name, pace) in [
+        ("gentle.db", BackupPace::Gentle),
+        ("fast.db", BackupPace::Fast),
+    ] {
+        let (from, copy) = (path.clone(), folder.path().join(name));
+        let to = copy.clone();
+        let mut told = Vec::new();
+        let copying = move || {
+            let bytes = backup_at(&from, &to, pace, |written, total| {
+                told.push((written, total));
+                ControlFlow::Continue(())
+            });
+            (bytes, told)
+        };
+        let (bytes, told) = tokio::task::spawn_blocking(copying).await.unwrap();
+        let bytes = bytes.unwrap();
+        assert_eq!(told.first().map(|(written, _)| *written), Some(0));
+        assert_eq!(told.last(), Some(&(bytes, bytes)));
+        assert_eq!(std::fs::metadata(&copy).unwrap().len(), bytes);
+        assert_eq!(check_integrity(&copy).unwrap(), Vec::<String>::new());
+        let restored = SqliteProvider::new(&url(&copy), None).await.unwrap();
+        let held = restored.get_system_metrics().await.unwrap().total_instances;
+        assert_eq!(held, 200, "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,7 +49,7 @@ pub struct InstanceQuery {
     pub roots_only: bool,
     /// The time at which the instance was created.
     pub created: TimeRange,
-    /// The time at which its last turn was committed.
+    /// The time at which its last turn was committed. A turn that only drops what came after the end need not count.
     pub updated: TimeRange,
     /// When its current execution completed or failed; a bound excludes what has not ended.
     pub ended: TimeRange,

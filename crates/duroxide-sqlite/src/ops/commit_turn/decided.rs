@@ -116,6 +116,11 @@ impl Commit {
         self.execution_id == 1 && self.events.first().is_some_and(|event| event.event_id == 1)
     }
 
+    /// Whether the row of the instance is made by it.
+    pub(super) fn creates_instance(&self) -> bool {
+        self.begins_instance() && self.named.is_some()
+    }
+
     /// Whether its execution runs on after it.
     pub(super) fn keeps_running(&self) -> bool {
         let status = self.execution.status.as_deref();

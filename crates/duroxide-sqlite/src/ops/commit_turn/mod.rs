@@ -6,6 +6,7 @@ mod remember;
 
 pub(crate) use decided::Commit;
 
+use duroxide_core::Labels;
 use duroxide_core::provider::Incarnation;
 use duroxide_core::provider::rules::{self, Refusal, lane};
 
@@ -214,7 +215,9 @@ fn write_instance(
     match &commit.named {
         Some(named) => {
             let lane = lane.unwrap_or(lane::ANY_NODE);
-            instances::name(tx, instance, named, commit.execution_id, lane, birth)?;
+            let labels = labels_at_birth(commit);
+            let code = (commit.execution_id, lane);
+            instances::name(tx, instance, named, code, birth, &labels)?;
         }
         None => instances::advance(tx, instance, commit.execution_id, lane)?,
     }
@@ -226,6 +229,14 @@ fn write_instance(
         return Ok(());
     }
     executions::apply(tx, instance, commit.execution_id, &commit.execution)
+}
+
+/// The labels that an instance is created with; none if it was there before.
+fn labels_at_birth(commit: &Commit) -> Labels {
+    match commit.creates_instance() {
+        true => labels::changed(Labels::new(), &commit.labels),
+        false => Labels::new(),
+    }
 }
 
 /// Whether the row of the execution has the status of the turn already: that it runs.
@@ -247,8 +258,8 @@ fn write_state(tx: &Tx<'_>, instance: &str, commit: &Commit, queue: QueueAfter) 
     for change in &commit.kv {
         kv::change(tx, instance, change)?;
     }
-    for change in &commit.labels {
-        labels::change(tx, instance, change)?;
+    if !commit.creates_instance() {
+        labels::change(tx, instance, &commit.labels)?;
     }
     if commit.ends_execution() {
         let status = commit.execution.status.as_deref();

@@ -4,7 +4,7 @@ use duroxide_core::provider::{InstanceQuery, PageCursor, SortKey, SortOrder};
 
 use super::{ids, ids_on, page};
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, items};
+use crate::fixture::{Bench, Commit, items, kinds};
 
 /// Every page of a query, in order.
 async fn all_pages<F: ProviderFactory + ?Sized>(
@@ -25,13 +25,21 @@ async fn all_pages<F: ProviderFactory + ?Sized>(
 
 /// Instances of the same moment are neither lost between two pages nor shown twice.
 ///
-/// A page is as large as asked, and the last one says so.
+/// A page is as large as asked, and the last one says so. Neither the code that instances run nor whether they have ended changes their
+/// order.
 pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let mut expected = Vec::new();
-    for n in 0..7 {
+    for (n, (name, version)) in HANDLERS.iter().cycle().take(7).enumerate() {
         let id = format!("paged-{n}");
-        bench.create(&id).await;
+        let first = Commit::to(1).event(1, kinds::started_as(name, version));
+        let first = first.named(name, version);
+        let first = match n % 3 {
+            0 => first.completed("ok"),
+            1 => first.failed("no"),
+            _ => first,
+        };
+        bench.create_with(&id, first).await;
         expected.push(id);
     }
     for order in [SortOrder::NewestFirst, SortOrder::OldestFirst] {
@@ -40,14 +48,28 @@ pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized
             let pages = all_pages(&bench, query).await;
             let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
             assert_eq!(sizes, [3, 3, 1], "{by:?} {order:?}");
-            let mut met = pages.concat();
+            let all = pages.concat();
+            let mut met = all.clone();
             met.sort();
             assert_eq!(met, expected, "{by:?} {order:?}");
+            let sorted = InstanceQuery::new().sorted(by, order).with_page_size(2);
+            // Those of one name, and those of one version, in the order that all have.
+            let orders = all_pages(&bench, sorted.clone().with_name("order")).await;
+            let is_order = |id: &&String| !id.ends_with(['2', '5']);
+            let expected: Vec<_> = all.iter().filter(is_order).cloned().collect();
+            assert_eq!(orders.concat(), expected, "{by:?} {order:?}");
+            let firsts = all_pages(&bench, sorted.with_version("1.0.0")).await;
+            let is_first = |id: &&String| !id.ends_with(['1', '4']);
+            let expected: Vec<_> = all.iter().filter(is_first).cloned().collect();
+            assert_eq!(firsts.concat(), expected, "{by:?} {order:?}");
         }
     }
     let whole = InstanceQuery::new().with_page_size(7);
     assert_eq!(page(&bench, &whole).await.next, None, "there is no more");
 }
+
+/// What the instances of a case run.
+const HANDLERS: [(&str, &str); 3] = [("order", "1.0.0"), ("order", "2.0.0"), ("invoice", "1.0.0")];
 
 /// What exists throughout is met exactly once, although others come and go between two pages.
 ///
@@ -85,7 +107,7 @@ pub async fn a_page_follows_the_order_asked_for<F: ProviderFactory + ?Sized>(fac
     bench
         .advance(
             "first",
-            Commit::to(1).event(2, crate::fixture::kinds::activity_scheduled("a")),
+            Commit::to(1).event(2, kinds::activity_scheduled("a")),
         )
         .await;
     let sorted = |by, order| InstanceQuery::new().sorted(by, order);

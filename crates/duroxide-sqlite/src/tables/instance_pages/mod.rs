@@ -1,11 +1,21 @@
 //! Pages and counts of instances. In: a [`Criteria`], and which rows to begin with. Out: summaries. Reads `instances` together
 //! with the current execution; every statement names the index it walks, so that no page reads the whole table by accident.
 
+mod few;
+mod handlers;
+mod totals;
+
 use duroxide_core::provider::{InstanceStatus, InstanceSummary};
 use rusqlite::{Row, ToSql, params_from_iter};
 
+pub(crate) use few::{
+    few_created, few_ended, few_of_handler, few_of_label, few_of_prefix, few_open, few_updated,
+};
+pub(crate) use handlers::{Handler, names_with, versions_of};
+pub(crate) use totals::{all, by_name, by_status, by_version};
+
 use crate::error::Result;
-use crate::tx::{Tx, count, shown_ms, unsigned};
+use crate::tx::{Tx, shown_ms, unsigned};
 
 /// The rows that a statement begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +24,14 @@ pub(crate) enum Source {
     Created,
     /// All instances, in the order of their last turn.
     Updated,
-    /// Those of one handler, in the order of their creation.
-    Name,
+    /// Those of one handler, by name and version, in the order of their creation.
+    Handler,
     /// Those whose id begins as asked, if the range of the prefix has an end; sorted afterwards, so there should be few.
     Prefix,
     /// Those whose execution has one of the asked statuses, none of which is `Completed`; sorted afterwards.
     Open,
+    /// Those that ended in the asked range; sorted afterwards, so there should be few.
+    Ended,
     /// The children of one instance; sorted afterwards.
     Parent,
     /// One instance and its descendants; sorted afterwards.
@@ -112,7 +124,8 @@ macro_rules! admitted {
            AND (?15 = 0 OR EXISTS (SELECT 1 FROM dead_letters AS d WHERE d.instance_id = i.instance_id))
            AND (?16 IS NULL OR ?16 = EXISTS (SELECT 1 FROM pauses AS u WHERE u.instance_id = i.instance_id))
            AND (?17 IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(?17) AS w WHERE NOT EXISTS
-                 (SELECT 1 FROM labels AS b WHERE b.instance_id = i.instance_id AND b.key = w.key AND b.value = w.value)))"
+                 (SELECT 1 FROM labels AS b WHERE b.key = w.key AND b.value = w.value AND b.created_at = i.created_at
+                  AND b.instance_id = i.instance_id)))"
     };
 }
 
@@ -125,12 +138,12 @@ macro_rules! page {
         concat!(
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
                  (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
-                 (SELECT json_group_object(b.key, b.value) FROM labels AS b WHERE b.instance_id = id),
+                 COALESCE(labels, '{}'),
                  (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution), memo
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
                  i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
-                 i.updated_at AS updated_at, e.completed_at AS completed_at, i.memo AS memo,
+                 i.updated_at AS updated_at, e.completed_at AS completed_at, i.memo AS memo, i.labels AS labels,
                  (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
                   AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
@@ -175,13 +188,13 @@ macro_rules! labelled {
     };
     (counts) => {
         counts!(
-            "labels AS l INDEXED BY idx_labels_value CROSS JOIN instances AS i
+            "labels AS l CROSS JOIN instances AS i
                  ON l.key = ?18 AND l.value = ?19 AND i.instance_id = l.instance_id"
         )
     };
     ($of:literal, $key:literal, $way:literal, $beyond:literal) => {
         page!(
-            "labels AS l INDEXED BY idx_labels_value CROSS JOIN instances AS i
+            "labels AS l CROSS JOIN instances AS i
                  ON l.key = ?18 AND l.value = ?19 AND i.instance_id = l.instance_id",
             $of,
             $key,
@@ -197,9 +210,10 @@ macro_rules! by_source {
         match $source {
             Source::Created => $make!($($order,)? "instances AS i INDEXED BY idx_instances_created"),
             Source::Updated => $make!($($order,)? "instances AS i INDEXED BY idx_instances_updated"),
-            Source::Name => $make!(
+            Source::Handler => $make!(
                 $($order,)?
-                "(SELECT * FROM instances INDEXED BY idx_instances_name WHERE orchestration_name = ?2) AS i"
+                "(SELECT * FROM instances INDEXED BY idx_instances_handler
+                     WHERE orchestration_name = ?2 AND COALESCE(orchestration_version, 'unknown') = ?3) AS i"
             ),
             Source::Prefix => $make!(
                 $($order,)?
@@ -211,6 +225,9 @@ macro_rules! by_source {
                     AND s.status <> 'Completed' AND s.status IN
                      (SELECT 'Running' WHERE ?1 & 1 UNION ALL SELECT 'ContinuedAsNew' WHERE ?1 & 2
                       UNION ALL SELECT 'Failed' WHERE ?1 & 8)"),
+            Source::Ended => $make!($($order,)? "executions AS s INDEXED BY idx_executions_ended CROSS JOIN instances AS i
+                 ON i.instance_id = s.instance_id AND i.current_execution_id = s.execution_id
+                    AND s.status IN ('Completed', 'Failed') AND s.completed_at >= ?12 AND s.completed_at < ?13"),
             Source::Parent => $make!($($order,)? "(SELECT * FROM instances INDEXED BY idx_instances_parent
                  WHERE parent_instance_id = ?6) AS i"),
             Source::Root => $make!(
@@ -277,7 +294,7 @@ pub(crate) fn counts_by_label(
 ) -> Result<Vec<(String, u64)>> {
     let sql = concat!(
         "SELECT g.value AS key, COUNT(*) AS n
-         FROM labels AS g INDEXED BY idx_labels_value CROSS JOIN ",
+         FROM labels AS g CROSS JOIN ",
         joined!("instances AS i ON i.instance_id = g.instance_id"),
         admitted!(),
         " AND g.key = ?20 GROUP BY 1 ORDER BY n DESC, key"
@@ -287,112 +304,6 @@ pub(crate) fn counts_by_label(
     tx.all(sql, params_from_iter(values), |row| {
         Ok((row.get(0)?, unsigned(row, 1)?))
     })
-}
-
-/// All instances by status. Those that have not completed are few and have an index; the rest is counted without being read.
-pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
-    let mut counts: Vec<(String, u64)> = tx.all(
-        "SELECT CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Failed') THEN e.status ELSE 'Unknown' END AS key,
-             COUNT(*)
-         FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i
-             ON i.instance_id = e.instance_id AND i.current_execution_id = e.execution_id
-         WHERE e.status <> 'Completed' GROUP BY 1",
-        [],
-        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
-    )?;
-    let open: u64 = counts.iter().map(|(_, count)| count).sum();
-    let completed = all(tx)?.saturating_sub(open);
-    if completed > 0 {
-        counts.push(("Completed".to_owned(), completed));
-    }
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    Ok(counts)
-}
-
-/// All instances by handler, from the index alone.
-pub(crate) fn by_name(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
-    tx.all(
-        "SELECT orchestration_name AS key, COUNT(*) AS n FROM instances INDEXED BY idx_instances_name
-         GROUP BY 1 ORDER BY n DESC, key",
-        [],
-        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
-    )
-}
-
-/// How many instances there are. SQLite counts the entries of the pages of its smallest index.
-pub(crate) fn all(tx: &Tx<'_>) -> Result<u64> {
-    tx.one("SELECT COUNT(*) FROM instances", [], |row| unsigned(row, 0))
-}
-
-/// Whether at most `few` executions have one of the asked statuses, none of which is `Completed`.
-pub(crate) fn few_open(tx: &Tx<'_>, status_bits: i64, few: u32) -> Result<bool> {
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM executions INDEXED BY idx_executions_open
-             WHERE status <> 'Completed' AND status IN
-                 (SELECT 'Running' WHERE ?1 & 1 UNION ALL SELECT 'ContinuedAsNew' WHERE ?1 & 2
-                  UNION ALL SELECT 'Failed' WHERE ?1 & 8) LIMIT ?2 + 1)",
-        (status_bits, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
-}
-
-/// Whether at most `few` instances were created in the range that is asked for.
-pub(crate) fn few_created(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
-    let (from, until) = criteria.created;
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_created
-             WHERE created_at >= ?1 AND created_at < ?2 LIMIT ?3 + 1)",
-        (from, until, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
-}
-
-/// Whether at most `few` instances were last updated in the range that is asked for.
-pub(crate) fn few_updated(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
-    let (from, until) = criteria.updated;
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_updated
-             WHERE updated_at >= ?1 AND updated_at < ?2 LIMIT ?3 + 1)",
-        (from, until, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
-}
-
-/// Whether at most `few` instances have the handler that is asked for.
-pub(crate) fn few_of_name(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM instances INDEXED BY idx_instances_name
-             WHERE orchestration_name = ?1 LIMIT ?2 + 1)",
-        (&criteria.name, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
-}
-
-/// Whether at most `few` instances have the first of the asked labels.
-pub(crate) fn few_of_label(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
-    let (key, value) = &criteria.label;
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM labels INDEXED BY idx_labels_value
-             WHERE key = ?1 AND value = ?2 LIMIT ?3 + 1)",
-        (key, value, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
-}
-
-/// Whether at most `few` ids lie in the range of the prefix, which has an end.
-pub(crate) fn few_of_prefix(tx: &Tx<'_>, criteria: &Criteria, few: u32) -> Result<bool> {
-    let found = tx.one(
-        "SELECT COUNT(*) FROM (SELECT 1 FROM instances
-             WHERE instance_id >= ?1 AND instance_id < ?2 LIMIT ?3 + 1)",
-        (&criteria.prefix, &criteria.prefix_end, few),
-        |row| count(row, 0),
-    )?;
-    Ok(found <= few as usize)
 }
 
 impl Criteria {
@@ -444,9 +355,12 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
     summary.parent = row.get(9)?;
     summary.paused_at_ms = row.get::<_, Option<i64>>(10)?.map(shown_ms);
     let labels: String = row.get(11)?;
-    // SQLite made the object of texts.
+    // We wrote the object of texts.
     summary.labels = serde_json::from_str(&labels).unwrap_or_default();
     summary.event_count = unsigned(row, 12)?;
     summary.memo = row.get(13)?;
     Ok(summary)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Counts of all instances, from indexes alone.
+
+use crate::error::Result;
+use crate::tx::{Tx, unsigned};
+
+/// All instances by status. Those that have not completed are few and have an index; the rest is counted without being read.
+pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    let mut counts: Vec<(String, u64)> = tx.all(
+        "SELECT CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Failed') THEN e.status ELSE 'Unknown' END AS key,
+             COUNT(*)
+         FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i
+             ON i.instance_id = e.instance_id AND i.current_execution_id = e.execution_id
+         WHERE e.status <> 'Completed' GROUP BY 1",
+        [],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )?;
+    let open: u64 = counts.iter().map(|(_, count)| count).sum();
+    let completed = all(tx)?.saturating_sub(open);
+    if completed > 0 {
+        counts.push(("Completed".to_owned(), completed));
+    }
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    Ok(counts)
+}
+
+/// All instances by handler, from the index alone.
+pub(crate) fn by_name(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    tx.all(
+        "SELECT orchestration_name AS key, COUNT(*) AS n FROM instances INDEXED BY idx_instances_handler
+         GROUP BY 1 ORDER BY n DESC, key",
+        [],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )
+}
+
+/// All instances by version, from the index alone.
+pub(crate) fn by_version(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    tx.all(
+        "SELECT COALESCE(orchestration_version, 'unknown') AS key, COUNT(*) AS n FROM instances INDEXED BY idx_instances_handler
+         GROUP BY 1 ORDER BY n DESC, key",
+        [],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )
+}
+
+/// How many instances there are. SQLite counts the entries of the pages of its smallest index.
+pub(crate) fn all(tx: &Tx<'_>) -> Result<u64> {
+    tx.one("SELECT COUNT(*) FROM instances", [], |row| unsigned(row, 0))
+}
