@@ -47,7 +47,17 @@ fn ten_kills_lose_nothing_where_only_the_writer_checkpoints() {
 
 #[test]
 fn four_workers_on_postgres_lose_nothing_by_kills_crashes_and_cuts() {
-    let report = report_of("--store postgres --kills 10 --crashes 2 --cuts 10 --seed 7");
+    let faults = "--kills 10 --crashes 2 --cuts 10 --quiet-kills 2";
+    let report = report_of(&format!("--store postgres {faults} --seed 7"));
     assert!(report["orchestrations"].as_u64() > Some(20), "{report}");
     assert!(report["recoveries"].as_u64() > Some(4), "{report}");
+    let takeovers = &report["takeovers"];
+    let seen = takeovers["count"]
+        .as_u64()
+        .zip(takeovers["disturbed"].as_u64());
+    let is_any = seen.is_some_and(|(clear, disturbed)| clear + disturbed > 0);
+    assert!(
+        is_any,
+        "some worker was killed in the middle of something: {report}"
+    );
 }

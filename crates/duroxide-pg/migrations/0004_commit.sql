@@ -20,6 +20,19 @@ BEGIN
     END LOOP;
 END $$;
 
+-- What the executions of these instances have changed becomes what the instances have: the executions have ended.
+CREATE FUNCTION merge_keys(p_instance text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
+    SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
+    WHERE d.instance_id = ANY (p_instance) AND d.value IS NOT NULL
+    ON CONFLICT (instance_id, key) DO UPDATE
+    SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+    DELETE FROM kv_store AS s USING kv_delta AS d
+    WHERE d.instance_id = ANY (p_instance) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
+    DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (p_instance);
+END $$;
+
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
 -- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
 
@@ -183,14 +196,7 @@ BEGIN
         SELECT array_agg(c.instance_id) INTO v_merged FROM unnest(c_instance, c_ends, c_status) AS c (instance_id, ends, status)
         WHERE c.ends AND c.status <> 'Failed';
         IF EXISTS (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged)) THEN
-            INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
-            SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
-            WHERE d.instance_id = ANY (v_merged) AND d.value IS NOT NULL
-            ON CONFLICT (instance_id, key) DO UPDATE
-            SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
-            DELETE FROM kv_store AS s USING kv_delta AS d
-            WHERE d.instance_id = ANY (v_merged) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
-            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged);
+            PERFORM merge_keys(v_merged);
         END IF;
         -- The execution has ended: its timers would fire without effect.
         DELETE FROM orchestrator_queue AS q

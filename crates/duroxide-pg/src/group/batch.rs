@@ -6,7 +6,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
+use tokio::time::Instant;
 
+use super::claims::Chosen;
 use super::lanes::Lanes;
 use super::{EarlyTurn, Op, Write};
 use crate::codec::{NewMessage, NewWork};
@@ -33,7 +35,11 @@ pub(super) struct TurnRider {
 pub(super) struct WorkRider {
     pub(super) id: u64,
     pub(super) ask: Arc<claim_work::Ask>,
-    plain: Vec<String>,
+    /// Whether it rested until now, and when something becomes claimable for it then.
+    pub(super) rests: Option<Option<Instant>>,
+    /// What it gets is leased by this, if the exchange is one call.
+    pub(super) token: uuid::Uuid,
+    pub(super) plain: Vec<String>,
     bound: Vec<String>,
     unfit: Vec<String>,
 }
@@ -57,6 +63,8 @@ struct Acks<'a> {
 pub(super) enum Part {
     /// Nothing to be learnt from it.
     Silent,
+    /// All that the exchange carries, in one call.
+    Plain,
     Commits,
     Messages,
     Acks,
@@ -105,12 +113,8 @@ impl Batch {
         }
     }
 
-    pub(super) fn claim_turns(
-        &mut self,
-        id: u64,
-        ask: Arc<claim_turns::Ask>,
-        lanes: &Lanes<Needs>,
-    ) {
+    pub(super) fn claim_turns(&mut self, chosen: Chosen<claim_turns::Ask>, lanes: &Lanes<Needs>) {
+        let Chosen { id, ask, .. } = chosen;
         let (fit, unfit) = match ask.abilities.are_all() {
             true => (Vec::new(), Vec::new()),
             false => lanes.sorted(|needs| ask.abilities.fit(needs)),
@@ -131,12 +135,8 @@ impl Batch {
         });
     }
 
-    pub(super) fn claim_work(
-        &mut self,
-        id: u64,
-        ask: Arc<claim_work::Ask>,
-        lanes: &Lanes<WorkNeeds>,
-    ) {
+    pub(super) fn claim_work(&mut self, chosen: Chosen<claim_work::Ask>, lanes: &Lanes<WorkNeeds>) {
+        let Chosen { id, ask, rests } = chosen;
         let (fit, unfit) = lanes.sorted(|needs| ask.fits(needs));
         let (bound, plain) = fit
             .into_iter()
@@ -144,6 +144,8 @@ impl Batch {
         self.work.push(WorkRider {
             id,
             ask,
+            rests,
+            token: uuid::Uuid::new_v4(),
             plain,
             bound,
             unfit,

@@ -45,6 +45,19 @@ impl<A, T> Waiter<A, T> {
         };
         self.claim.deadline.map(|at| at + grace)
     }
+
+    /// Whether it knows all news and nothing is due for it: for all this process knows, nothing waits for it in the store.
+    fn rests(&self, news: u64, now: Instant) -> bool {
+        self.knows >= news && self.due.is_none_or(|at| at > now)
+    }
+}
+
+/// A claim that is tried now.
+pub(super) struct Chosen<A> {
+    pub(super) id: u64,
+    pub(super) ask: Arc<A>,
+    /// Whether it rested until now, and when something becomes claimable for it then.
+    pub(super) rests: Option<Option<Instant>>,
 }
 
 /// What a claim that took all there was left behind: the next one like it need not ask for that again.
@@ -141,20 +154,22 @@ impl<A: Comparable, T> Claims<A, T> {
     }
 
     /// The claims to try now; all that rest, if the exchange itself brings something.
-    pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<(u64, Arc<A>)> {
+    pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<Chosen<A>> {
         let news = self.news;
         self.waiting
             .iter_mut()
-            .filter(|waiter| {
-                let is_due = waiter.due.is_some_and(|at| at <= now);
-                !waiter.is_out && (brings || is_due || waiter.knows < news)
-            })
+            .filter(|waiter| !waiter.is_out && (brings || !waiter.rests(news, now)))
             .take(RIDERS_MAX)
             .map(|waiter| {
+                let rests = waiter.rests(news, now).then_some(waiter.due);
                 waiter.is_out = true;
                 waiter.knows = news;
                 waiter.due = None;
-                (waiter.id, Arc::clone(&waiter.claim.ask))
+                Chosen {
+                    id: waiter.id,
+                    ask: Arc::clone(&waiter.claim.ask),
+                    rests,
+                }
             })
             .collect()
     }
@@ -167,8 +182,8 @@ impl<A: Comparable, T> Claims<A, T> {
     ) -> Option<(u64, Arc<A>)> {
         let rests = |waiter: &&Waiter<A, T>| {
             let waits = waiter.claim.deadline.is_some() && !waiter.claim.reply.is_closed();
-            let knows_all = waiter.knows >= self.news && waiter.due.is_none_or(|at| at > now);
-            waits && !waiter.is_out && knows_all && permits(&waiter.claim.ask)
+            let rests = !waiter.is_out && waiter.rests(self.news, now);
+            waits && rests && permits(&waiter.claim.ask)
         };
         let waiter = self.waiting.iter().find(rests)?;
         Some((waiter.id, Arc::clone(&waiter.claim.ask)))

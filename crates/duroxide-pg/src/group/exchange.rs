@@ -15,7 +15,8 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::batch::{Batch, Part};
-use super::{Op, Write};
+use super::verdicts::{End, found, lost, read_commit, verdicts};
+use super::{Op, Write, plain};
 use crate::db::{Db, forget_statements};
 use crate::error::{PgError, Result};
 use crate::look::Look;
@@ -79,8 +80,13 @@ type Answers = Vec<(Part, Vec<Row>)>;
 async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instant), Trouble> {
     let client = db.exchanger().await.map_err(Trouble::All)?;
     let mut tries = 0;
+    let mut is_plain = true;
     loop {
-        let (parts, calls): (Vec<_>, Vec<_>) = batch.calls(db.expected.now()).into_iter().unzip();
+        let expected = db.expected.now();
+        let (parts, calls): (Vec<_>, Vec<_>) = match batch.plain_call(expected) {
+            Some(call) if is_plain => (vec![Part::Plain], vec![call]),
+            _ => batch.calls(expected).into_iter().unzip(),
+        };
         let asked = Instant::now();
         let answered = match db.in_time(db.calls(&client, &calls)).await {
             Some(answered) => answered,
@@ -90,7 +96,14 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             }
         };
         let error = match answered {
-            Ok(rows) => return Ok((parts.into_iter().zip(rows).collect(), asked)),
+            Ok(rows) => {
+                let answers: Answers = parts.into_iter().zip(rows).collect();
+                is_plain = plain::is_done(&answers);
+                if is_plain {
+                    return Ok((answers, asked));
+                }
+                continue;
+            }
             Err(error) => error,
         };
         drop(calls);
@@ -262,12 +275,6 @@ fn fail(batch: Batch, error: &PgError) -> Done {
     done
 }
 
-/// What a row says about an element of a call.
-struct Verdict {
-    place: usize,
-    problem: Option<String>,
-}
-
 /// Reads what was answered, tells those who follow instances, and answers those who wait.
 fn settle(
     db: &Db,
@@ -289,6 +296,11 @@ fn settle(
     for (part, rows) in answers {
         match part {
             Part::Silent => {}
+            Part::Plain => {
+                ends.extend(plain::end(rows));
+                told(db, plain::now(rows), asked);
+                done.work = batch.lent(plain::work_id(rows));
+            }
             Part::Commits => {
                 for row in rows {
                     read_commit(row, &mut commits, &mut ends, &mut done);
@@ -389,74 +401,6 @@ struct Places {
 fn told(db: &Db, now: Option<i64>, asked: Instant) {
     if let Some(now) = now {
         db.expected.told(now, asked);
-    }
-}
-
-fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    rows.iter()
-        .filter_map(|row| {
-            Some(Verdict {
-                place: usize::try_from(row.try_get::<_, i32>(0).ok()?).ok()?,
-                problem: row.try_get(1).ok()?,
-            })
-        })
-        .collect()
-}
-
-/// How an instance stands after the turn that ended its execution.
-struct End {
-    place: usize,
-    custom_status: Option<String>,
-    custom_status_version: u64,
-}
-
-fn read_commit(row: &Row, commits: &mut Vec<Verdict>, ends: &mut Vec<End>, done: &mut Done) {
-    let place = row.try_get::<_, i32>(0).unwrap_or(0);
-    let problem: Option<String> = row.try_get(1).ok().flatten();
-    let Ok(place) = usize::try_from(place) else {
-        return;
-    };
-    match (place, problem) {
-        (0, _) => done.left_behind.turns = true,
-        (_, Some(problem)) => commits.push(Verdict {
-            place,
-            problem: Some(problem),
-        }),
-        (_, None) => ends.push(End {
-            place,
-            custom_status: row
-                .try_get::<_, Option<String>>(2)
-                .ok()
-                .flatten()
-                .map(text::shown),
-            custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_ms),
-        }),
-    }
-}
-
-/// The next element's problem, if it has one.
-fn found(verdicts: &[Verdict], place: &mut usize) -> Option<String> {
-    *place += 1;
-    verdicts
-        .iter()
-        .find(|verdict| verdict.place == *place)
-        .and_then(|verdict| verdict.problem.clone())
-}
-
-fn lost(op: &Op, problem: &str) -> PgError {
-    match (problem, op) {
-        ("expired", Op::Commit(commit) | Op::Early(_, commit)) => {
-            PgError::Contract(Refusal::LockExpired {
-                instance: commit.shown_instance.clone(),
-            })
-        }
-        ("expired", Op::RenewTurn { shown_instance, .. }) => {
-            PgError::Contract(Refusal::LockExpired {
-                instance: shown_instance.clone(),
-            })
-        }
-        ("expired", _) => PgError::Contract(Refusal::WorkLockExpired),
-        _ => PgError::Contract(Refusal::InvalidToken),
     }
 }
 

@@ -12,8 +12,13 @@ mod batch;
 mod claims;
 mod early;
 mod exchange;
+mod familiar;
 mod gather;
+mod give_back;
 mod lanes;
+mod opening;
+mod plain;
+mod verdicts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,13 +36,15 @@ use self::batch::Batch;
 use self::claims::Claims;
 pub(crate) use self::claims::Waiting;
 use self::early::Early;
-pub(crate) use self::early::{CAUTION, EarlyTurn};
+pub(crate) use self::early::EarlyTurn;
 use self::exchange::Done;
 use self::gather::Gathering;
+use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
+use self::opening::Opening;
 use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
-use crate::error::{PgError, Result};
+use crate::error::Result;
 use crate::look::Look;
 use crate::notify::Notifier;
 use crate::ops::claim_turns::{self, RawTurn};
@@ -144,10 +151,13 @@ pub(crate) struct Group {
     launched_at: Instant,
     gathering: Gathering,
     early: Early,
+    opening: Opening,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
     poll_interval: Duration,
     poll_at: Instant,
+    /// What is looked at then: turns and activities in turns, because a claim that is alone is one statement.
+    polls: Look,
 }
 
 impl Group {
@@ -157,7 +167,6 @@ impl Group {
         notifier: Arc<Notifier>,
         requests: mpsc::UnboundedReceiver<Request>,
         poll_interval: Duration,
-        early_starts_from: Instant,
     ) -> Self {
         Self {
             db,
@@ -172,10 +181,12 @@ impl Group {
             running: FuturesUnordered::new(),
             launched_at: Instant::now(),
             gathering: Gathering::new(Instant::now()),
-            early: Early::new(early_starts_from),
+            early: Early::new(),
+            opening: Opening::new(Instant::now()),
             receiving: None,
             poll_interval,
             poll_at: Instant::now() + BLIND_POLL,
+            polls: Look::TURNS,
         }
     }
 
@@ -198,6 +209,7 @@ impl Group {
                         self.notifier.tell(Look::TURNS, &[]);
                     }
                 }
+                from = self.opening.starts_from() => self.early.starts_from(from),
                 () = tokio::time::sleep_until(wakes_at) => {}
             }
             while let Ok(request) = self.requests.try_recv() {
@@ -207,6 +219,7 @@ impl Group {
             self.tick();
             launches_at = self.launch_all();
         }
+        self.opening.forget(&self.db).await;
     }
 
     /// Whether everything is answered.
@@ -219,6 +232,7 @@ impl Group {
             Request::Write(Write { op, reply }) => self.take_write(op, reply),
             Request::Turns(claim) => {
                 if claim.ask.takes_early {
+                    self.opening.claimed(&self.db, Instant::now());
                     self.early.claimed(Instant::now());
                 }
                 self.turns.wait(claim);
@@ -239,7 +253,7 @@ impl Group {
         match op {
             Op::Commit(commit) => {
                 self.gathering.commit(commit.token);
-                self.early.learn_from(&commit);
+                self.early.familiar.learn_from(&commit);
                 self.writes.extend(self.early.commit(commit, reply));
             }
             Op::RenewTurn { token, .. } => {
@@ -371,12 +385,16 @@ impl Group {
         self.turns.expire(now);
         self.work.expire(now);
         if now >= self.poll_at {
-            self.look(Look::BOTH);
-            let pause = match self.notifier.hears() {
+            self.look(self.polls);
+            self.polls = match self.polls {
+                Look::TURNS => Look::WORK,
+                _ => Look::TURNS,
+            };
+            let interval = match self.notifier.hears() {
                 true => self.poll_interval,
                 false => self.poll_interval.min(BLIND_POLL),
             };
-            self.poll_at = now + pause;
+            self.poll_at = now + interval / 2;
         }
     }
 
@@ -386,11 +404,11 @@ impl Group {
         let mut batch = Batch::fill(&mut self.writes);
         let now = Instant::now();
         let brings = batch.brings();
-        for (id, ask) in self.turns.choose(now, brings.turns) {
-            batch.claim_turns(id, ask, &self.turn_lanes);
+        for chosen in self.turns.choose(now, brings.turns) {
+            batch.claim_turns(chosen, &self.turn_lanes);
         }
-        for (id, ask) in self.work.choose(now, brings.work) {
-            batch.claim_work(id, ask, &self.work_lanes);
+        for chosen in self.work.choose(now, brings.work) {
+            batch.claim_work(chosen, &self.work_lanes);
         }
         if batch.is_empty() {
             return false;
@@ -424,10 +442,10 @@ impl Group {
         for (instance, (life, name, version)) in
             found(&done.turns).filter_map(|turn| Some((&turn.instance, turn.code()?)))
         {
-            self.early.learn(instance, life, name, version);
+            self.early.familiar.learn(instance, life, name, version);
         }
         for work in found(&done.work) {
-            self.early.work_began(work.id, work.attempts);
+            self.early.familiar.work_began(work.id, work.attempts);
         }
         // What was written in an exchange was seen by the claims in it, and by no others.
         self.look(done.brought);
@@ -472,46 +490,4 @@ async fn received(receiving: &mut Option<BoxFuture<'static, bool>>) -> bool {
         Some(move_them) => move_them.await,
         None => std::future::pending().await,
     }
-}
-
-/// Gives a turn back whose caller is gone.
-fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) + use<> {
-    let db = Arc::clone(db);
-    move |turn| {
-        let db = Arc::clone(&db);
-        tokio::spawn(async move {
-            let call = crate::args::Call::new("abandon_turn")
-                .int(db.expected.now())
-                .text(&turn.instance)
-                .uuid(turn.random)
-                .opt_int(None)
-                .flag(true);
-            if let Err(error) = db.transact(&[call]).await {
-                lapses(&error);
-            }
-        });
-    }
-}
-
-/// Gives an activity back whose caller is gone.
-fn give_back_work(db: &Arc<Db>) -> impl FnMut(RawWork) {
-    let db = Arc::clone(db);
-    move |work| {
-        let db = Arc::clone(&db);
-        tokio::spawn(async move {
-            let call = crate::args::Call::new("abandon_work")
-                .int(db.expected.now())
-                .int(work.id)
-                .uuid(work.random)
-                .opt_int(None)
-                .flag(true);
-            if let Err(error) = db.transact(&[call]).await {
-                lapses(&error);
-            }
-        });
-    }
-}
-
-fn lapses(error: &PgError) {
-    tracing::debug!(target: "duroxide::providers::postgres", %error, "a claim that nobody waits for could not be given back, it lapses");
 }
