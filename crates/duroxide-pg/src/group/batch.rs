@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::claims::Chosen;
 use super::lanes::Lanes;
+use super::loans::Loan;
 use super::{EarlyTurn, Op, Write};
 use crate::codec::{NewMessage, NewWork};
 use crate::look::Look;
@@ -37,8 +38,6 @@ pub(super) struct WorkRider {
     pub(super) ask: Arc<claim_work::Ask>,
     /// Whether it rested until now, and when something becomes claimable for it then.
     pub(super) rests: Option<Option<Instant>>,
-    /// What it gets is leased by this, if the exchange is one call.
-    pub(super) token: uuid::Uuid,
     pub(super) plain: Vec<String>,
     bound: Vec<String>,
     unfit: Vec<String>,
@@ -49,6 +48,8 @@ pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
+    /// Activities that go to these claims when they are written; then these claims ask for nothing.
+    pub(super) loans: Vec<Loan>,
 }
 
 /// Completions, and how many of them come first that a turn was decided on.
@@ -145,7 +146,6 @@ impl Batch {
             id,
             ask,
             rests,
-            token: uuid::Uuid::new_v4(),
             plain,
             bound,
             unfit,
@@ -179,7 +179,7 @@ impl Batch {
         brings
     }
 
-    fn ops(&self) -> impl Iterator<Item = &Op> {
+    pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
         self.writes.iter().map(|write| &write.op)
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Object;
 use duroxide_core::provider::InstanceOutcome;
@@ -15,6 +16,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::batch::{Batch, Part};
+use super::loans::Lent;
 use super::verdicts::{End, found, lost, read_commit, verdicts};
 use super::{Op, Write, plain};
 use crate::db::{Db, forget_statements};
@@ -41,6 +43,10 @@ pub(super) struct Done {
     pub(super) left_behind: Look,
     pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
     pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
+    /// Activities that were leased when they were written.
+    pub(super) lent: Vec<Lent>,
+    /// How long it took, if it looked for something to claim.
+    pub(super) looked_for: Option<Duration>,
     /// Instances that ended, as they are stored.
     pub(super) ended: Vec<String>,
     /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for lost.
@@ -50,6 +56,14 @@ pub(super) struct Done {
 }
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+    let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
+    let begun = Instant::now();
+    let mut done = exchange(db, wake, batch).await;
+    done.looked_for = looks.then(|| begun.elapsed());
+    done
+}
+
+async fn exchange(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
         Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
         Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
@@ -299,7 +313,7 @@ fn settle(
             Part::Plain => {
                 ends.extend(plain::end(rows));
                 told(db, plain::now(rows), asked);
-                done.work = batch.lent(plain::work_id(rows));
+                done.lent.extend(batch.plain_loan(rows));
             }
             Part::Commits => {
                 for row in rows {
@@ -324,6 +338,7 @@ fn settle(
             }
         }
     }
+    done.work.extend(batch.repay(&done.lent));
     let mut places = Places {
         acks: batch.decided_on(),
         ..Places::default()

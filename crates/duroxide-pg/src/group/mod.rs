@@ -16,8 +16,10 @@ mod familiar;
 mod gather;
 mod give_back;
 mod lanes;
+mod loans;
 mod opening;
 mod plain;
+mod polls;
 mod verdicts;
 
 use std::collections::VecDeque;
@@ -42,6 +44,7 @@ use self::gather::Gathering;
 use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
 use self::opening::Opening;
+use self::polls::Polls;
 use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
@@ -55,8 +58,6 @@ use crate::wake::Wake;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
 const LONG: Duration = Duration::from_millis(20);
-/// How often to look while no notification can arrive.
-const BLIND_POLL: Duration = Duration::from_millis(500);
 
 /// Something to be written.
 #[derive(Debug)]
@@ -154,10 +155,7 @@ pub(crate) struct Group {
     opening: Opening,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
-    poll_interval: Duration,
-    poll_at: Instant,
-    /// What is looked at then: turns and activities in turns, because a claim that is alone is one statement.
-    polls: Look,
+    polls: Polls,
 }
 
 impl Group {
@@ -184,9 +182,7 @@ impl Group {
             early: Early::new(),
             opening: Opening::new(Instant::now()),
             receiving: None,
-            poll_interval,
-            poll_at: Instant::now() + BLIND_POLL,
-            polls: Look::TURNS,
+            polls: Polls::new(poll_interval, Instant::now()),
         }
     }
 
@@ -369,7 +365,7 @@ impl Group {
             .chain(self.work.wakes_at(is_busy));
         let net = match self.turns.is_empty() && self.work.is_empty() {
             true => Instant::now() + Duration::from_secs(3_600),
-            false => self.poll_at,
+            false => self.polls.at(),
         };
         let early = self.early.wakes_at();
         claims
@@ -384,17 +380,8 @@ impl Group {
         self.writes.extend(self.early.overdue(now));
         self.turns.expire(now);
         self.work.expire(now);
-        if now >= self.poll_at {
-            self.look(self.polls);
-            self.polls = match self.polls {
-                Look::TURNS => Look::WORK,
-                _ => Look::TURNS,
-            };
-            let interval = match self.notifier.hears() {
-                true => self.poll_interval,
-                false => self.poll_interval.min(BLIND_POLL),
-            };
-            self.poll_at = now + interval / 2;
+        if let Some(look) = self.polls.due(now, self.notifier.hears()) {
+            self.look(look);
         }
     }
 
@@ -413,6 +400,7 @@ impl Group {
         if batch.is_empty() {
             return false;
         }
+        batch.lend();
         self.launched_at = now;
         let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
         self.running.push(Box::pin(exchange::run(db, wake, batch)));
@@ -430,6 +418,9 @@ impl Group {
     }
 
     fn finish(&mut self, done: Done) {
+        if let Some(took) = done.looked_for {
+            self.polls.looked_for(took);
+        }
         for write in done.again.into_iter().rev() {
             self.writes.push_front(write);
         }

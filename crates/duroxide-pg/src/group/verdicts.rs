@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 
 use super::Op;
 use super::exchange::Done;
+use super::loans::{LENT, Lent};
 use crate::error::PgError;
 use crate::text;
 use crate::time::shown_ms;
@@ -40,6 +41,9 @@ pub(super) fn read_commit(
     done: &mut Done,
 ) {
     let place = row.try_get::<_, i32>(0).unwrap_or(0);
+    if place == LENT {
+        return done.lent.extend(Lent::read(row));
+    }
     let problem: Option<String> = row.try_get(1).ok().flatten();
     let Ok(place) = usize::try_from(place) else {
         return;

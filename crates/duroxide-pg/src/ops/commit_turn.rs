@@ -41,6 +41,13 @@ pub(crate) struct Commit {
     pub(crate) ended: Option<OutcomeStatus>,
 }
 
+/// Who gets an activity when it is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrower {
+    pub(crate) token: Uuid,
+    pub(crate) lock_ms: i64,
+}
+
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -174,10 +181,11 @@ impl Commit {
 }
 
 /// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction. `strict`: a lost lease
-/// takes the transaction back.
+/// takes the transaction back. `borrowers`: who gets each of the activities.
 pub(crate) fn call<'a>(
     commits: &[&'a Commit],
     fed: &[&'a str],
+    borrowers: &[Option<Borrower>],
     strict: bool,
     expected: i64,
 ) -> Call<'a> {
@@ -227,6 +235,8 @@ pub(crate) fn call<'a>(
         .opt_texts(work().map(|one| one.session.as_deref()))
         .opt_texts(work().map(|one| one.tag.as_deref()))
         .texts(work().map(|one| one.lane.as_str()))
+        .opt_uuids(borrowers.iter().map(|one| one.map(|it| it.token)))
+        .opt_ints(borrowers.iter().map(|one| one.map(|it| it.lock_ms)))
         .smalls(sent().map(|(turn, _)| turn))
         .texts(sent().map(|(_, one)| one.instance.as_str()))
         .texts(sent().map(|(_, one)| one.kind))

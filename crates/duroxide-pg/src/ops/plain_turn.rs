@@ -1,10 +1,8 @@
 //! The plainest turn of all as one call (`0019_plain.sql`). In: a turn that was decided on before its messages were stored, and what it
 //! was decided on. Out: a call that stores all of it, if it is that plain.
 
-use uuid::Uuid;
-
 use super::claim_turns::Known;
-use super::commit_turn::Commit;
+use super::commit_turn::{Borrower, Commit};
 use super::enqueue::Ack;
 use crate::args::Call;
 use crate::codec::NewWork;
@@ -15,13 +13,6 @@ pub(crate) struct PlainTurn<'a> {
     commit: &'a Commit,
     known: Option<Known>,
     ack: Option<&'a Ack>,
-}
-
-/// Who gets the activity that the turn asks for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Borrower {
-    pub(crate) token: Uuid,
-    pub(crate) lock_ms: i64,
 }
 
 impl<'a> PlainTurn<'a> {

@@ -47,29 +47,34 @@ pub(crate) struct Decided {
 impl Decided {
     /// The instance begins, and asks for an activity.
     pub(crate) fn first(id: &str) -> Self {
+        let begun = Self {
+            events: started(id),
+            metadata: named(),
+            ..Self::default()
+        };
+        begun.asking(id, 2)
+    }
+
+    /// As this, and it asks for one more activity.
+    pub(crate) fn asking(mut self, id: &str, event_id: u64) -> Self {
         let kind = EventKind::ActivityScheduled {
             name: "Act".to_owned(),
             input: "{}".to_owned(),
             session_id: None,
             tag: None,
         };
-        let mut events = started(id);
-        events.push(Event::with_event_id(2, id, 1, None, kind));
-        let activity = WorkItem::ActivityExecute {
+        self.events
+            .push(Event::with_event_id(event_id, id, 1, None, kind));
+        self.work.push(WorkItem::ActivityExecute {
             instance: id.to_owned(),
             execution_id: 1,
-            id: 2,
+            id: event_id,
             name: "Act".to_owned(),
             input: "{}".to_owned(),
             session_id: None,
             tag: None,
-        };
-        Self {
-            events,
-            work: vec![activity],
-            sent: Vec::new(),
-            metadata: named(),
-        }
+        });
+        self
     }
 
     /// As the first turn, with a timer that is due in an hour.

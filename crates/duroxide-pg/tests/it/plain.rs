@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, TagFilter, WorkClaim};
+use duroxide_core::provider::{Provider, ProviderAdmin, TagFilter, WorkClaim};
 
 use crate::early::{Decided, Node};
+use crate::meetings::raised;
 use crate::support::Schema;
 
 /// What is stored about an instance: times, numbers and tokens count only as far as they are there, and its id does not.
@@ -114,12 +115,7 @@ async fn an_activity_of_a_plain_turn_is_leased_to_the_worker_that_waits() {
     let (work, committed) = futures::join!(node.work(), async {
         // Once this one is answered, the first one was tried and rests.
         assert!(!try_work(&node).await);
-        // A claim would have to update the row.
-        schema.shell(
-            "CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN RAISE EXCEPTION 'the activity was claimed'; END $$;
-             CREATE TRIGGER refuse BEFORE UPDATE ON {s}.worker_queue FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse()",
-        );
+        refuse_claims(&schema);
         node.commit(&turn, Decided::first(&id)).await
     });
     committed.unwrap();
@@ -131,13 +127,80 @@ async fn an_activity_of_a_plain_turn_is_leased_to_the_worker_that_waits() {
     assert_eq!(node.rows("worker_queue", &id), 0);
 }
 
+/// A claim would have to update the rows of activities.
+fn refuse_claims(schema: &Schema) {
+    schema.shell(
+        "CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN RAISE EXCEPTION 'an activity was claimed'; END $$;
+         CREATE TRIGGER refuse BEFORE UPDATE ON {s}.worker_queue FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse()",
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn activities_of_any_turn_are_leased_to_the_workers_that_wait() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let (turn, sent) = node.early_start().await;
+    node.commit(&turn, Decided::first(&turn.item.instance))
+        .await
+        .unwrap();
+    sent.await.unwrap().unwrap();
+    let (turn, sent) = node.early_start().await;
+    let id = turn.item.instance.clone();
+    while try_work(&node).await {}
+    let two = WorkClaim {
+        max: 2,
+        ..claim(Duration::from_secs(20))
+    };
+    // The third is more than the workers take, and waits for the next claim.
+    let decided = Decided::first(&id).asking(&id, 3).asking(&id, 4);
+    let (found, committed) = futures::join!(node.store.claim_work(two), async {
+        assert!(!try_work(&node).await);
+        refuse_claims(&schema);
+        node.commit(&turn, decided).await
+    });
+    committed.unwrap();
+    sent.await.unwrap().unwrap();
+    let attempts = found.unwrap().into_iter().map(|work| work.attempt_count);
+    assert_eq!(attempts.collect::<Vec<_>>(), [1, 1]);
+    schema.shell("DROP TRIGGER refuse ON {s}.worker_queue");
+    assert!(try_work(&node).await, "the third");
+    assert!(!try_work(&node).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_of_a_paused_instance_is_leased_to_nobody() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let (turn, sent) = node.early_start().await;
+    let id = turn.item.instance.clone();
+    node.commit(&turn, Decided::first(&id)).await.unwrap();
+    sent.await.unwrap().unwrap();
+    while try_work(&node).await {}
+    node.store
+        .enqueue_for_orchestrator(raised(&id), None)
+        .await
+        .unwrap();
+    let turn = node.turn().await;
+    let (work, ()) = futures::join!(node.work(), async {
+        assert!(!try_work(&node).await);
+        node.store.pause_instance(&id).await.unwrap();
+        let decided = Decided::default().asking(&id, 3);
+        node.commit(&turn, decided).await.unwrap();
+        let waits =
+            format!("{id}' AND lane LIKE 'paused %' AND lock_token IS NULL AND activity_id = '3");
+        assert_eq!(node.rows("worker_queue", &waits), 1);
+        node.store.resume_instance(&id).await.unwrap();
+    });
+    assert_eq!(work.attempt_count, 1);
+}
+
 /// Whether there was an activity to claim.
 async fn try_work(node: &Node<'_>) -> bool {
-    let claim = WorkClaim::one(
-        Duration::from_secs(30),
-        Duration::ZERO,
-        None,
-        &TagFilter::DefaultOnly,
-    );
-    !node.store.claim_work(claim).await.unwrap().is_empty()
+    let found = node.store.claim_work(claim(Duration::ZERO)).await;
+    !found.unwrap().is_empty()
+}
+
+fn claim(wait: Duration) -> WorkClaim {
+    WorkClaim::one(Duration::from_secs(30), wait, None, &TagFilter::DefaultOnly)
 }
