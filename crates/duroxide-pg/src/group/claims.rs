@@ -195,6 +195,12 @@ impl<A: Comparable, T> Claims<A, T> {
             return found;
         };
         let waiter = self.waiting.swap_remove(place);
+        // The next one like it knows what this one knew, and rests: if it had to ask first, nothing could be handed to it early.
+        self.swept = Some(Swept {
+            ask: Arc::clone(&waiter.claim.ask),
+            knows: waiter.knows,
+            due: waiter.due,
+        });
         match waiter.claim.reply.send(Ok(found)) {
             Err(Ok(found)) => found,
             _ => Vec::new(),
@@ -259,4 +265,54 @@ fn soon(ms: i64) -> Instant {
     const LONGEST_MS: i64 = 24 * 60 * 60 * 1_000;
     let ms = ms.clamp(0, LONGEST_MS);
     Instant::now() + std::time::Duration::from_millis(ms.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every claim asks for the same.
+    struct Anything;
+
+    impl Comparable for Anything {
+        fn covers(&self, _other: &Self) -> bool {
+            true
+        }
+    }
+
+    fn claim(now: Instant) -> Waiting<Anything, u32> {
+        let (reply, answer) = oneshot::channel();
+        // Nobody looks at the answers, and nobody gives up.
+        std::mem::forget(answer);
+        Waiting {
+            ask: Arc::new(Anything),
+            max: 1,
+            deadline: Some(now + std::time::Duration::from_secs(60)),
+            reply,
+        }
+    }
+
+    fn rests(claims: &Claims<Anything, u32>, now: Instant) -> Option<u64> {
+        claims.resting(now, |_| true).map(|(id, _)| id)
+    }
+
+    #[test]
+    fn the_claim_after_one_that_was_handed_something_early_rests_too() {
+        let now = Instant::now();
+        let mut claims = Claims::default();
+        claims.wait(claim(now));
+        assert_eq!(rests(&claims, now), None, "it was not tried yet");
+        for chosen in claims.choose(now, false) {
+            claims.answer(chosen.id, Ok(Claimed::new()), false, drop);
+        }
+        let first = rests(&claims, now).expect("it found nothing, and rests");
+        assert_eq!(claims.hand_out(first, vec![7]), [0; 0]);
+        claims.wait(claim(now));
+        assert!(
+            rests(&claims, now).is_some(),
+            "for all it knows, nothing waits"
+        );
+        claims.news();
+        assert_eq!(rests(&claims, now), None, "something may have come");
+    }
 }
