@@ -9,6 +9,7 @@ mod engine;
 mod fill;
 mod fill_postgres;
 mod floor;
+mod hygiene;
 mod measure;
 mod nodes;
 mod open;
@@ -32,7 +33,7 @@ engine::engine!(ours, duroxide);
 
 use crate::report::Row;
 use crate::system::Subject;
-use crate::workload::WORKLOADS;
+use crate::workload::{WORKLOADS, Workload};
 
 #[derive(Parser)]
 #[command(about = "Measures Duroxide, and the published crate beside it")]
@@ -56,7 +57,7 @@ enum What {
         /// Seconds for each workload that runs for a time.
         #[arg(long, default_value_t = 5)]
         seconds: u64,
-        /// Finished instances that `history`, `operate`, `backup` and `retention` run among.
+        /// Finished instances that `history`, `filled`, `operate`, `backup` and `retention` run among; messages of `sizes`.
         #[arg(long, default_value_t = 1_000_000)]
         prefill: u32,
         /// Writes all rows as JSON.
@@ -131,7 +132,8 @@ fn names() -> impl Iterator<Item = &'static str> {
     let providers = turns::NAMES.iter().map(|(name, _)| *name);
     let nodes = nodes::NAMES.iter().map(|(name, _)| *name);
     let beside = beside::NAMES.iter().map(|(name, _)| *name);
-    let operators = beside.chain([operate::NAME]);
+    let hygiene = hygiene::NAMES.iter().map(|(name, _)| *name);
+    let operators = beside.chain([operate::NAME]).chain(hygiene);
     let all = engines.chain(nodes).chain(operators).chain(providers);
     all.chain([floor::NAME])
 }
@@ -170,6 +172,8 @@ fn write_reports(rows: &[Row], json: Option<PathBuf>, svg: Option<PathBuf>) {
 
 /// How long a measurement may take, its preparation included, beside many times the time that was asked for.
 const LIMIT: Duration = Duration::from_secs(900);
+/// And for each instance or message that a workload is asked for.
+const PREFILL_EACH: Duration = Duration::from_millis(2);
 
 /// Runs one measurement in a process of its own, so that memory and processor time are its own too.
 fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Vec<Row> {
@@ -186,7 +190,8 @@ fn measure(subject: Subject, workload: &str, seconds: u64, prefill: u32) -> Vec<
         .stdout(Stdio::piped())
         .spawn()
         .expect("start a measurement");
-    let ended = ended_within(&mut child, LIMIT + Duration::from_secs(20 * seconds));
+    let limit = LIMIT + Duration::from_secs(20 * seconds) + PREFILL_EACH * prefill;
+    let ended = ended_within(&mut child, limit);
     if !ended {
         // A peer whose instance was lost waits for it for ever.
         child.kill().expect("end a measurement");
@@ -250,10 +255,18 @@ async fn one(subject: Subject, name: &str, time: Duration, prefill: u32) -> Vec<
     if let Some((_, what)) = beside::NAMES.iter().find(|(known, _)| *known == name) {
         return beside::run(subject, name, *what, path, time, prefill).await;
     }
+    if let Some((_, what)) = hygiene::NAMES.iter().find(|(known, _)| *known == name) {
+        return hygiene::run(name, *what, path, time, prefill).await;
+    }
     if let Some((_, workload)) = nodes::NAMES.iter().find(|(known, _)| *known == name) {
         let others = nodes::Others::start(subject, path);
-        let open = || open::open(subject, path);
-        let sample = course::run(open, subject, *workload, path, time, prefill).await;
+        let sample = match workload {
+            Workload::Idle { .. } => nodes::idle(subject, path, &others, time).await,
+            _ => {
+                let open = || open::open(subject, path);
+                course::run(open, subject, *workload, path, time, prefill).await
+            }
+        };
         drop(others);
         return vec![Row::of(subject, name, &sample, path)];
     }

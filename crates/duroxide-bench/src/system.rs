@@ -90,7 +90,7 @@ impl Subject {
             _ if self == Self::MemoryStore => false,
             "turn@64" => !published,
             "floor" => sqlite || self == Self::Postgres,
-            "nodes@64" | "nodes-idle" => self == Self::Postgres,
+            "nodes@64" | "nodes-idle" | "held@64" | "filled@64" | "sizes" => self == Self::Postgres,
             "operate" | "retention@64" => sqlite || self == Self::Postgres,
             "backup@64" => sqlite,
             "observed@64" => !published,

@@ -55,7 +55,7 @@ const MANY: usize = 64;
 /// How many run at once to find out how fast an engine is; more of them make the published crate fail instances.
 const FEW: usize = 8;
 /// How long an idle runtime is watched at least.
-const QUIET: Duration = Duration::from_secs(10);
+pub(crate) const QUIET: Duration = Duration::from_secs(10);
 
 /// Every workload by name.
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
@@ -152,12 +152,14 @@ pub(crate) async fn closed_loop<S: System>(
     input: u32,
     in_flight: usize,
     time: Duration,
-    prefix: &'static str,
+    prefix: &str,
 ) -> Latencies {
     let number = Arc::new(AtomicU64::new(0));
+    let prefix: Arc<str> = prefix.into();
     let until = Instant::now() + time;
     let clients = (0..in_flight).map(|_| {
         let (system, number) = (Arc::clone(system), Arc::clone(&number));
+        let prefix = Arc::clone(&prefix);
         tokio::spawn(async move {
             let mut seen = Vec::new();
             while Instant::now() < until {

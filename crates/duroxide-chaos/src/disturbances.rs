@@ -99,6 +99,23 @@ impl Disturbances {
         shown.max()
     }
 
+    /// How long leases last.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.lease_ms
+    }
+
+    /// When a life ended.
+    pub(crate) fn died_at(&self, life: u32) -> Option<u64> {
+        self.deaths.get(&life).copied()
+    }
+
+    /// Whether something happened after a death, up to then, that may have kept others from its work: a stall, or another death.
+    pub(crate) fn interferes(&self, died_ms: u64, to_ms: u64) -> bool {
+        let is_within = |at: &u64| *at > died_ms && *at <= to_ms;
+        let stalls = |(began, ended): &(u64, u64)| *began <= to_ms && *ended >= died_ms;
+        self.deaths.values().any(is_within) || self.stalls.iter().any(stalls)
+    }
+
     /// Whether a life was over by then.
     pub(crate) fn was_dead(&self, life: u32, at_ms: u64) -> bool {
         let died = self.deaths.get(&life);

@@ -228,7 +228,6 @@ pub(crate) async fn postgres(
         migration_policy: policy,
         options: PostgresOptions {
             pool_size: 5,
-            claims: false,
             listen: access != Access::Read,
             prepared_statements: access != Access::Read,
             application_name: "duroxide-cli".to_owned(),

@@ -20,6 +20,19 @@ BEGIN
     END LOOP;
 END $$;
 
+-- What the executions of these instances have changed becomes what the instances have: the executions have ended.
+CREATE FUNCTION merge_keys(p_instance text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
+    SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
+    WHERE d.instance_id = ANY (p_instance) AND d.value IS NOT NULL
+    ON CONFLICT (instance_id, key) DO UPDATE
+    SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+    DELETE FROM kv_store AS s USING kv_delta AS d
+    WHERE d.instance_id = ANY (p_instance) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
+    DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (p_instance);
+END $$;
+
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
 -- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
 
@@ -33,7 +46,8 @@ CREATE FUNCTION commit_turns(
     c_loud boolean[], c_ends boolean[], c_holds boolean[],
     e_instance text[], e_execution bigint[], e_id bigint[], e_type text[], e_data text[],
     w_instance text[], w_execution bigint[], w_activity bigint[], w_name text[], w_item text[], w_session text[], w_tag text[],
-    w_lane text[],
+    -- With a token: who gets the activity, and for how many milliseconds.
+    w_lane text[], w_token uuid[], w_lock bigint[],
     -- `m_turn` is the place of the turn that sends the message, `m_parent` whose child it starts.
     m_turn integer[], m_instance text[], m_kind text[], m_item text[], m_due bigint[], m_begins text[], m_execution bigint[],
     m_operation bigint[], m_parent text[], m_notice boolean[],
@@ -57,6 +71,7 @@ DECLARE
     v_later text[];
     v_senders bigint[];
     v_dead integer[];
+    v_lent bigint[];
     v_rows bigint;
     v_drains boolean;
     v_drain boolean;
@@ -183,14 +198,7 @@ BEGIN
         SELECT array_agg(c.instance_id) INTO v_merged FROM unnest(c_instance, c_ends, c_status) AS c (instance_id, ends, status)
         WHERE c.ends AND c.status <> 'Failed';
         IF EXISTS (SELECT 1 FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged)) THEN
-            INSERT INTO kv_store (instance_id, key, value, last_updated_at_ms)
-            SELECT d.instance_id, d.key, d.value, d.last_updated_at_ms FROM kv_delta AS d
-            WHERE d.instance_id = ANY (v_merged) AND d.value IS NOT NULL
-            ON CONFLICT (instance_id, key) DO UPDATE
-            SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
-            DELETE FROM kv_store AS s USING kv_delta AS d
-            WHERE d.instance_id = ANY (v_merged) AND d.value IS NULL AND s.instance_id = d.instance_id AND s.key = d.key;
-            DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (v_merged);
+            PERFORM merge_keys(v_merged);
         END IF;
         -- The execution has ended: its timers would fire without effect.
         DELETE FROM orchestrator_queue AS q
@@ -199,13 +207,19 @@ BEGIN
     END IF;
 
     IF cardinality(w_instance) > 0 THEN
-        PERFORM enqueue_work(p_expected, w_instance, w_execution, w_activity, w_name, w_item, w_session, w_tag, w_lane);
+        v_lent := enqueue_work(p_expected, w_instance, w_execution, w_activity, w_name, w_item, w_session, w_tag, w_lane, w_token,
+            w_lock);
     END IF;
     -- After the scheduling: what was scheduled and cancelled in the same turn nets to nothing.
     IF cardinality(x_instance) > 0 THEN
         DELETE FROM worker_queue AS w
         USING unnest(x_instance, x_execution, x_activity) AS x (instance_id, execution_id, activity_id)
         WHERE w.instance_id = x.instance_id AND w.execution_id = x.execution_id AND w.activity_id = x.activity_id;
+    END IF;
+
+    -- Which activities were leased: the token as the problem, the life of the instance as the custom status, the number as its version.
+    IF v_lent IS NOT NULL THEN
+        RETURN QUERY SELECT -1, w.lock_token::text, w.incarnation::text, w.id FROM worker_queue AS w WHERE w.id = ANY (v_lent);
     END IF;
 
     IF cardinality(m_instance) > 0 THEN

@@ -98,18 +98,28 @@ END $$;
 
 -- As before; the activity of a paused instance waits.
 CREATE OR REPLACE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],
-    p_item text[], p_session text[], p_tag text[], p_lane text[]) RETURNS void
+    p_item text[], p_session text[], p_tag text[], p_lane text[], p_token uuid[] DEFAULT NULL, p_lock bigint[] DEFAULT NULL)
+RETURNS bigint[]
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
+    v_leased bigint := now_ms(p_expected);
+    v_ids bigint[];
 BEGIN
-    INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at,
-        created_at, incarnation)
-    SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.item, w.session_id, w.tag,
-        CASE WHEN i.paused_at IS NULL THEN w.lane ELSE 'paused ' || w.lane END, v_now, v_now, i.incarnation
-    FROM unnest(p_instance, p_execution, p_activity, p_name, p_item, p_session, p_tag, p_lane) WITH ORDINALITY
-        AS w (instance_id, execution_id, activity_id, name, item, session_id, tag, lane, n)
-    LEFT JOIN instances AS i ON i.instance_id = w.instance_id
-    ORDER BY w.n;
+    WITH written AS (
+        INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at,
+            created_at, incarnation, lock_token, locked_until, attempt_count)
+        SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.item, w.session_id, w.tag,
+            CASE WHEN i.paused_at IS NULL THEN w.lane ELSE 'paused ' || w.lane END, v_now, v_now, i.incarnation,
+            CASE WHEN i.paused_at IS NULL THEN w.token END,
+            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN v_leased + w.lock_ms ELSE 0 END,
+            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN 1 ELSE 0 END
+        FROM unnest(p_instance, p_execution, p_activity, p_name, p_item, p_session, p_tag, p_lane, p_token, p_lock) WITH ORDINALITY
+            AS w (instance_id, execution_id, activity_id, name, item, session_id, tag, lane, token, lock_ms, n)
+        LEFT JOIN instances AS i ON i.instance_id = w.instance_id
+        ORDER BY w.n
+        RETURNING id, lock_token)
+    SELECT array_agg(w.id) FILTER (WHERE w.lock_token IS NOT NULL) INTO v_ids FROM written AS w;
+    RETURN v_ids;
 END $$;

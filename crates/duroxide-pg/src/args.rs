@@ -53,6 +53,10 @@ impl<'a> Call<'a> {
         self.with(Type::UUID, value)
     }
 
+    pub(crate) fn opt_uuid(self, value: Option<Uuid>) -> Self {
+        self.with(Type::UUID, value)
+    }
+
     pub(crate) fn ints(self, values: impl IntoIterator<Item = i64>) -> Self {
         self.with(Type::INT8_ARRAY, values.into_iter().collect::<Vec<_>>())
     }

@@ -46,10 +46,11 @@ const MIGRATIONS: &[Migration] = migrations! {
     17 "0017_submissions";
     18 "0018_early";
     19 "0019_pages";
+    20 "0020_plain";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.
-const INNER: &str = "'server_ms', 'store_ms', 'enqueued_ms', 'now_ms', 'due_ms', 'terminates', 'carries', 'settle_inboxes', 'refuse_early'";
+const INNER: &str = "'server_ms', 'store_ms', 'enqueued_ms', 'now_ms', 'due_ms', 'terminates', 'carries', 'settle_inboxes', 'merge_keys', 'refuse_early'";
 
 /// The version of this build.
 fn newest() -> i32 {

@@ -80,9 +80,6 @@ pub struct PostgresOptions {
     pub listener_url: Option<String>,
     /// Whether to listen at all. Without it work of other processes is found by polling, within a second.
     pub listen: bool,
-    /// Whether this process claims work, as a runtime does. One that only looks and sends may say `false`: opening the store then writes
-    /// nothing. Default: `true`.
-    pub claims: bool,
     /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know prepared statements
     /// (PgBouncer before 1.21) needs `false`.
     pub prepared_statements: bool,
@@ -104,7 +101,6 @@ impl Default for PostgresOptions {
             pool_size: 7,
             listener_url: None,
             listen: true,
-            claims: true,
             prepared_statements: true,
             statement_timeout: None,
             response_timeout: Duration::from_secs(30),
@@ -122,7 +118,6 @@ impl fmt::Debug for PostgresOptions {
             .field("pool_size", &self.pool_size)
             .field("has_listener_url", &self.listener_url.is_some())
             .field("listen", &self.listen)
-            .field("claims", &self.claims)
             .field("prepared_statements", &self.prepared_statements)
             .field("statement_timeout", &self.statement_timeout)
             .field("response_timeout", &self.response_timeout)

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::args::Call;
 use crate::db::{Db, configured};
 use crate::error::{PgError, Result};
-use crate::group::{CAUTION, Group, Op, Request, Waiting, Write};
+use crate::group::{Group, Op, Request, Waiting, Write};
 use crate::look::Look;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
@@ -20,8 +20,6 @@ use crate::url;
 use crate::wake::Wake;
 use crate::{migrate, ops};
 
-/// How long the end of a store waits until the end is noted.
-const FORGETTING_PATIENCE: Duration = Duration::from_secs(1);
 /// How long opening a store waits for its listener.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -55,7 +53,7 @@ impl Store {
         let (up, is_up) = oneshot::channel();
         let parts = (Arc::clone(&wake), Arc::clone(&notifier));
         let (policy, poll) = (config.migration_policy, options.poll_interval);
-        let (listens, claims) = (options.listen, options.claims);
+        let listens = options.listen;
         let (options, channel) = (options.clone(), notify::channel(schema.name()));
         let group = requests.downgrade();
         // Whether the store is still open.
@@ -105,13 +103,10 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let opening = claims.then(Uuid::new_v4);
-                let from = early_starts_from(&db, opening).await;
-                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll, from);
+                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
                 if up.send(Ok(Arc::clone(&db))).is_ok() {
                     collecting.run().await;
                 }
-                forget_opening(&db, opening).await;
                 db.close();
             });
         };
@@ -215,34 +210,4 @@ pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<(
     let mut client = db.exchanger().await?;
     let client: &mut tokio_postgres::Client = &mut client;
     migrate::run(client, &db.schema, policy).await
-}
-
-/// Notes that this process has the store open, if it is one that claims. From when on starts may be handed out early: a process that is listed may have ended
-/// uncleanly, and the start that ended it may come again, so it is stored before it is tried. So it is if the list cannot be written.
-async fn early_starts_from(db: &Db, opening: Option<Uuid>) -> Instant {
-    let Some(opening) = opening else {
-        return Instant::now() + CAUTION;
-    };
-    let noted = db
-        .transact(&[Call::new("note_opening").uuid(opening)])
-        .await;
-    let row = noted
-        .ok()
-        .and_then(|rows| rows.into_iter().flatten().next());
-    match row.and_then(|row| row.try_get::<_, bool>(0).ok()) {
-        Some(false) => Instant::now(),
-        Some(true) | None => Instant::now() + CAUTION,
-    }
-}
-
-/// This process ends cleanly. A server that does not answer soon is not waited for: the next process is careful for a minute.
-async fn forget_opening(db: &Db, opening: Option<Uuid>) {
-    let Some(opening) = opening else {
-        return;
-    };
-    let call = [Call::new("forget_opening").uuid(opening)];
-    let forgotten = tokio::time::timeout(FORGETTING_PATIENCE, db.transact(&call)).await;
-    if !matches!(forgotten, Ok(Ok(_))) {
-        tracing::debug!(target: "duroxide::providers::postgres", "a clean end could not be noted");
-    }
 }

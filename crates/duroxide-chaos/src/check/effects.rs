@@ -84,25 +84,35 @@ impl Recorded {
     }
 }
 
+/// Runs of each activity, in their order.
+pub(crate) type Runs = BTreeMap<String, Vec<Effect>>;
+
+/// Reads the runs of all activities; what cannot be read is a violation.
+pub(crate) fn runs(lines: &[String], violations: &mut Vec<String>) -> Runs {
+    let mut all = Runs::new();
+    for line in lines {
+        match Effect::of(line) {
+            Some(effect) => all.entry(effect.key.clone()).or_default().push(effect),
+            None => violations.push(format!("no effect: {line:?}")),
+        }
+    }
+    for runs in all.values_mut() {
+        runs.sort_by_key(|run| (run.at_ms, run.number));
+    }
+    all
+}
+
 /// Every answered activity had its effect; every effect belongs to a recorded schedule, unless its instance was deleted; none
 /// comes twice but where a life was lost or could not work. Returns how many were repeats.
 pub(crate) fn check(
-    lines: &[String],
+    runs: &Runs,
     recorded: &Recorded,
     is_deleted: impl Fn(&str) -> bool,
     disturbances: &Disturbances,
     violations: &mut Vec<String>,
 ) -> usize {
-    let mut runs: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
-    for line in lines {
-        match Effect::of(line) {
-            Some(effect) => runs.entry(effect.key.clone()).or_default().push(effect),
-            None => violations.push(format!("no effect: {line:?}")),
-        }
-    }
     let mut repeats = 0;
-    for (key, runs) in &mut runs {
-        runs.sort_by_key(|run| (run.at_ms, run.number));
+    for (key, runs) in runs {
         repeats += runs.len() - 1;
         let instance = key.split(' ').next().unwrap_or_default();
         if !is_deleted(root_of(instance)) {
@@ -195,8 +205,9 @@ mod tests {
         let owned = |lines: &[&str]| lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
         let disturbances = Disturbances::read(&owned(disturbances), Duration::from_millis(400));
         let is_deleted = |instance: &str| instance == "deleted";
+        let runs = runs(&owned(effects), &mut violations);
         let repeats = check(
-            &owned(effects),
+            &runs,
             &recorded(),
             is_deleted,
             &disturbances,

@@ -3,6 +3,7 @@
 mod effects;
 pub(crate) mod history;
 mod leases;
+mod takeovers;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use self::effects::Recorded;
 pub(crate) use self::effects::{Effect, key};
 use self::history::ClockOfRun;
+use self::takeovers::Takeovers;
 use crate::clock;
 use crate::disturbances::Disturbances;
 use crate::ledger::{lines, lines_in};
@@ -32,6 +34,8 @@ pub(crate) struct Faults {
     pub(crate) crashes: u32,
     pub(crate) cuts: u32,
     pub(crate) promotions: u32,
+    /// Kills with nothing else before and after: others take over in peace, and that is timed.
+    pub(crate) quiet_kills: u32,
 }
 
 impl Faults {
@@ -42,9 +46,11 @@ impl Faults {
             crashes,
             cuts,
             promotions,
+            quiet_kills,
         } = self;
         format!(
-            "--store postgres --kills {kills} --crashes {crashes} --cuts {cuts} --promotions {promotions}"
+            "--store postgres --kills {kills} --crashes {crashes} --cuts {cuts} --promotions {promotions} \
+             --quiet-kills {quiet_kills}"
         )
     }
 }
@@ -74,6 +80,8 @@ pub(crate) struct Report {
     recovery_ms_max: u64,
     /// Those that took longer than they should.
     recoveries_over_one_second: usize,
+    /// How soon others took over what a killed worker held; only where there are others.
+    takeovers: Option<Takeovers>,
     pub(crate) violations: Vec<String>,
 }
 
@@ -112,13 +120,8 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         !there.contains(instance) && told.get(instance).is_some_and(|told| told.deleting)
     };
     let disturbances = Disturbances::of(folder, place.lease());
-    let repeated = effects::check(
-        &effects,
-        &recorded,
-        is_deleted,
-        &disturbances,
-        &mut violations,
-    );
+    let runs = effects::runs(&effects, &mut violations);
+    let repeated = effects::check(&runs, &recorded, is_deleted, &disturbances, &mut violations);
     let mut recoveries: Vec<u64> = lines_of("recoveries")
         .iter()
         .filter_map(|l| l.parse().ok())
@@ -147,6 +150,7 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         recovery_ms_p99: percentile(&recoveries, 99),
         recovery_ms_max: percentile(&recoveries, 100),
         recoveries_over_one_second: recoveries.iter().filter(|ms| **ms > 1_000).count(),
+        takeovers: None,
         violations,
     }
 }
@@ -190,6 +194,14 @@ impl Report {
     pub(crate) fn set_clock_and_poison(&mut self, clock_steps: u32, poisoned: u32) {
         self.clock_steps = clock_steps;
         self.poisoned = poisoned;
+    }
+
+    /// Measures how soon others took over, in a run whose workers lived until then.
+    pub(crate) fn takeovers(&mut self, folder: &Path, place: &Place, until_ms: u64) {
+        let runs = effects::runs(&lines(&folder.join("effects")), &mut Vec::new());
+        let disturbances = Disturbances::of(folder, place.lease());
+        let measured = takeovers::measure(&runs, &disturbances, until_ms, &mut self.violations);
+        self.takeovers = Some(measured);
     }
 
     /// Kills of a store that can end its process at named points.

@@ -25,6 +25,9 @@ const CUT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long workers may feel that they were cut off: they find out, connect again, and ask about what was under way.
 const AFTERMATH_MS: u64 = 5_000;
 
+/// How long nothing happens around a quiet kill: leases run out, others take over, and nobody still feels what was before.
+const QUIET: Duration = Duration::from_secs(4);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Kill,
@@ -89,7 +92,13 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
         }
         std::thread::sleep(Duration::from_millis(random.between(50, 700)));
     }
-    std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..wanted.quiet_kills {
+        let chosen = random.between(0, WORKERS as u64) as usize;
+        std::thread::sleep(QUIET);
+        kill(folder, &mut workers[chosen]);
+    }
+    std::thread::sleep(QUIET);
+    let until_ms = now_ms();
     for worker in &mut workers {
         bury(folder, &mut worker.process);
     }
@@ -100,6 +109,7 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
     eprintln!("the last life took {:?}", finishing.elapsed());
     let mut report = check::check(folder, &place, seed);
     report.faults(wanted, longest_outage);
+    report.takeovers(folder, &place, until_ms);
     publish(&report, report_path);
     verdict(&report, &format!("{} --seed {seed}", wanted.arguments()))
 }

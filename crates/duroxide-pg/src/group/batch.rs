@@ -6,8 +6,11 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
+use tokio::time::Instant;
 
+use super::claims::Chosen;
 use super::lanes::Lanes;
+use super::loans::Loan;
 use super::{EarlyTurn, Op, Write};
 use crate::codec::{NewMessage, NewWork};
 use crate::look::Look;
@@ -33,7 +36,9 @@ pub(super) struct TurnRider {
 pub(super) struct WorkRider {
     pub(super) id: u64,
     pub(super) ask: Arc<claim_work::Ask>,
-    plain: Vec<String>,
+    /// Whether it rested until now, and when something becomes claimable for it then.
+    pub(super) rests: Option<Option<Instant>>,
+    pub(super) plain: Vec<String>,
     bound: Vec<String>,
     unfit: Vec<String>,
 }
@@ -43,6 +48,8 @@ pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
+    /// Activities that go to these claims when they are written; then these claims ask for nothing.
+    pub(super) loans: Vec<Loan>,
 }
 
 /// Completions, and how many of them come first that a turn was decided on.
@@ -57,6 +64,8 @@ struct Acks<'a> {
 pub(super) enum Part {
     /// Nothing to be learnt from it.
     Silent,
+    /// All that the exchange carries, in one call.
+    Plain,
     Commits,
     Messages,
     Acks,
@@ -105,12 +114,8 @@ impl Batch {
         }
     }
 
-    pub(super) fn claim_turns(
-        &mut self,
-        id: u64,
-        ask: Arc<claim_turns::Ask>,
-        lanes: &Lanes<Needs>,
-    ) {
+    pub(super) fn claim_turns(&mut self, chosen: Chosen<claim_turns::Ask>, lanes: &Lanes<Needs>) {
+        let Chosen { id, ask, .. } = chosen;
         let (fit, unfit) = match ask.abilities.are_all() {
             true => (Vec::new(), Vec::new()),
             false => lanes.sorted(|needs| ask.abilities.fit(needs)),
@@ -131,12 +136,8 @@ impl Batch {
         });
     }
 
-    pub(super) fn claim_work(
-        &mut self,
-        id: u64,
-        ask: Arc<claim_work::Ask>,
-        lanes: &Lanes<WorkNeeds>,
-    ) {
+    pub(super) fn claim_work(&mut self, chosen: Chosen<claim_work::Ask>, lanes: &Lanes<WorkNeeds>) {
+        let Chosen { id, ask, rests } = chosen;
         let (fit, unfit) = lanes.sorted(|needs| ask.fits(needs));
         let (bound, plain) = fit
             .into_iter()
@@ -144,6 +145,7 @@ impl Batch {
         self.work.push(WorkRider {
             id,
             ask,
+            rests,
             plain,
             bound,
             unfit,
@@ -177,7 +179,7 @@ impl Batch {
         brings
     }
 
-    fn ops(&self) -> impl Iterator<Item = &Op> {
+    pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
         self.writes.iter().map(|write| &write.op)
     }
 

@@ -45,6 +45,19 @@ impl<A, T> Waiter<A, T> {
         };
         self.claim.deadline.map(|at| at + grace)
     }
+
+    /// Whether it knows all news and nothing is due for it: for all this process knows, nothing waits for it in the store.
+    fn rests(&self, news: u64, now: Instant) -> bool {
+        self.knows >= news && self.due.is_none_or(|at| at > now)
+    }
+}
+
+/// A claim that is tried now.
+pub(super) struct Chosen<A> {
+    pub(super) id: u64,
+    pub(super) ask: Arc<A>,
+    /// Whether it rested until now, and when something becomes claimable for it then.
+    pub(super) rests: Option<Option<Instant>>,
 }
 
 /// What a claim that took all there was left behind: the next one like it need not ask for that again.
@@ -141,20 +154,22 @@ impl<A: Comparable, T> Claims<A, T> {
     }
 
     /// The claims to try now; all that rest, if the exchange itself brings something.
-    pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<(u64, Arc<A>)> {
+    pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<Chosen<A>> {
         let news = self.news;
         self.waiting
             .iter_mut()
-            .filter(|waiter| {
-                let is_due = waiter.due.is_some_and(|at| at <= now);
-                !waiter.is_out && (brings || is_due || waiter.knows < news)
-            })
+            .filter(|waiter| !waiter.is_out && (brings || !waiter.rests(news, now)))
             .take(RIDERS_MAX)
             .map(|waiter| {
+                let rests = waiter.rests(news, now).then_some(waiter.due);
                 waiter.is_out = true;
                 waiter.knows = news;
                 waiter.due = None;
-                (waiter.id, Arc::clone(&waiter.claim.ask))
+                Chosen {
+                    id: waiter.id,
+                    ask: Arc::clone(&waiter.claim.ask),
+                    rests,
+                }
             })
             .collect()
     }
@@ -167,8 +182,8 @@ impl<A: Comparable, T> Claims<A, T> {
     ) -> Option<(u64, Arc<A>)> {
         let rests = |waiter: &&Waiter<A, T>| {
             let waits = waiter.claim.deadline.is_some() && !waiter.claim.reply.is_closed();
-            let knows_all = waiter.knows >= self.news && waiter.due.is_none_or(|at| at > now);
-            waits && !waiter.is_out && knows_all && permits(&waiter.claim.ask)
+            let rests = !waiter.is_out && waiter.rests(self.news, now);
+            waits && rests && permits(&waiter.claim.ask)
         };
         let waiter = self.waiting.iter().find(rests)?;
         Some((waiter.id, Arc::clone(&waiter.claim.ask)))
@@ -180,6 +195,12 @@ impl<A: Comparable, T> Claims<A, T> {
             return found;
         };
         let waiter = self.waiting.swap_remove(place);
+        // The next one like it knows what this one knew, and rests: if it had to ask first, nothing could be handed to it early.
+        self.swept = Some(Swept {
+            ask: Arc::clone(&waiter.claim.ask),
+            knows: waiter.knows,
+            due: waiter.due,
+        });
         match waiter.claim.reply.send(Ok(found)) {
             Err(Ok(found)) => found,
             _ => Vec::new(),
@@ -244,4 +265,54 @@ fn soon(ms: i64) -> Instant {
     const LONGEST_MS: i64 = 24 * 60 * 60 * 1_000;
     let ms = ms.clamp(0, LONGEST_MS);
     Instant::now() + std::time::Duration::from_millis(ms.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every claim asks for the same.
+    struct Anything;
+
+    impl Comparable for Anything {
+        fn covers(&self, _other: &Self) -> bool {
+            true
+        }
+    }
+
+    fn claim(now: Instant) -> Waiting<Anything, u32> {
+        let (reply, answer) = oneshot::channel();
+        // Nobody looks at the answers, and nobody gives up.
+        std::mem::forget(answer);
+        Waiting {
+            ask: Arc::new(Anything),
+            max: 1,
+            deadline: Some(now + std::time::Duration::from_secs(60)),
+            reply,
+        }
+    }
+
+    fn rests(claims: &Claims<Anything, u32>, now: Instant) -> Option<u64> {
+        claims.resting(now, |_| true).map(|(id, _)| id)
+    }
+
+    #[test]
+    fn the_claim_after_one_that_was_handed_something_early_rests_too() {
+        let now = Instant::now();
+        let mut claims = Claims::default();
+        claims.wait(claim(now));
+        assert_eq!(rests(&claims, now), None, "it was not tried yet");
+        for chosen in claims.choose(now, false) {
+            claims.answer(chosen.id, Ok(Claimed::new()), false, drop);
+        }
+        let first = rests(&claims, now).expect("it found nothing, and rests");
+        assert_eq!(claims.hand_out(first, vec![7]), [0; 0]);
+        claims.wait(claim(now));
+        assert!(
+            rests(&claims, now).is_some(),
+            "for all it knows, nothing waits"
+        );
+        claims.news();
+        assert_eq!(rests(&claims, now), None, "something may have come");
+    }
 }

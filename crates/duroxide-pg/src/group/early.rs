@@ -35,12 +35,13 @@
 //! - **The turn is committed while its lease is on its way.** The commit waits for that.
 //! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the instance has no
 //!   answer. A turn that ends its process must be counted before it is tried again, so only results of first attempts go this way,
-//!   and starts not for [`CAUTION`] after a store was opened beside processes that may have ended uncleanly (table `openings`).
+//!   and starts not for [`CAUTION`] after a process began to claim turns beside others that may have ended uncleanly
+//!   (table `openings`, see `opening.rs`).
 //! - **The answer of the server is lost.** As with any commit: those who wait are told that it may have happened.
 //! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what has waited
 //!   longer comes first.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use duroxide_core::provider::rules::lane;
@@ -48,6 +49,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::familiar::Familiar;
 use super::{Op, Write};
 use crate::codec::NewMessage;
 use crate::ops::claim_turns::{Ask, Known, RawTurn};
@@ -62,7 +64,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// How long after the end of a claim the next one of the same dispatcher is expected.
 const RETURN: Duration = Duration::from_millis(100);
 /// How long starts are not handed out early beside nodes that may have ended uncleanly.
-pub(crate) const CAUTION: Duration = Duration::from_secs(60);
+pub(super) const CAUTION: Duration = Duration::from_secs(60);
 /// For how long nothing is handed out early after it went wrong: at first, and at most.
 const REST: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(10);
@@ -70,9 +72,6 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const CAUSES_BYTES_MAX: usize = 1024 * 1024;
 /// How many turns are proposed at most, and up to how many writes that wait.
 const PROPOSED_MAX: usize = 512;
-/// How many instances and activities are remembered; then they are learnt anew.
-const KNOWN_MAX: usize = 20_000;
-
 /// A turn that was handed out, and what it decides on.
 #[derive(Debug)]
 pub(crate) struct EarlyTurn {
@@ -80,7 +79,9 @@ pub(crate) struct EarlyTurn {
     pub(crate) instance: String,
     pub(crate) token: Uuid,
     /// `None` for an instance that the turn begins.
-    known: Option<Known>,
+    pub(in crate::group) known: Option<Known>,
+    /// Whether the instance may have an inbox.
+    pub(in crate::group) has_inbox: bool,
     lock_ms: i64,
     /// Completed activities of the instance, or its start.
     pub(crate) causes: Vec<Write>,
@@ -127,17 +128,6 @@ impl Proposal {
     }
 }
 
-/// The code of an instance in one of its lives.
-#[derive(Debug)]
-struct Code {
-    life: i64,
-    name: String,
-    version: Option<String>,
-    /// Activities that it asked for in this process and that are not completed. While there are some, results are gathered: one turn
-    /// takes many of them.
-    open: usize,
-}
-
 /// Who waits until a lease is stored.
 #[derive(Debug, Default)]
 struct Parked {
@@ -154,10 +144,10 @@ pub(super) struct Early {
     tokens: HashMap<Uuid, String>,
     /// Turns whose leases are being stored, and who waits for that.
     leasing: HashMap<Uuid, Parked>,
-    /// Activities of this process that nobody tried before.
-    first_tries: HashSet<i64>,
-    codes: HashMap<String, Code>,
-    starts_from: Instant,
+    /// What is known of instances and activities.
+    pub(super) familiar: Familiar,
+    /// From when on starts may be handed out early; `None` while that is not known.
+    starts_from: Option<Instant>,
     /// When somebody came last who takes turns early, or was handed some.
     served_at: Instant,
     rests_until: Instant,
@@ -166,16 +156,15 @@ pub(super) struct Early {
 }
 
 impl Early {
-    pub(super) fn new(starts_from: Instant) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             proposed: Vec::new(),
             proposed_at: Instant::now(),
             out: HashMap::new(),
             tokens: HashMap::new(),
             leasing: HashMap::new(),
-            first_tries: HashSet::new(),
-            codes: HashMap::new(),
-            starts_from,
+            familiar: Familiar::default(),
+            starts_from: None,
             served_at: Instant::now(),
             rests_until: Instant::now(),
             rest: REST,
@@ -186,6 +175,11 @@ impl Early {
     /// Somebody came who takes turns early.
     pub(super) fn claimed(&mut self, now: Instant) {
         self.served_at = now;
+    }
+
+    /// From when on starts may be handed out.
+    pub(super) fn starts_from(&mut self, from: Instant) {
+        self.starts_from = Some(from);
     }
 
     /// Whether somebody waits for turns, or may be expected back.
@@ -206,48 +200,6 @@ impl Early {
     /// When the first of the turns that are out has been waited for long enough.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         self.out.values().map(|turn| turn.until).min()
-    }
-
-    /// An activity was handed out by the store.
-    pub(super) fn work_began(&mut self, id: i64, attempts: u32) {
-        if self.first_tries.len() >= KNOWN_MAX {
-            self.first_tries.clear();
-        }
-        match attempts {
-            1 => self.first_tries.insert(id),
-            _ => self.first_tries.remove(&id),
-        };
-    }
-
-    /// The store said which code an instance needs.
-    pub(super) fn learn(&mut self, instance: &str, life: i64, name: &str, version: Option<&str>) {
-        if self.codes.len() >= KNOWN_MAX {
-            self.codes.clear();
-        }
-        let code = Code {
-            life,
-            name: name.to_owned(),
-            version: version.map(str::to_owned),
-            open: self.codes.get(instance).map_or(0, |code| code.open),
-        };
-        self.codes.insert(instance.to_owned(), code);
-    }
-
-    /// A turn says which code its instance needs, or that the instance has ended.
-    pub(super) fn learn_from(&mut self, commit: &Commit) {
-        let known = self.codes.get(&commit.instance).map(|code| code.life);
-        match commit.begun() {
-            _ if commit.ended.is_some() => drop(self.codes.remove(&commit.instance)),
-            Some((life, name, version)) => {
-                // Later executions are of the same life.
-                let life = known.filter(|_| commit.execution_id > 1).unwrap_or(life);
-                self.learn(&commit.instance, life, name, Some(version));
-            }
-            None => {}
-        }
-        if let Some(code) = self.codes.get_mut(&commit.instance) {
-            code.open = (code.open + commit.to_workers.len()).saturating_sub(commit.cancels());
-        }
     }
 
     /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`: whether a claim does.
@@ -298,20 +250,12 @@ impl Early {
 
     fn may_cause(&mut self, op: &Op, now: Instant) -> bool {
         match op {
-            Op::Ack(ack) => {
-                let is_first_try = self.first_tries.remove(&ack.id);
-                let instance = ack.completion.as_ref().map(|it| it.instance.as_str());
-                let code = instance.and_then(|it| self.codes.get_mut(it));
-                let is_last = code.is_some_and(|code| {
-                    code.open = code.open.saturating_sub(1);
-                    code.open == 0
-                });
-                is_first_try && is_last
-            }
+            Op::Ack(ack) => self.familiar.is_last_result(ack),
             Op::Message(message) => {
                 let is_plain = message.due.is_none() && message.delay == 0;
                 let is_root = message.starts_child_of.is_none() && message.begins.is_some();
-                message.is_start() && is_plain && is_root && now >= self.starts_from
+                let is_time = self.starts_from.is_some_and(|from| now >= from);
+                message.is_start() && is_plain && is_root && is_time
             }
             _ => false,
         }
@@ -350,6 +294,7 @@ impl Early {
                 instance: proposal.instance.clone(),
                 token,
                 known,
+                has_inbox: self.familiar.sends_itself(&proposal.instance),
                 lock_ms: ask.lock_ms(),
                 causes: proposal.causes,
                 behind: proposal.behind,
@@ -381,7 +326,7 @@ impl Early {
             let fits = ask.abilities.are_all() || ask.abilities.fit(needs.as_ref());
             return fits.then(|| (RawTurn::first(&proposal.instance, token, items), None));
         }
-        let code = self.codes.get(&proposal.instance)?;
+        let code = self.familiar.code(&proposal.instance)?;
         let shown = text::shown(proposal.instance.clone());
         let held = ask.cached.as_ref()?.cached(&shown)?;
         let known = Known {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Object;
 use duroxide_core::provider::InstanceOutcome;
@@ -15,7 +16,9 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::batch::{Batch, Part};
-use super::{Op, Write};
+use super::loans::Lent;
+use super::verdicts::{End, found, lost, read_commit, verdicts};
+use super::{Op, Write, plain};
 use crate::db::{Db, forget_statements};
 use crate::error::{PgError, Result};
 use crate::look::Look;
@@ -40,6 +43,10 @@ pub(super) struct Done {
     pub(super) left_behind: Look,
     pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
     pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
+    /// Activities that were leased when they were written.
+    pub(super) lent: Vec<Lent>,
+    /// How long it took, if it looked for something to claim.
+    pub(super) looked_for: Option<Duration>,
     /// Instances that ended, as they are stored.
     pub(super) ended: Vec<String>,
     /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for lost.
@@ -49,6 +56,14 @@ pub(super) struct Done {
 }
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+    let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
+    let begun = Instant::now();
+    let mut done = exchange(db, wake, batch).await;
+    done.looked_for = looks.then(|| begun.elapsed());
+    done
+}
+
+async fn exchange(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
         Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
         Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
@@ -79,8 +94,13 @@ type Answers = Vec<(Part, Vec<Row>)>;
 async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instant), Trouble> {
     let client = db.exchanger().await.map_err(Trouble::All)?;
     let mut tries = 0;
+    let mut is_plain = true;
     loop {
-        let (parts, calls): (Vec<_>, Vec<_>) = batch.calls(db.expected.now()).into_iter().unzip();
+        let expected = db.expected.now();
+        let (parts, calls): (Vec<_>, Vec<_>) = match batch.plain_call(expected) {
+            Some(call) if is_plain => (vec![Part::Plain], vec![call]),
+            _ => batch.calls(expected).into_iter().unzip(),
+        };
         let asked = Instant::now();
         let answered = match db.in_time(db.calls(&client, &calls)).await {
             Some(answered) => answered,
@@ -90,7 +110,14 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             }
         };
         let error = match answered {
-            Ok(rows) => return Ok((parts.into_iter().zip(rows).collect(), asked)),
+            Ok(rows) => {
+                let answers: Answers = parts.into_iter().zip(rows).collect();
+                is_plain = plain::is_done(&answers);
+                if is_plain {
+                    return Ok((answers, asked));
+                }
+                continue;
+            }
             Err(error) => error,
         };
         drop(calls);
@@ -262,12 +289,6 @@ fn fail(batch: Batch, error: &PgError) -> Done {
     done
 }
 
-/// What a row says about an element of a call.
-struct Verdict {
-    place: usize,
-    problem: Option<String>,
-}
-
 /// Reads what was answered, tells those who follow instances, and answers those who wait.
 fn settle(
     db: &Db,
@@ -289,6 +310,11 @@ fn settle(
     for (part, rows) in answers {
         match part {
             Part::Silent => {}
+            Part::Plain => {
+                ends.extend(plain::end(rows));
+                told(db, plain::now(rows), asked);
+                done.lent.extend(batch.plain_loan(rows));
+            }
             Part::Commits => {
                 for row in rows {
                     read_commit(row, &mut commits, &mut ends, &mut done);
@@ -312,6 +338,7 @@ fn settle(
             }
         }
     }
+    done.work.extend(batch.repay(&done.lent));
     let mut places = Places {
         acks: batch.decided_on(),
         ..Places::default()
@@ -389,74 +416,6 @@ struct Places {
 fn told(db: &Db, now: Option<i64>, asked: Instant) {
     if let Some(now) = now {
         db.expected.told(now, asked);
-    }
-}
-
-fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    rows.iter()
-        .filter_map(|row| {
-            Some(Verdict {
-                place: usize::try_from(row.try_get::<_, i32>(0).ok()?).ok()?,
-                problem: row.try_get(1).ok()?,
-            })
-        })
-        .collect()
-}
-
-/// How an instance stands after the turn that ended its execution.
-struct End {
-    place: usize,
-    custom_status: Option<String>,
-    custom_status_version: u64,
-}
-
-fn read_commit(row: &Row, commits: &mut Vec<Verdict>, ends: &mut Vec<End>, done: &mut Done) {
-    let place = row.try_get::<_, i32>(0).unwrap_or(0);
-    let problem: Option<String> = row.try_get(1).ok().flatten();
-    let Ok(place) = usize::try_from(place) else {
-        return;
-    };
-    match (place, problem) {
-        (0, _) => done.left_behind.turns = true,
-        (_, Some(problem)) => commits.push(Verdict {
-            place,
-            problem: Some(problem),
-        }),
-        (_, None) => ends.push(End {
-            place,
-            custom_status: row
-                .try_get::<_, Option<String>>(2)
-                .ok()
-                .flatten()
-                .map(text::shown),
-            custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_ms),
-        }),
-    }
-}
-
-/// The next element's problem, if it has one.
-fn found(verdicts: &[Verdict], place: &mut usize) -> Option<String> {
-    *place += 1;
-    verdicts
-        .iter()
-        .find(|verdict| verdict.place == *place)
-        .and_then(|verdict| verdict.problem.clone())
-}
-
-fn lost(op: &Op, problem: &str) -> PgError {
-    match (problem, op) {
-        ("expired", Op::Commit(commit) | Op::Early(_, commit)) => {
-            PgError::Contract(Refusal::LockExpired {
-                instance: commit.shown_instance.clone(),
-            })
-        }
-        ("expired", Op::RenewTurn { shown_instance, .. }) => {
-            PgError::Contract(Refusal::LockExpired {
-                instance: shown_instance.clone(),
-            })
-        }
-        ("expired", _) => PgError::Contract(Refusal::WorkLockExpired),
-        _ => PgError::Contract(Refusal::InvalidToken),
     }
 }
 

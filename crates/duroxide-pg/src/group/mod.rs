@@ -12,8 +12,15 @@ mod batch;
 mod claims;
 mod early;
 mod exchange;
+mod familiar;
 mod gather;
+mod give_back;
 mod lanes;
+mod loans;
+mod opening;
+mod plain;
+mod polls;
+mod verdicts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,13 +38,16 @@ use self::batch::Batch;
 use self::claims::Claims;
 pub(crate) use self::claims::Waiting;
 use self::early::Early;
-pub(crate) use self::early::{CAUTION, EarlyTurn};
+pub(crate) use self::early::EarlyTurn;
 use self::exchange::Done;
 use self::gather::Gathering;
+use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
+use self::opening::Opening;
+use self::polls::Polls;
 use crate::codec::{NewMessage, NewWork};
 use crate::db::{Db, EXCHANGES_MAX};
-use crate::error::{PgError, Result};
+use crate::error::Result;
 use crate::look::Look;
 use crate::notify::Notifier;
 use crate::ops::claim_turns::{self, RawTurn};
@@ -48,8 +58,6 @@ use crate::wake::Wake;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
 const LONG: Duration = Duration::from_millis(20);
-/// How often to look while no notification can arrive.
-const BLIND_POLL: Duration = Duration::from_millis(500);
 
 /// Something to be written.
 #[derive(Debug)]
@@ -144,10 +152,10 @@ pub(crate) struct Group {
     launched_at: Instant,
     gathering: Gathering,
     early: Early,
+    opening: Opening,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
-    poll_interval: Duration,
-    poll_at: Instant,
+    polls: Polls,
 }
 
 impl Group {
@@ -157,7 +165,6 @@ impl Group {
         notifier: Arc<Notifier>,
         requests: mpsc::UnboundedReceiver<Request>,
         poll_interval: Duration,
-        early_starts_from: Instant,
     ) -> Self {
         Self {
             db,
@@ -172,10 +179,10 @@ impl Group {
             running: FuturesUnordered::new(),
             launched_at: Instant::now(),
             gathering: Gathering::new(Instant::now()),
-            early: Early::new(early_starts_from),
+            early: Early::new(),
+            opening: Opening::new(Instant::now()),
             receiving: None,
-            poll_interval,
-            poll_at: Instant::now() + BLIND_POLL,
+            polls: Polls::new(poll_interval, Instant::now()),
         }
     }
 
@@ -198,6 +205,7 @@ impl Group {
                         self.notifier.tell(Look::TURNS, &[]);
                     }
                 }
+                from = self.opening.starts_from() => self.early.starts_from(from),
                 () = tokio::time::sleep_until(wakes_at) => {}
             }
             while let Ok(request) = self.requests.try_recv() {
@@ -207,6 +215,7 @@ impl Group {
             self.tick();
             launches_at = self.launch_all();
         }
+        self.opening.forget(&self.db).await;
     }
 
     /// Whether everything is answered.
@@ -219,6 +228,7 @@ impl Group {
             Request::Write(Write { op, reply }) => self.take_write(op, reply),
             Request::Turns(claim) => {
                 if claim.ask.takes_early {
+                    self.opening.claimed(&self.db, Instant::now());
                     self.early.claimed(Instant::now());
                 }
                 self.turns.wait(claim);
@@ -239,7 +249,7 @@ impl Group {
         match op {
             Op::Commit(commit) => {
                 self.gathering.commit(commit.token);
-                self.early.learn_from(&commit);
+                self.early.familiar.learn_from(&commit);
                 self.writes.extend(self.early.commit(commit, reply));
             }
             Op::RenewTurn { token, .. } => {
@@ -355,7 +365,7 @@ impl Group {
             .chain(self.work.wakes_at(is_busy));
         let net = match self.turns.is_empty() && self.work.is_empty() {
             true => Instant::now() + Duration::from_secs(3_600),
-            false => self.poll_at,
+            false => self.polls.at(),
         };
         let early = self.early.wakes_at();
         claims
@@ -370,13 +380,8 @@ impl Group {
         self.writes.extend(self.early.overdue(now));
         self.turns.expire(now);
         self.work.expire(now);
-        if now >= self.poll_at {
-            self.look(Look::BOTH);
-            let pause = match self.notifier.hears() {
-                true => self.poll_interval,
-                false => self.poll_interval.min(BLIND_POLL),
-            };
-            self.poll_at = now + pause;
+        if let Some(look) = self.polls.due(now, self.notifier.hears()) {
+            self.look(look);
         }
     }
 
@@ -386,15 +391,16 @@ impl Group {
         let mut batch = Batch::fill(&mut self.writes);
         let now = Instant::now();
         let brings = batch.brings();
-        for (id, ask) in self.turns.choose(now, brings.turns) {
-            batch.claim_turns(id, ask, &self.turn_lanes);
+        for chosen in self.turns.choose(now, brings.turns) {
+            batch.claim_turns(chosen, &self.turn_lanes);
         }
-        for (id, ask) in self.work.choose(now, brings.work) {
-            batch.claim_work(id, ask, &self.work_lanes);
+        for chosen in self.work.choose(now, brings.work) {
+            batch.claim_work(chosen, &self.work_lanes);
         }
         if batch.is_empty() {
             return false;
         }
+        batch.lend();
         self.launched_at = now;
         let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
         self.running.push(Box::pin(exchange::run(db, wake, batch)));
@@ -412,6 +418,9 @@ impl Group {
     }
 
     fn finish(&mut self, done: Done) {
+        if let Some(took) = done.looked_for {
+            self.polls.looked_for(took);
+        }
         for write in done.again.into_iter().rev() {
             self.writes.push_front(write);
         }
@@ -424,10 +433,10 @@ impl Group {
         for (instance, (life, name, version)) in
             found(&done.turns).filter_map(|turn| Some((&turn.instance, turn.code()?)))
         {
-            self.early.learn(instance, life, name, version);
+            self.early.familiar.learn(instance, life, name, version);
         }
         for work in found(&done.work) {
-            self.early.work_began(work.id, work.attempts);
+            self.early.familiar.work_began(work.id, work.attempts);
         }
         // What was written in an exchange was seen by the claims in it, and by no others.
         self.look(done.brought);
@@ -472,46 +481,4 @@ async fn received(receiving: &mut Option<BoxFuture<'static, bool>>) -> bool {
         Some(move_them) => move_them.await,
         None => std::future::pending().await,
     }
-}
-
-/// Gives a turn back whose caller is gone.
-fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) + use<> {
-    let db = Arc::clone(db);
-    move |turn| {
-        let db = Arc::clone(&db);
-        tokio::spawn(async move {
-            let call = crate::args::Call::new("abandon_turn")
-                .int(db.expected.now())
-                .text(&turn.instance)
-                .uuid(turn.random)
-                .opt_int(None)
-                .flag(true);
-            if let Err(error) = db.transact(&[call]).await {
-                lapses(&error);
-            }
-        });
-    }
-}
-
-/// Gives an activity back whose caller is gone.
-fn give_back_work(db: &Arc<Db>) -> impl FnMut(RawWork) {
-    let db = Arc::clone(db);
-    move |work| {
-        let db = Arc::clone(&db);
-        tokio::spawn(async move {
-            let call = crate::args::Call::new("abandon_work")
-                .int(db.expected.now())
-                .int(work.id)
-                .uuid(work.random)
-                .opt_int(None)
-                .flag(true);
-            if let Err(error) = db.transact(&[call]).await {
-                lapses(&error);
-            }
-        });
-    }
-}
-
-fn lapses(error: &PgError) {
-    tracing::debug!(target: "duroxide::providers::postgres", %error, "a claim that nobody waits for could not be given back, it lapses");
 }

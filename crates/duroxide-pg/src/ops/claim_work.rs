@@ -74,6 +74,10 @@ impl Ask {
         })
     }
 
+    pub(crate) fn lock_ms(&self) -> i64 {
+        self.lock_ms
+    }
+
     pub(crate) fn call<'a>(
         &'a self,
         plain: &'a [String],

@@ -24,13 +24,13 @@ pub(crate) struct Commit {
     pub(crate) events: Vec<NewEvent>,
     pub(crate) to_workers: Vec<NewWork>,
     pub(crate) to_orchestrators: Vec<NewMessage>,
-    named: Option<Named>,
+    pub(super) named: Option<Named>,
     /// The code that the instance needs next, if that changes with this turn.
-    lane: Option<String>,
-    life: i64,
-    status: Option<String>,
-    output: Option<String>,
-    pinned: Option<String>,
+    pub(super) lane: Option<String>,
+    pub(super) life: i64,
+    pub(super) status: Option<String>,
+    pub(super) output: Option<String>,
+    pub(super) pinned: Option<String>,
     /// The last custom status of the turn, if it changed.
     custom_status: Option<Option<String>>,
     kv: Vec<KvChange>,
@@ -41,10 +41,17 @@ pub(crate) struct Commit {
     pub(crate) ended: Option<OutcomeStatus>,
 }
 
+/// Who gets an activity when it is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrower {
+    pub(crate) token: Uuid,
+    pub(crate) lock_ms: i64,
+}
+
 #[derive(Debug)]
-struct Named {
-    name: String,
-    version: String,
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) version: String,
     parent: Option<String>,
 }
 
@@ -144,7 +151,7 @@ impl Commit {
         self.status.as_deref().and_then(ExecutionStatus::parse)
     }
 
-    fn ends_execution(&self) -> bool {
+    pub(super) fn ends_execution(&self) -> bool {
         self.known_status().is_some_and(ExecutionStatus::has_ended)
     }
 
@@ -152,6 +159,16 @@ impl Commit {
     pub(crate) fn merely_moves(&self) -> bool {
         let moves = [ExecutionStatus::Running, ExecutionStatus::ContinuedAsNew];
         self.status.is_none() || self.known_status().is_some_and(|it| moves.contains(&it))
+    }
+
+    /// Whether it does nothing but record events, ask for at most one activity, and end or go on.
+    pub(super) fn is_plain(&self) -> bool {
+        let has_parent = self.named.as_ref().is_some_and(|it| it.parent.is_some());
+        let says_more = self.custom_status.is_some() || !self.kv.is_empty();
+        let sends = !self.to_orchestrators.is_empty() || !self.cancelled.is_empty();
+        let mut work = self.to_workers.iter();
+        let is_one = work.len() <= 1 && work.all(|one| one.session.is_none());
+        is_one && !has_parent && !says_more && !sends && !self.holds_letters
     }
 
     /// How large it is on the wire, roughly.
@@ -164,10 +181,11 @@ impl Commit {
 }
 
 /// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction. `strict`: a lost lease
-/// takes the transaction back.
+/// takes the transaction back. `borrowers`: who gets each of the activities.
 pub(crate) fn call<'a>(
     commits: &[&'a Commit],
     fed: &[&'a str],
+    borrowers: &[Option<Borrower>],
     strict: bool,
     expected: i64,
 ) -> Call<'a> {
@@ -217,6 +235,8 @@ pub(crate) fn call<'a>(
         .opt_texts(work().map(|one| one.session.as_deref()))
         .opt_texts(work().map(|one| one.tag.as_deref()))
         .texts(work().map(|one| one.lane.as_str()))
+        .opt_uuids(borrowers.iter().map(|one| one.map(|it| it.token)))
+        .opt_ints(borrowers.iter().map(|one| one.map(|it| it.lock_ms)))
         .smalls(sent().map(|(turn, _)| turn))
         .texts(sent().map(|(_, one)| one.instance.as_str()))
         .texts(sent().map(|(_, one)| one.kind))

@@ -21,7 +21,7 @@ const FOR_EVER: Duration = Duration::from_secs(600);
 /// How often a step is tried that needs a claim which rests: it does, once it was tried.
 const TRIES: usize = 100;
 
-type Sent = JoinHandle<Result<(), ProviderError>>;
+pub(crate) type Sent = JoinHandle<Result<(), ProviderError>>;
 
 /// What a dispatcher holds of its instances.
 #[derive(Default)]
@@ -37,39 +37,44 @@ impl CachedHistories for Held {
 
 /// What one turn decides.
 #[derive(Default)]
-struct Decided {
-    events: Vec<Event>,
-    work: Vec<WorkItem>,
+pub(crate) struct Decided {
+    pub(crate) events: Vec<Event>,
+    pub(crate) work: Vec<WorkItem>,
     sent: Vec<WorkItem>,
-    metadata: ExecutionMetadata,
+    pub(crate) metadata: ExecutionMetadata,
 }
 
 impl Decided {
     /// The instance begins, and asks for an activity.
-    fn first(id: &str) -> Self {
+    pub(crate) fn first(id: &str) -> Self {
+        let begun = Self {
+            events: started(id),
+            metadata: named(),
+            ..Self::default()
+        };
+        begun.asking(id, 2)
+    }
+
+    /// As this, and it asks for one more activity.
+    pub(crate) fn asking(mut self, id: &str, event_id: u64) -> Self {
         let kind = EventKind::ActivityScheduled {
             name: "Act".to_owned(),
             input: "{}".to_owned(),
             session_id: None,
             tag: None,
         };
-        let mut events = started(id);
-        events.push(Event::with_event_id(2, id, 1, None, kind));
-        let activity = WorkItem::ActivityExecute {
+        self.events
+            .push(Event::with_event_id(event_id, id, 1, None, kind));
+        self.work.push(WorkItem::ActivityExecute {
             instance: id.to_owned(),
             execution_id: 1,
-            id: 2,
+            id: event_id,
             name: "Act".to_owned(),
             input: "{}".to_owned(),
             session_id: None,
             tag: None,
-        };
-        Self {
-            events,
-            work: vec![activity],
-            sent: Vec::new(),
-            metadata: named(),
-        }
+        });
+        self
     }
 
     /// As the first turn, with a timer that is due in an hour.
@@ -86,7 +91,7 @@ impl Decided {
     }
 
     /// The result is recorded, and the instance goes on.
-    fn next(id: &str) -> Self {
+    pub(crate) fn next(id: &str) -> Self {
         let kind = EventKind::ActivityCompleted {
             result: "done".to_owned(),
         };
@@ -97,7 +102,7 @@ impl Decided {
     }
 
     /// The instance ends.
-    fn last(id: &str, event_id: u64) -> Self {
+    pub(crate) fn last(id: &str, event_id: u64) -> Self {
         let kind = EventKind::OrchestrationCompleted {
             output: "done".to_owned(),
         };
@@ -124,14 +129,14 @@ fn completed(id: &str) -> WorkItem {
 }
 
 /// A node: a store, and what its dispatcher holds.
-struct Node<'s> {
+pub(crate) struct Node<'s> {
     schema: &'s Schema,
-    store: Arc<PostgresProvider>,
+    pub(crate) store: Arc<PostgresProvider>,
     held: Arc<Held>,
 }
 
 impl<'s> Node<'s> {
-    async fn on(schema: &'s Schema) -> Self {
+    pub(crate) async fn on(schema: &'s Schema) -> Self {
         let store = schema.open().await;
         store.hold_early_turns(FOR_EVER);
         Self {
@@ -141,11 +146,11 @@ impl<'s> Node<'s> {
         }
     }
 
-    async fn turn(&self) -> ClaimedTurn {
+    pub(crate) async fn turn(&self) -> ClaimedTurn {
         self.turn_within(WAIT).await.expect("a turn")
     }
 
-    async fn turn_within(&self, wait: Duration) -> Option<ClaimedTurn> {
+    pub(crate) async fn turn_within(&self, wait: Duration) -> Option<ClaimedTurn> {
         let claim = TurnClaim {
             hand_out: HandOut::BeforeCommit,
             cached: Some(Arc::clone(&self.held) as _),
@@ -154,13 +159,17 @@ impl<'s> Node<'s> {
         self.store.claim_turns(claim).await.unwrap().pop()
     }
 
-    async fn work(&self) -> ClaimedWork {
+    pub(crate) async fn work(&self) -> ClaimedWork {
         let claim = WorkClaim::one(LEASE, WAIT, None, &TagFilter::DefaultOnly);
         let mut found = self.store.claim_work(claim).await.unwrap();
         found.pop().expect("an activity")
     }
 
-    async fn commit(&self, turn: &ClaimedTurn, decided: Decided) -> Result<(), ProviderError> {
+    pub(crate) async fn commit(
+        &self,
+        turn: &ClaimedTurn,
+        decided: Decided,
+    ) -> Result<(), ProviderError> {
         let Decided {
             events,
             work,
@@ -182,19 +191,19 @@ impl<'s> Node<'s> {
         Ok(())
     }
 
-    fn start(&self, id: &str) -> Sent {
+    pub(crate) fn start(&self, id: &str) -> Sent {
         let (store, item) = (Arc::clone(&self.store), start(id));
         tokio::spawn(async move { store.enqueue_for_orchestrator(item, None).await })
     }
 
-    fn complete(&self, id: &str, work: &ClaimedWork) -> Sent {
+    pub(crate) fn complete(&self, id: &str, work: &ClaimedWork) -> Sent {
         let (store, token) = (Arc::clone(&self.store), work.lock_token.clone());
         let completion = completed(id);
         tokio::spawn(async move { store.ack_work_item(&token, Some(completion)).await })
     }
 
     /// How many rows of a table are about an instance.
-    fn rows(&self, table: &str, id: &str) -> i64 {
+    pub(crate) fn rows(&self, table: &str, id: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM {{s}}.{table} WHERE instance_id = '{id}'");
         self.schema.shell(&sql)
     }
@@ -208,9 +217,9 @@ impl<'s> Node<'s> {
     }
 
     /// Starts instances until the turn of one is handed out before its start is stored.
-    async fn early_start(&self) -> (ClaimedTurn, Sent) {
-        for n in 0..TRIES {
-            let id = format!("start-{n}");
+    pub(crate) async fn early_start(&self) -> (ClaimedTurn, Sent) {
+        for _ in 0..TRIES {
+            let id = format!("start-{}", uuid::Uuid::new_v4().simple());
             let sent = self.start(&id);
             let turn = self.turn().await;
             if self.rows("orchestrator_queue", &id) == 0 {
@@ -223,7 +232,7 @@ impl<'s> Node<'s> {
     }
 
     /// Completes activities until a turn is handed out before the result that it takes is stored.
-    async fn early_result(&self) -> (ClaimedTurn, Sent) {
+    pub(crate) async fn early_result(&self) -> (ClaimedTurn, Sent) {
         self.early_result_after(Decided::first).await
     }
 

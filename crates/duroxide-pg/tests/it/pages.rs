@@ -104,7 +104,6 @@ async fn a_process_that_does_not_claim_leaves_no_trace_of_opening_the_store() {
     drop(schema.open().await);
     schema.shell("DELETE FROM {s}.openings");
     let options = PostgresOptions {
-        claims: false,
         listen: false,
         ..PostgresOptions::default()
     };

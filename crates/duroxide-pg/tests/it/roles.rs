@@ -102,6 +102,11 @@ async fn a_role_that_reads_changes_nothing() {
     );
     assert!(store.list_instances().await.unwrap().is_empty());
     assert!(store.read("a").await.unwrap().is_empty());
+    assert_eq!(
+        schema.shell("SELECT count(*) FROM {s}.openings"),
+        0,
+        "nobody claims, so nobody is listed"
+    );
     assert!(
         store
             .enqueue_for_orchestrator(start("b"), None)

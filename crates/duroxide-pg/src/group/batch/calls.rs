@@ -20,7 +20,8 @@ impl Batch {
         self.renewals(expected, &mut calls);
         if !commits.is_empty() {
             let fed = fed(&commits, &acks.all[acks.decided_on..], &messages);
-            let call = commit_turn::call(&commits, &fed, self.is_strict(), expected);
+            let borrowers = self.borrowers();
+            let call = commit_turn::call(&commits, &fed, &borrowers, self.is_strict(), expected);
             calls.push((Part::Commits, call));
         }
         if !acks.all.is_empty() {
@@ -41,7 +42,12 @@ impl Batch {
             let call = rider.ask.call(fit, unfit, &rider.barred, lazy, expected);
             calls.push((Part::ClaimTurns(place), call));
         }
-        for (place, rider) in self.work.iter().enumerate() {
+        let asking = if self.loans.is_empty() {
+            self.work.as_slice()
+        } else {
+            &[]
+        };
+        for (place, rider) in asking.iter().enumerate() {
             let (plain, bound) = (&rider.plain, &rider.bound);
             let call = rider.ask.call(plain, bound, &rider.unfit, expected);
             calls.push((Part::ClaimWork(place), call));

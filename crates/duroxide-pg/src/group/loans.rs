@@ -1,0 +1,142 @@
+//! Activities that are leased when they are written. In: a batch with the activities that its turns ask for, and the claims that ride along.
+//! Out: who gets which, and answers to the claims.
+//!
+//! A claim that rests has found nothing that waits: for all this process knows, no activity has waited longer than those that it is about to
+//! write. They go to such claims at once. A claim would look for them, past everything that was deleted and cannot be vacuumed yet, and
+//! update each row.
+
+use tokio::time::Instant;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::Op;
+use super::batch::{Batch, WorkRider};
+use crate::codec::NewWork;
+use crate::error::Result;
+use crate::ops::claim_turns::Claimed;
+use crate::ops::claim_work::RawWork;
+use crate::ops::commit_turn::Borrower;
+use crate::time::duration_ms;
+
+/// How a row of `commit_turns` says that it is about an activity that was leased.
+pub(super) const LENT: i32 = -1;
+
+/// An activity, by its place among those of the batch, and the claim that gets it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loan {
+    work: usize,
+    rider: usize,
+    pub(super) token: Uuid,
+}
+
+/// An activity that was leased.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lent {
+    pub(super) token: Uuid,
+    pub(super) id: i64,
+    /// Of its instance.
+    pub(super) life: Option<i64>,
+}
+
+impl Lent {
+    pub(super) fn read(row: &Row) -> Option<Self> {
+        let token: String = row.try_get(1).ok()?;
+        let life: Option<String> = row.try_get(2).ok()?;
+        Some(Self {
+            token: Uuid::parse_str(&token).ok()?,
+            id: row.try_get(3).ok()?,
+            life: life.and_then(|life| life.parse().ok()),
+        })
+    }
+}
+
+impl Batch {
+    /// The activities that the turns ask for, in the order of their call.
+    fn asked_for(&self) -> impl Iterator<Item = &NewWork> {
+        let commits = self.commits().into_iter();
+        commits.flat_map(|commit| &commit.to_workers)
+    }
+
+    /// Decides who gets the activities that are written. Nobody does, if a claim could find something else: it did not rest, or an activity
+    /// is for others.
+    pub(super) fn lend(&mut self) {
+        let others = self.ops().any(|op| matches!(op, Op::Work(_)));
+        let do_rest = self.work.iter().all(|rider| rider.rests.is_some());
+        if others || !do_rest {
+            return;
+        }
+        let mut room: Vec<usize> = self.work.iter().map(|rider| rider.ask.max).collect();
+        let mut loans = Vec::new();
+        let mut is_any_left = false;
+        for (place, work) in self.asked_for().enumerate() {
+            let takes = |(rider, room): &(&WorkRider, &usize)| {
+                **room > 0 && work.session.is_none() && rider.plain.contains(&work.lane)
+            };
+            let Some(rider) = self.work.iter().zip(&room).position(|it| takes(&it)) else {
+                is_any_left = true;
+                continue;
+            };
+            room[rider] -= 1;
+            loans.push(Loan {
+                work: place,
+                rider,
+                token: Uuid::new_v4(),
+            });
+        }
+        let are_full = room.iter().all(|room| *room == 0);
+        if !is_any_left || are_full {
+            self.loans = loans;
+        }
+    }
+
+    /// Who gets each activity, in the order of their call.
+    pub(super) fn borrowers(&self) -> Vec<Option<Borrower>> {
+        let mut borrowers = vec![None; self.asked_for().count()];
+        for loan in &self.loans {
+            borrowers[loan.work] = Some(Borrower {
+                token: loan.token,
+                lock_ms: self.work[loan.rider].ask.lock_ms(),
+            });
+        }
+        borrowers
+    }
+
+    /// Answers the claims, if they asked for nothing because activities were to be leased to them: these were.
+    pub(super) fn repay(&self, lent: &[Lent]) -> Vec<(u64, Result<Claimed<RawWork>>)> {
+        if self.loans.is_empty() {
+            return Vec::new();
+        }
+        let works: Vec<&NewWork> = self.asked_for().collect();
+        let is_more = self.loans.len() < works.len();
+        let now = Instant::now();
+        let answer = |(place, rider): (usize, &WorkRider)| {
+            let loans = self.loans.iter().filter(|loan| loan.rider == place);
+            let found: Vec<RawWork> = loans
+                .filter_map(|loan| {
+                    let lent = lent.iter().find(|one| one.token == loan.token)?;
+                    Some(RawWork {
+                        id: lent.id,
+                        random: lent.token,
+                        json: works[loan.work].json.clone(),
+                        attempts: 1,
+                        incarnation: lent.life,
+                    })
+                })
+                .collect();
+            // It knows what it knew before, unless there was more than all of them take.
+            let due = rider.rests.flatten();
+            let due_ms = match (is_more, found.is_empty()) {
+                (true, true) => Some(0),
+                (true, false) => None,
+                (false, _) => Some(due.map_or(i64::MAX, |at| duration_ms(at.duration_since(now)))),
+            };
+            let claimed = Claimed {
+                found,
+                due_ms,
+                ..Claimed::new()
+            };
+            (rider.id, Ok(claimed))
+        };
+        self.work.iter().enumerate().map(answer).collect()
+    }
+}

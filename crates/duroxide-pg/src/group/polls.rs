@@ -1,0 +1,96 @@
+//! Looks around that nobody asked for: the net below notifications. In: what time it is, and how long a look took. Out: what to look at.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::look::Look;
+
+/// How often to look while no notification can arrive.
+const BLIND_POLL: Duration = Duration::from_millis(500);
+/// How many times as long as it took there is at least until the next look, and how long that becomes at most. While rows that were
+/// deleted cannot be vacuumed a look takes long.
+const APART: u32 = 50;
+const APART_MAX: Duration = Duration::from_secs(60);
+
+pub(super) struct Polls {
+    interval: Duration,
+    at: Instant,
+    /// What is looked at then: turns and activities in turns, because a claim that is alone is one statement.
+    next: Look,
+    /// How long the last look took.
+    took: Duration,
+}
+
+impl Polls {
+    pub(super) fn new(interval: Duration, now: Instant) -> Self {
+        Self {
+            interval,
+            at: now + BLIND_POLL,
+            next: Look::TURNS,
+            took: Duration::ZERO,
+        }
+    }
+
+    /// When the next look is.
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// A look took so long.
+    pub(super) fn looked_for(&mut self, took: Duration) {
+        self.took = took;
+    }
+
+    /// What to look at, if it is time. `hears`: whether notifications arrive.
+    pub(super) fn due(&mut self, now: Instant, hears: bool) -> Option<Look> {
+        if now < self.at {
+            return None;
+        }
+        let pause = match hears {
+            true => (self.interval / 2).max((self.took * APART).min(APART_MAX)),
+            false => self.interval.min(BLIND_POLL) / 2,
+        };
+        self.at = now + pause;
+        let other = match self.next {
+            Look::TURNS => Look::WORK,
+            _ => Look::TURNS,
+        };
+        Some(std::mem::replace(&mut self.next, other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn turns_and_activities_are_looked_at_in_turns_each_once_in_an_interval() {
+        let now = Instant::now();
+        let mut polls = Polls::new(INTERVAL, now);
+        assert_eq!(polls.due(now, true), None);
+        let first = polls.at();
+        assert_eq!(polls.due(first, true), Some(Look::TURNS));
+        assert_eq!(polls.at(), first + INTERVAL / 2);
+        assert_eq!(polls.due(polls.at(), true), Some(Look::WORK));
+        assert_eq!(polls.due(polls.at(), true), Some(Look::TURNS));
+    }
+
+    #[test]
+    fn looks_that_take_long_are_rare_as_long_as_notifications_arrive() {
+        let mut polls = Polls::new(INTERVAL, Instant::now());
+        polls.looked_for(Duration::from_millis(200));
+        let first = polls.at();
+        assert!(polls.due(first, true).is_some());
+        assert_eq!(polls.at(), first + Duration::from_secs(10));
+        polls.looked_for(Duration::from_secs(9));
+        let second = polls.at();
+        assert!(polls.due(second, true).is_some());
+        assert_eq!(polls.at(), second + APART_MAX);
+        let third = polls.at();
+        assert!(polls.due(third, false).is_some());
+        assert_eq!(polls.at(), third + BLIND_POLL / 2);
+    }
+}
