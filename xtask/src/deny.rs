@@ -1,5 +1,6 @@
-//! Licences, banned crates and sources of dependencies. In: deny.toml, cargo's tree, Cargo.lock. Out: pass, or what is not allowed.
-//! `cargo deny` does this where it is installed. Where it is not, the same file is read here; only advisories are left to it.
+//! Licences, banned crates and sources of dependencies. In: deny.toml, cargo's tree, Cargo.lock. Out: pass, or what is
+//! not allowed. `cargo deny` does this where it is installed. Where it is not, the same file is read here; only
+//! advisories are left to it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What the engine depends on. In: cargo's trees, and the page that says why. Out: pass, or what is too much or unexplained.
+//! What the engine depends on. In: cargo's trees, and the page that says why. Out: pass, or what is too much or
+//! unexplained.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ const PAGE: &str = "docs/dependencies.md";
 /// The facade without a store brings in fewer crates than this, itself included.
 const CRATES_BELOW: usize = 60;
 
-/// An example of the facade builds fewer crates than this, those that only examples need and itself included: it is what a newcomer waits for.
+/// An example of the facade builds fewer crates than this, those that only examples need and itself included: it is
+/// what a newcomer waits for.
 const HELLO_BELOW: usize = 75;
 
 pub(crate) fn check() -> Result<(), String> {

@@ -1,4 +1,5 @@
-//! The files of the checkout. In: the place of this package. Out: paths relative to the root, in a fixed order, and their texts.
+//! The files of the checkout. In: the place of this package. Out: paths relative to the root, in a fixed order, and
+//! their texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -190,8 +190,8 @@ fn run(gates: &[&Gate]) -> Result<(), String> {
     Ok(())
 }
 
-/// The same programs as in the gate `test`. Left out: what moves a paused clock, which a server does not follow; an id longer than
-/// PostgreSQL can index; the name of the store in the log.
+/// The same programs as in the gate `test`. Left out: what moves a paused clock, which a server does not follow; an id
+/// longer than PostgreSQL can index; the name of the store in the log.
 fn on_postgres() -> Result<(), String> {
     const LEFT_OUT: [&str; 6] = [
         "a_renewal_of_sessions_that_failed",

@@ -1,4 +1,5 @@
-//! Licence expressions. In: an SPDX expression and the licences that are allowed. Out: whether one may use what carries it.
+//! Licence expressions. In: an SPDX expression and the licences that are allowed. Out: whether one may use what carries
+//! it.
 
 /// Whether an expression can be satisfied with allowed licences alone. What cannot be read is not allowed.
 pub(crate) fn is_allowed(expression: &str, allowed: &[String]) -> bool {

@@ -1,5 +1,5 @@
-//! Reading the few things the gates want from TOML files. In: the text. Out: keys and quoted words.
-//! Never a full parser: it knows `[section]`, `key = "word"` and lists of words, which is how the files here are written.
+//! Reading the few things the gates want from TOML files. In: the text. Out: keys and quoted words. Never a full
+//! parser: it knows `[section]`, `key = "word"` and lists of words, which is how the files here are written.
 
 /// The lines of a section, without comments.
 fn section<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
@@ -12,7 +12,8 @@ fn section<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// `[section]` or `[[section]]`; a line of a list may begin with a bracket too, but none ends with one and has no comma or quote.
+/// `[section]` or `[[section]]`; a line of a list may begin with a bracket too, but none ends with one and has no comma
+/// or quote.
 fn is_head(line: &str) -> bool {
     line.starts_with('[') && line.ends_with(']') && !line.contains(['"', ',', '='])
 }

@@ -66,7 +66,8 @@ fn contents(name: &str) -> Result<(), String> {
     }
 }
 
-/// A text that is included from outside the crate is not in the package. Doctests alone may do that: no user builds them.
+/// A text that is included from outside the crate is not in the package. Doctests alone may do that: no user builds
+/// them.
 fn inclusions(root: &Path, name: &str) -> Result<(), String> {
     for file in below(root, &format!("crates/{name}/src"), ".rs")? {
         // Below `crates/NAME/src/` a file needs as many steps to leave the crate as it has folders above it, less two.

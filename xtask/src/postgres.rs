@@ -1,5 +1,5 @@
-//! A private PostgreSQL server. In: Debian's `postgresql`, or another installation on the path. Out: a url. The server lives in a
-//! temporary folder, as a user without rights, and ends with the process that started it.
+//! A private PostgreSQL server. In: Debian's `postgresql`, or another installation on the path. Out: a url. The server
+//! lives in a temporary folder, as a user without rights, and ends with the process that started it.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

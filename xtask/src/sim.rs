@@ -1,5 +1,5 @@
-//! The simulator. In: the words of its command line. Out: seeds run, in a build for speed; for `--defects`, in a build that
-//! can have them, in a folder of its own, because every crate is built anew.
+//! The simulator. In: the words of its command line. Out: seeds run, in a build for speed; for `--defects`, in a build
+//! that can have them, in a folder of its own, because every crate is built anew.
 
 use crate::run;
 

@@ -1,8 +1,8 @@
 //! What one durable call costs, in instructions: run it under callgrind with one way of calling and a number of calls.
 //!
 //! `cargo build --release -p duroxide-bench --example calls`, then for each of `call`, `published`, `run` and `nothing`
-//! `valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/calls WAY 200`. The difference to `nothing`,
-//! divided by the number, is the cost of one call. Instructions do not depend on how busy the machine is.
+//! `valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/calls WAY 200`. The difference to
+//! `nothing`, divided by the number, is the cost of one call. Instructions do not depend on how busy the machine is.
 
 use std::sync::Arc;
 

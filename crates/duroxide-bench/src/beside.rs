@@ -1,5 +1,6 @@
-//! What goes on beside the work, and what it costs `hello`: a backup, retention, and being observed. In: a store, filled where that
-//! matters. Out: two rows, without and with, measured in turns on the same store, so that a slow minute of the disk hits both.
+//! What goes on beside the work, and what it costs `hello`: a backup, retention, and being observed. In: a store,
+//! filled where that matters. Out: two rows, without and with, measured in turns on the same store, so that a slow
+//! minute of the disk hits both.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -26,7 +27,8 @@ use crate::{fill_postgres, open};
 pub(crate) enum Beside {
     /// Another process copies the file, again and again.
     Backup,
-    /// The node deletes what ended two seconds ago: first the instances that the store was filled with, then those of the run.
+    /// The node deletes what ended two seconds ago: first the instances that the store was filled with, then those of
+    /// the run.
     Retention,
     /// Starts have labels, a subscriber formats every span and line, and the node announces itself.
     Observed,

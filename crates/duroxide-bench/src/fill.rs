@@ -1,6 +1,6 @@
 //! Many instances at once: the rows of one real instance, copied by SQLite itself under other ids. In: a file with the
-//! seed. Out: the same file with so many more, the newest as old as the seed and each 10 ms older than the next one. Knows no table by
-//! name, so it fills the published crate's file too.
+//! seed. Out: the same file with so many more, the newest as old as the seed and each 10 ms older than the next one.
+//! Knows no table by name, so it fills the published crate's file too.
 
 use std::path::Path;
 
@@ -55,7 +55,8 @@ fn tables(db: &Connection) -> rusqlite::Result<Vec<String>> {
     names.collect()
 }
 
-/// Copies the seed's rows of a table, with the id of the copy wherever the seed's id stands. Row numbers are given anew.
+/// Copies the seed's rows of a table, with the id of the copy wherever the seed's id stands. Row numbers are given
+/// anew.
 fn copy_statement(db: &Connection, table: &str, count: u32) -> rusqlite::Result<String> {
     let mut find = db.prepare(
         "SELECT name FROM pragma_table_info(?1)

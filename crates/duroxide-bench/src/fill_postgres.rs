@@ -1,5 +1,5 @@
-//! Many instances at once on PostgreSQL: the rows of one real instance, copied by the server under other ids. In: a schema with the seed.
-//! Out: the same schema with so many more, as `fill` makes them in SQLite.
+//! Many instances at once on PostgreSQL: the rows of one real instance, copied by the server under other ids. In: a
+//! schema with the seed. Out: the same schema with so many more, as `fill` makes them in SQLite.
 
 use tokio_postgres::{Client, NoTls};
 

@@ -48,8 +48,8 @@ pub(crate) fn run(subject: Subject, folder: &Path, time: Duration) -> Row {
     Row::of(subject, NAME, &sample.finish(Latencies::of(seen)), folder)
 }
 
-/// Five commits, as an engine with 64 in flight makes them: start, first turn claimed and committed, activity claimed and
-/// completed, second turn claimed and committed.
+/// Five commits, as an engine with 64 in flight makes them: start, first turn claimed and committed, activity claimed
+/// and completed, second turn claimed and committed.
 fn group(db: &Connection, number: &mut u64) -> rusqlite::Result<()> {
     let ids: Vec<String> = (0..GROUP)
         .map(|_| {

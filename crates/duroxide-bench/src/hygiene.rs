@@ -1,5 +1,6 @@
-//! Whether a PostgreSQL store stays healthy: beside a transaction that somebody holds open, among many finished instances, after many
-//! messages. In: an empty schema, or two. Out: rows to be compared with each other, and the sizes of tables.
+//! Whether a PostgreSQL store stays healthy: beside a transaction that somebody holds open, among many finished
+//! instances, after many messages. In: an empty schema, or two. Out: rows to be compared with each other, and the sizes
+//! of tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::{course, fill_postgres, open};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hygiene {
-    /// `hello`, while another session keeps a transaction with a number and a snapshot open: nothing that dies meanwhile is vacuumed.
+    /// `hello`, while another session keeps a transaction with a number and a snapshot open: nothing that dies
+    /// meanwhile is vacuumed.
     Held,
     /// `hello` in a schema with many finished instances and in an empty one.
     Filled,

@@ -57,7 +57,8 @@ enum What {
         /// Seconds for each workload that runs for a time.
         #[arg(long, default_value_t = 5)]
         seconds: u64,
-        /// Finished instances that `history`, `filled`, `operate`, `backup` and `retention` run among; messages of `sizes`.
+        /// Finished instances that `history`, `filled`, `operate`, `backup` and `retention` run among; messages of
+        /// `sizes`.
         #[arg(long, default_value_t = 1_000_000)]
         prefill: u32,
         /// Writes all rows as JSON.

@@ -1,5 +1,5 @@
-//! Several nodes on one store, each a process of its own. In: a folder, which names the store. Out: the other nodes, while the first
-//! one is measured; and what idle ones cost.
+//! Several nodes on one store, each a process of its own. In: a folder, which names the store. Out: the other nodes,
+//! while the first one is measured; and what idle ones cost.
 
 use std::io::Read;
 use std::path::Path;
@@ -77,8 +77,8 @@ impl Used {
     }
 }
 
-/// Watches all nodes while none has anything to do, tells what each costs, and then measures one `hello` after another. The share of a core
-/// in the sample is that of the busiest node.
+/// Watches all nodes while none has anything to do, tells what each costs, and then measures one `hello` after another.
+/// The share of a core in the sample is that of the busiest node.
 pub(crate) async fn idle(
     subject: Subject,
     folder: &Path,

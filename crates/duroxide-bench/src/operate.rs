@@ -1,5 +1,5 @@
-//! What an operator asks, among very many finished instances. In: a store, which is filled first. Out: a row for each question, and, if the
-//! program `duroxide` lies beside this one, for each command, its start included.
+//! What an operator asks, among very many finished instances. In: a store, which is filled first. Out: a row for each
+//! question, and, if the program `duroxide` lies beside this one, for each command, its start included.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

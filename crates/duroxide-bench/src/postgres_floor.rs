@@ -1,5 +1,5 @@
-//! The floor on PostgreSQL: the rows that 64 `hello` write, as arrays, in four transactions of one round trip each, by a bare
-//! tokio-postgres loop. What the engine and its store cost above this is their own doing.
+//! The floor on PostgreSQL: the rows that 64 `hello` write, as arrays, in four transactions of one round trip each, by
+//! a bare tokio-postgres loop. What the engine and its store cost above this is their own doing.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

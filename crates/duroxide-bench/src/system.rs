@@ -52,7 +52,8 @@ pub(crate) enum Subject {
     Published,
     /// The published crate with its default settings.
     PublishedDefault,
-    /// The published crate on its PostgreSQL store (`duroxide-pg` 0.1.38), best settings; the same server as `postgres`.
+    /// The published crate on its PostgreSQL store (`duroxide-pg` 0.1.38), best settings; the same server as
+    /// `postgres`.
     PublishedPostgres,
 }
 

@@ -1,5 +1,5 @@
-//! A store that adds up the time spent inside it. In: calls. Out: the same calls, and a sum. What a provider takes beyond
-//! that sum is the adapter's own.
+//! A store that adds up the time spent inside it. In: calls. Out: the same calls, and a sum. What a provider takes
+//! beyond that sum is the adapter's own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The calls of one `hello` made on a provider, without any engine: start, claim and commit a turn, claim and complete an
-//! activity, claim and commit the last turn. What a provider costs, and what the adapter adds to a store.
+//! The calls of one `hello` made on a provider, without any engine: start, claim and commit a turn, claim and complete
+//! an activity, claim and commit the last turn. What a provider costs, and what the adapter adds to a store.
 
 use std::path::Path;
 use std::sync::Arc;

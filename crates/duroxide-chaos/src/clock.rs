@@ -1,5 +1,5 @@
-//! The clock of a run, which may be set. In: an offset in a file of the run's folder. Out: the machine's time, moved by it, for
-//! every process of the run alike.
+//! The clock of a run, which may be set. In: an offset in a file of the run's folder. Out: the machine's time, moved by
+//! it, for every process of the run alike.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub(crate) fn step(folder: &Path, by_ms: i64) -> i64 {
     offset_ms
 }
 
-/// Sets the clock of all processes of a run to so much more than the machine's. They must have begun with a clock that can be set.
+/// Sets the clock of all processes of a run to so much more than the machine's. They must have begun with a clock that
+/// can be set.
 pub(crate) fn set(folder: &Path, offset_ms: i64) {
     // In one step: nobody reads half a number.
     let next = folder.join("clock.next");

@@ -1,5 +1,5 @@
-//! What was done to the workers, and when. In: lines that the nemesis and the workers write. Out: whether something that
-//! happened twice is excused by it.
+//! What was done to the workers, and when. In: lines that the nemesis and the workers write. Out: whether something
+//! that happened twice is excused by it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -87,7 +87,8 @@ impl Disturbances {
             .any(|(began, ended)| *began <= to_ms && *ended >= from_ms)
     }
 
-    /// When something was recorded at the latest, by the machine's clock; `None` if no clock of the run can have shown that time.
+    /// When something was recorded at the latest, by the machine's clock; `None` if no clock of the run can have shown
+    /// that time.
     pub(crate) fn by_the_machine(&self, recorded_ms: u64) -> Option<u64> {
         let begins = std::iter::once((0, 0)).chain(self.steps.iter().copied());
         let ends = self.steps.iter().map(|(at, _)| *at).chain([u64::MAX]);
@@ -109,7 +110,8 @@ impl Disturbances {
         self.deaths.get(&life).copied()
     }
 
-    /// Whether something happened after a death, up to then, that may have kept others from its work: a stall, or another death.
+    /// Whether something happened after a death, up to then, that may have kept others from its work: a stall, or
+    /// another death.
     pub(crate) fn interferes(&self, died_ms: u64, to_ms: u64) -> bool {
         let is_within = |at: &u64| *at > died_ms && *at <= to_ms;
         let stalls = |(began, ended): &(u64, u64)| *began <= to_ms && *ended >= died_ms;

@@ -1,5 +1,5 @@
-//! The clients of a life: start orchestrations for ever, tell them what they wait for, and look at how they end. What the store
-//! acknowledged is written down.
+//! The clients of a life: start orchestrations for ever, tell them what they wait for, and look at how they end. What
+//! the store acknowledged is written down.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Starter {
         self.acknowledged.write(&format!("{what} {instance}"));
     }
 
-    /// Starts an instance, tells it everything and waits for its end. What the store refuses or does not answer, somebody else
-    /// has to make good.
+    /// Starts an instance, tells it everything and waits for its end. What the store refuses or does not answer,
+    /// somebody else has to make good.
     async fn drive(&self, instance: &str, op: Op) -> Result<Told, ClientError> {
         let mut told = Told::default();
         self.client

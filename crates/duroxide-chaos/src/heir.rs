@@ -1,5 +1,5 @@
-//! What a dead life left open. One process at a time, the heir, brings instances to their end whose starter is dead, and in a
-//! soak deletes them.
+//! What a dead life left open. One process at a time, the heir, brings instances to their end whose starter is dead,
+//! and in a soak deletes them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -63,8 +63,8 @@ async fn round(
     starter: &Starter,
     is_dead: fn(u32) -> bool,
 ) -> Result<usize, ClientError> {
-    // Asked before what is open is listed: a life that ends its instance, deletes it and dies after the list was made would get
-    // letters for an instance that is no more.
+    // Asked before what is open is listed: a life that ends its instance, deletes it and dies after the list was made
+    // would get letters for an instance that is no more.
     let dead = dead_lives(folder, is_dead);
     let mut open = Vec::new();
     for status in ["Running", "ContinuedAsNew"] {

@@ -63,7 +63,8 @@ enum What {
         /// How often a synchronous standby takes over.
         #[arg(long, default_value_t = 0)]
         promotions: u32,
-        /// How often a worker is killed with nothing else before and after, to time how others take over. PostgreSQL only.
+        /// How often a worker is killed with nothing else before and after, to time how others take over. PostgreSQL
+        /// only.
         #[arg(long, default_value_t = 5)]
         quiet_kills: u32,
         /// The store takes the way of a SQLite that is older than 3.51.3: only the writer checkpoints.

@@ -1,5 +1,6 @@
-//! Kills the worker, again and again: half the time at a random moment, half the time at a named point, of a commit, a checkpoint,
-//! a turn that is handed out early, or the first opening of the file. Sometimes it stands still for a while before, and sometimes a second process works on the same file.
+//! Kills the worker, again and again: half the time at a random moment, half the time at a named point, of a commit, a
+//! checkpoint, a turn that is handed out early, or the first opening of the file. Sometimes it stands still for a while
+//! before, and sometimes a second process works on the same file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,8 +18,8 @@ use crate::{clock, poison};
 
 /// The environment variable that names a point to a worker.
 const KILL_AT: &str = "DUROXIDE_KILL_AT";
-/// Lets the store hand out turns early at once; as shipped it is careful for a while after a crash, longer than most lives
-/// here last.
+/// Lets the store hand out turns early at once; as shipped it is careful for a while after a crash, longer than most
+/// lives here last.
 const CARELESS: &str = "DUROXIDE_SQLITE_SKIP_CRASH_CAUTION";
 /// How long a life may take to commit something, and a little.
 const RECOVERY_MAX: Duration = Duration::from_millis(10_001);
@@ -84,8 +85,8 @@ pub(crate) fn run(
     verdict(&report, &format!("--kills {kills} --seed {seed}{store}"))
 }
 
-/// A life that dies while it makes its file, and one after it that must come to its end all the same. Returns the point, if
-/// it died there, and what was wrong.
+/// A life that dies while it makes its file, and one after it that must come to its end all the same. Returns the
+/// point, if it died there, and what was wrong.
 fn first_life(
     folder: &Path,
     place: &Place,
@@ -140,8 +141,9 @@ pub(crate) fn verdict(report: &Report, again: &str) -> ExitCode {
     }
 }
 
-/// One life of the worker, ended by SIGKILL. Returns the named point, if it ended at one. In some lives a second process works on the
-/// same file, in some the worker stands still for longer than its leases, and in some the clock is set.
+/// One life of the worker, ended by SIGKILL. Returns the named point, if it ended at one. In some lives a second
+/// process works on the same file, in some the worker stands still for longer than its leases, and in some the clock is
+/// set.
 fn one_life(
     folder: &Path,
     place: &Place,

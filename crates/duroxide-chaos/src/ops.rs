@@ -1,5 +1,5 @@
-//! The instances of a run, and how each must end. In: an id, what its starter was acknowledged, what became of it. Out: what
-//! is wrong with that.
+//! The instances of a run, and how each must end. In: an id, what its starter was acknowledged, what became of it. Out:
+//! what is wrong with that.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,6 @@
-//! Work that takes its process with it, whenever it is tried. In: lives of a worker that try it. Out: whether it was given up
-//! after as many attempts as it may have, as what it is, and whether everything else came to its end beside it.
+//! Work that takes its process with it, whenever it is tried. In: lives of a worker that try it. Out: whether it was
+//! given up after as many attempts as it may have, as what it is, and whether everything else came to its end beside
+//! it.
 
 use std::path::Path;
 use std::process::Command;
@@ -74,8 +75,8 @@ pub(crate) async fn is_over(client: &Client) {
     }
 }
 
-/// Lives in a folder of their own: one that leaves work behind, and as many as it takes until the deadly work is given up.
-/// Returns what was wrong.
+/// Lives in a folder of their own: one that leaves work behind, and as many as it takes until the deadly work is given
+/// up. Returns what was wrong.
 pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<String> {
     std::fs::create_dir(folder).expect("a folder of its own");
     let place = place.moved_to(folder);

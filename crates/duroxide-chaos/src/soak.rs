@@ -1,6 +1,6 @@
-//! The soak: one process lives as long as the run and is watched, another on the same file is killed or stopped every half
-//! minute. In: how long. Out: whether memory, threads, file descriptors and the size of the file stay flat, and whether
-//! anything was lost.
+//! The soak: one process lives as long as the run and is watched, another on the same file is killed or stopped every
+//! half minute. In: how long. Out: whether memory, threads, file descriptors and the size of the file stay flat, and
+//! whether anything was lost.
 
 use std::path::Path;
 use std::process::{Child, ExitCode};

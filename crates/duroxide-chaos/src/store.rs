@@ -17,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The store of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// A file in the folder of the run. Alone: as with a SQLite that is older than 3.51.3, one process and its writer checkpoints.
+    /// A file in the folder of the run. Alone: as with a SQLite that is older than 3.51.3, one process and its writer
+    /// checkpoints.
     Sqlite {
         file: PathBuf,
         alone: bool,
@@ -65,8 +66,8 @@ impl Place {
         }
     }
 
-    /// Points at which the store kills its own process, and how often a life passes them, about: those of its work, and those
-    /// of its first opening.
+    /// Points at which the store kills its own process, and how often a life passes them, about: those of its work, and
+    /// those of its first opening.
     pub(crate) fn points(&self) -> (&'static [(&'static str, u64)], &'static [&'static str]) {
         match self {
             Self::Sqlite { .. } => (

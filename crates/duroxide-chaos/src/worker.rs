@@ -1,5 +1,5 @@
-//! The process that is killed: runs orchestrations, starts them ([`feed`]), and brings those to their end whose starter is dead
-//! ([`heir`]).
+//! The process that is killed: runs orchestrations, starts them ([`feed`]), and brings those to their end whose starter
+//! is dead ([`heir`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -122,8 +122,8 @@ async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
     recoveries.write(&began.elapsed().as_millis().to_string());
 }
 
-/// Runs one small orchestration after another and notes when one takes so long that leases may have been lost meanwhile: the
-/// machine stood still, the disk or the server was away, another process held the file.
+/// Runs one small orchestration after another and notes when one takes so long that leases may have been lost
+/// meanwhile: the machine stood still, the disk or the server was away, another process held the file.
 async fn pulse(client: Client, notes: Notes, limit: Duration, beats: Arc<AtomicBool>) {
     let mut numbers = 0_u64..;
     while let (true, Some(number)) = (beats.load(Ordering::Relaxed), numbers.next()) {

@@ -132,8 +132,9 @@ fn count_round(ctx: &OrchestrationContext) {
     ctx.set_kv_value("rounds", (rounds.unwrap_or(0) + 1).to_string());
 }
 
-/// Activities (one of a session, three at once, one that is cancelled, one that is tried twice, in some instances one with a tag), timers, key-values, a status
-/// and a child; then, after continue-as-new, a signal and letters from a queue.
+/// Activities (one of a session, three at once, one that is cancelled, one that is tried twice, in some instances one
+/// with a tag), timers, key-values, a status and a child; then, after continue-as-new, a signal and letters from a
+/// queue.
 async fn transfer(
     ctx: OrchestrationContext,
     input: String,

@@ -123,7 +123,8 @@ pub(crate) enum Command {
     Vacuum(VacuumArgs),
     /// Bring the schema of a store up to this build
     Migrate(MigrateArgs),
-    /// Bring an SQLite file of the published 0.1.32 crate, or a schema of its duroxide-pg 0.1.38, over into a new store of any kind
+    /// Bring an SQLite file of the published 0.1.32 crate, or a schema of its duroxide-pg 0.1.38, over into a new store
+    /// of any kind
     ImportPublished(ImportPublishedArgs),
     /// Print a script that completes commands in a shell
     Completions {
@@ -472,7 +473,8 @@ pub(crate) struct MoveArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportPublishedArgs {
-    /// The file of the published crate, or postgres://… with its schema as --schema (`public` if not given); it is only read
+    /// The file of the published crate, or postgres://… with its schema as --schema (`public` if not given); it is only
+    /// read
     pub(crate) old: std::path::PathBuf,
     /// The new store, as in sqlite:new.db; a file that does not exist, or an empty schema
     pub(crate) new: String,

@@ -90,8 +90,8 @@ impl FilterArgs {
         })
     }
 
-    /// The one instance that was named, or nothing if the filter says which are meant. Both together are refused: one of the two
-    /// would be ignored.
+    /// The one instance that was named, or nothing if the filter says which are meant. Both together are refused: one
+    /// of the two would be ignored.
     pub(crate) fn or_one<'a>(&self, id: Option<&'a str>) -> Result<Option<&'a str>, Failure> {
         match id {
             Some(_) if !self.is_empty() => Err(Failure::Usage(

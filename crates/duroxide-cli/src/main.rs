@@ -1,5 +1,6 @@
 //! `duroxide`: the command line on a store. In: a command. Out: tables or JSON on standard output, everything else on
-//! standard error, and an exit code that scripts can rely on. It talks to stores through `Client` and the provider contract.
+//! standard error, and an exit code that scripts can rely on. It talks to stores through `Client` and the provider
+//! contract.
 
 mod args;
 mod audit;

@@ -1,6 +1,6 @@
-//! Where a store is, and opening it. In: `sqlite:app.db`, `redb:app.redb`, `postgres://…`. Out: a client. Only [`Address::create`] makes a
-//! file or a schema, and nothing here changes a schema that is there: an address with a typing error is an error, and looking stops no
-//! program.
+//! Where a store is, and opening it. In: `sqlite:app.db`, `redb:app.redb`, `postgres://…`. Out: a client. Only
+//! [`Address::create`] makes a file or a schema, and nothing here changes a schema that is there: an address with a
+//! typing error is an error, and looking stops no program.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,8 @@ impl Address {
         }
     }
 
-    /// Where it is, for whoever reads it elsewhere: files with their whole path, schemas by their names. Without a password.
+    /// Where it is, for whoever reads it elsewhere: files with their whole path, schemas by their names. Without a
+    /// password.
     pub(crate) fn place(&self) -> String {
         let whole = |file: &Path| {
             let found = std::fs::canonicalize(file).or_else(|_| std::path::absolute(file));
@@ -132,8 +133,8 @@ impl Address {
         }
     }
 
-    /// The store itself, which is made if it does not exist, also if an earlier call was killed while it made the file. A schema of another
-    /// build is refused, as everywhere.
+    /// The store itself, which is made if it does not exist, also if an earlier call was killed while it made the file.
+    /// A schema of another build is refused, as everywhere.
     pub(crate) async fn create(&self) -> Result<Arc<dyn Provider>, Failure> {
         let provider: Arc<dyn Provider> = match self {
             Self::Sqlite(url, _) => {
@@ -215,8 +216,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// A PostgreSQL provider, with the few connections that a command needs. A command that looks once waits neither for a second connection
-/// nor for statements to be prepared.
+/// A PostgreSQL provider, with the few connections that a command needs. A command that looks once waits neither for a
+/// second connection nor for statements to be prepared.
 pub(crate) async fn postgres(
     url: &str,
     schema: Option<&str>,

@@ -1,6 +1,6 @@
-//! Messages that come in while no code runs: at an end that is decided without the code, and at a rewind. In: the record so far, and
-//! the claimed messages. Out: the events that they become, in their order, and the messages that become none. Never: the answer of a
-//! failed operation, which a retry asks for anew.
+//! Messages that come in while no code runs: at an end that is decided without the code, and at a rewind. In: the
+//! record so far, and the claimed messages. Out: the events that they become, in their order, and the messages that
+//! become none. Never: the answer of a failed operation, which a retry asks for anew.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,10 @@
-//! What a worker gets with a call beside its input: which attempt it is, how long it may take, and the trace it belongs to.
+//! What a worker gets with a call beside its input: which attempt it is, how long it may take, and the trace it belongs
+//! to.
 //!
-//! Each attempt of a retried call is an activity of its own, with a scheduling event of its own; and a rewound execution asks for calls
-//! anew that an earlier one made. The work item has no field for where the call began nor for limits, so its input carries them: the
-//! engine puts them in front, the worker takes them off again. Histories hold the author's input alone.
+//! Each attempt of a retried call is an activity of its own, with a scheduling event of its own; and a rewound
+//! execution asks for calls anew that an earlier one made. The work item has no field for where the call began nor for
+//! limits, so its input carries them: the engine puts them in front, the worker takes them off again. Histories hold
+//! the author's input alone.
 
 use std::time::Duration;
 
@@ -117,7 +119,8 @@ pub struct CallOrigin {
 }
 
 impl CallOrigin {
-    /// The input of a work item with this scheduling event: the author's, with the origin in front where the activity could not know it.
+    /// The input of a work item with this scheduling event: the author's, with the origin in front where the activity
+    /// could not know it.
     pub(crate) fn in_front_of(self, own: u64, input: String) -> String {
         let first = self.first_attempt.unwrap_or(own);
         match self.execution_id {
@@ -159,8 +162,8 @@ impl CallOrigin {
     }
 }
 
-/// The first attempt of the call that a work item belongs to, by its scheduling event, and the author's input. Without a
-/// first attempt the work item is the first itself.
+/// The first attempt of the call that a work item belongs to, by its scheduling event, and the author's input. Without
+/// a first attempt the work item is the first itself.
 ///
 /// ```
 /// use duroxide_core::attempt_of;

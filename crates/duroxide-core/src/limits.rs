@@ -5,8 +5,8 @@ pub(crate) const EXCEEDS_LIMIT: &str = "exceeds limit";
 
 /// How many unread queue messages the published crate carries into the next execution. Here all of them are carried.
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
-/// From this many unread queue messages on, code that waits for none of them leaves further ones in the queue. They would be
-/// recorded, and carried from execution to execution, without use.
+/// From this many unread queue messages on, code that waits for none of them leaves further ones in the queue. They
+/// would be recorded, and carried from execution to execution, without use.
 pub const HOLD_LETTERS_FROM: usize = 16;
 /// The same for their size: from this many bytes of unread queue messages on.
 pub const HOLD_LETTERS_FROM_BYTES: usize = 65_536;

@@ -1,5 +1,5 @@
-//! What the record of a rewound execution says about itself. In: the first event of an execution. Out: a value. The engine carries it
-//! under a queue of its own, which no author's code reads.
+//! What the record of a rewound execution says about itself. In: the first event of an execution. Out: a value. The
+//! engine carries it under a queue of its own, which no author's code reads.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ pub const REWIND_QUEUE: &str = "duroxide:rewind";
 
 /// What sets a rewound execution apart: it shares its first events with an earlier one.
 ///
-/// Carried by its first event, so that the record tells where it comes from, and a replay knows which answers are its own.
+/// Carried by its first event, so that the record tells where it comes from, and a replay knows which answers are its
+/// own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewound {
     /// The executions that it shares events with, the latest first, each with the last event that both have.
@@ -31,7 +32,8 @@ pub struct Rewound {
     /// The deadlines of the earlier executions, for code that asks for its own in the part that it shares with one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub deadlines: BTreeMap<u64, u64>,
-    /// Signals, by name and data, that came before the rewind. Each reaches the first wait of its name that is recorded since.
+    /// Signals, by name and data, that came before the rewind. Each reaches the first wait of its name that is recorded
+    /// since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<(String, String)>,
 }

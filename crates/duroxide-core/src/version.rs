@@ -41,8 +41,8 @@ impl SemverRange {
         &self.min <= version && version <= &self.max
     }
 
-    /// Everything up to the last patch release of this build's minor version. Patch releases keep the stored format, so an
-    /// instance that began on one goes on after a rollback to an earlier one.
+    /// Everything up to the last patch release of this build's minor version. Patch releases keep the stored format, so
+    /// an instance that began on one goes on after a rollback to an earlier one.
     ///
     /// ```
     /// use duroxide_core::provider::{SemverRange, current_build_version};

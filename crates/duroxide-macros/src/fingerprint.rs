@@ -1,4 +1,5 @@
-//! A number that follows from code. In: tokens. Out: the same number for the same code, whatever its layout and comments.
+//! A number that follows from code. In: tokens. Out: the same number for the same code, whatever its layout and
+//! comments.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;

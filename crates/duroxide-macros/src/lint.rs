@@ -1,5 +1,6 @@
-//! Calls that a replay cannot repeat. In: the body of an orchestration. Out: an error at each path to such a function, also inside
-//! macros, with what to use instead. Reads the body alone: what a function does that it calls is not known here.
+//! Calls that a replay cannot repeat. In: the body of an orchestration. Out: an error at each path to such a function,
+//! also inside macros, with what to use instead. Reads the body alone: what a function does that it calls is not known
+//! here.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::punctuated::Punctuated;
@@ -115,7 +116,8 @@ impl Found {
         }
     }
 
-    /// Whether this is `ctx.run(…)`: what it is given runs once and is recorded, so it may do what the orchestration may not.
+    /// Whether this is `ctx.run(…)`: what it is given runs once and is recorded, so it may do what the orchestration
+    /// may not.
     fn is_run(&self, call: &ExprMethodCall) -> bool {
         if call.method != "run" || !matches!(call.args.last(), Some(Expr::Closure(_))) {
             return false;

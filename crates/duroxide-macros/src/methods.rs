@@ -1,4 +1,5 @@
-//! From the methods of an `impl` to definitions: the method keeps its name and runs its body, which is hidden beside it.
+//! From the methods of an `impl` to definitions: the method keeps its name and runs its body, which is hidden beside
+//! it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};

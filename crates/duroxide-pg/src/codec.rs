@@ -1,5 +1,5 @@
-//! Between the contract's types and rows. In: events and work items. Out: rows ready to be written, and back. Runs in the
-//! caller's task.
+//! Between the contract's types and rows. In: events and work items. Out: rows ready to be written, and back. Runs in
+//! the caller's task.
 
 use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;

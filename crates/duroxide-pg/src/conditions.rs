@@ -1,5 +1,5 @@
-//! What a query asks for, in the terms of the tables: `i` is the instance, `e` its current execution. In: a query of the contract. Out: the
-//! conditions it sets and no others, so that the server can choose the index, and their values.
+//! What a query asks for, in the terms of the tables: `i` is the instance, `e` its current execution. In: a query of
+//! the contract. Out: the conditions it sets and no others, so that the server can choose the index, and their values.
 
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, TimeRange};
 use tokio_postgres::types::{ToSql, Type};
@@ -69,7 +69,8 @@ impl Conditions {
     }
 }
 
-/// All conditions of a query but two: the code that instances run, and their last update, which depends on whether they have ended.
+/// All conditions of a query but two: the code that instances run, and their last update, which depends on whether they
+/// have ended.
 pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
     let mut all = Conditions::default();
     statuses(query, &mut all);
@@ -131,7 +132,8 @@ pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
 /// The version of an instance, as the index of handlers has it.
 pub(crate) const VERSION: &str = "coalesce(i.orchestration_version, 'unknown')";
 
-/// When an instance was last updated. Nothing changes what has ended: a turn that only drops what came too late does not count.
+/// When an instance was last updated. Nothing changes what has ended: a turn that only drops what came too late does
+/// not count.
 pub(crate) const UPDATED: &str = "CASE WHEN e.status IN ('Completed', 'Failed') THEN coalesce(e.completed_at, i.updated_at) ELSE i.updated_at END";
 
 pub(crate) const STATUS: &str = "CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END";

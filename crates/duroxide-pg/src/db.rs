@@ -1,5 +1,5 @@
-//! The connections of one process. In: calls. Out: rows. The driver's tasks live on the store's own thread, so that a program that
-//! blocks its async threads keeps its connections and its leases.
+//! The connections of one process. In: calls. Out: rows. The driver's tasks live on the store's own thread, so that a
+//! program that blocks its async threads keeps its connections and its leases.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,10 +30,11 @@ pub(crate) const EXCHANGES_MAX: usize = 2;
 const HOLDERS_MAX: usize = 2;
 /// The smallest pool: exchanges, holders, and one for reads.
 const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
-/// Begins a transaction that waits for rows of others only so long: a transaction that holds one for longer is not one of ours.
+/// Begins a transaction that waits for rows of others only so long: a transaction that holds one for longer is not one
+/// of ours.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '1s'";
-/// Begins a transaction that reads the first rows of an order. A join that reads a whole table first, more processes and compiled code
-/// all take longer to begin than the page takes.
+/// Begins a transaction that reads the first rows of an order. A join that reads a whole table first, more processes
+/// and compiled code all take longer to begin than the page takes.
 const ALONG_INDEXES: &str = "BEGIN READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
     SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off";
 /// How often a call is tried that was in the way of another one.
@@ -195,8 +196,8 @@ impl Db {
         self.rows_by(text, params, how).await
     }
 
-    /// Rows of a statement that is rarely asked: in one round trip, and planned for these values, which a prepared one is only for the first
-    /// few times.
+    /// Rows of a statement that is rarely asked: in one round trip, and planned for these values, which a prepared one
+    /// is only for the first few times.
     pub(crate) async fn rows_once(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         self.rows_by(text, params, How::Once).await
     }
@@ -366,7 +367,8 @@ async fn run(
     }
 }
 
-/// Whether a connection's statements are worth nothing any more: a migration outdated them, or a pooler handed out another session.
+/// Whether a connection's statements are worth nothing any more: a migration outdated them, or a pooler handed out
+/// another session.
 pub(crate) fn forget_statements(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     code == Some(&SqlState::FEATURE_NOT_SUPPORTED)

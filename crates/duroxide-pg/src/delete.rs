@@ -52,7 +52,8 @@ impl PostgresProvider {
         }
     }
 
-    /// Those who follow these instances look again, and so do claims: a start of the same id may have waited behind one.
+    /// Those who follow these instances look again, and so do claims: a start of the same id may have waited behind
+    /// one.
     fn deleted(&self, ids: &[String]) {
         for id in ids {
             self.store.wake.announce(id, News::Unknown);

@@ -170,8 +170,8 @@ impl PgError {
 /// How the schema's triggers say that the store is closed.
 const CLOSED: &str = "DX001";
 
-/// Whether the transaction was rolled back for a reason that is gone the next moment: another one was in the way, or a plan was made
-/// before a migration.
+/// Whether the transaction was rolled back for a reason that is gone the next moment: another one was in the way, or a
+/// plan was made before a migration.
 pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| {
         *code == SqlState::T_R_DEADLOCK_DETECTED

@@ -1,5 +1,6 @@
-//! Which code a query asks about. In: a query that names an orchestration, a version or both. Out: the pairs of both that instances have,
-//! read from the index of handlers by leaps from one pair to the next, so that what no instance has is missing at once.
+//! Which code a query asks about. In: a query that names an orchestration, a version or both. Out: the pairs of both
+//! that instances have, read from the index of handlers by leaps from one pair to the next, so that what no instance
+//! has is missing at once.
 
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, SortKey};
 use tokio_postgres::types::Type;
@@ -79,7 +80,8 @@ impl Handlers {
         }
     }
 
-    /// What a page says of the code: for several pairs, each of which has an order of its own in the index, a walk for each.
+    /// What a page says of the code: for several pairs, each of which has an order of its own in the index, a walk for
+    /// each.
     pub(crate) fn walks(&self, query: &InstanceQuery, all: &mut Conditions) -> Vec<String> {
         let pairs = match self {
             Self::These(pairs) if pairs.len() <= WALKS_MAX && walks_by_age(query) => pairs,
@@ -97,7 +99,8 @@ impl Handlers {
     }
 }
 
-/// Whether the index of handlers is what a page walks along: nothing else narrows it, and the order is that of the index.
+/// Whether the index of handlers is what a page walks along: nothing else narrows it, and the order is that of the
+/// index.
 fn walks_by_age(query: &InstanceQuery) -> bool {
     let admits_most =
         query.statuses.is_empty() || query.statuses.contains(&InstanceStatus::Completed);

@@ -1,4 +1,5 @@
-//! What the holder of a lease does with it besides committing, and appends without one. In: tokens. Out: whether it was done.
+//! What the holder of a lease does with it besides committing, and appends without one. In: tokens. Out: whether it was
+//! done.
 
 use std::time::Duration;
 

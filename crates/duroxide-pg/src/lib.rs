@@ -1,8 +1,9 @@
 //! PostgreSQL store for Duroxide: many machines, one database.
 //!
-//! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one round trip, and
-//! the claims that wait for it ride along. Every turn is fenced by its own lease inside that transaction. The only clock is the
-//! server's. Processes wake each other by LISTEN and NOTIFY, and poll from time to time in case a notification is lost.
+//! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one
+//! round trip, and the claims that wait for it ride along. Every turn is fenced by its own lease inside that
+//! transaction. The only clock is the server's. Processes wake each other by LISTEN and NOTIFY, and poll from time to
+//! time in case a notification is lost.
 //!
 //! ```no_run
 //! use duroxide_pg::PostgresProvider;

@@ -1,7 +1,7 @@
 //! The schema. In: a connection and a policy. Out: a schema of exactly the version of this build, or a refusal.
 //!
-//! Migrations are numbered files, applied in order in one transaction under an advisory lock, so that any number of processes may
-//! start at once. Each is recorded with a checksum of its text.
+//! Migrations are numbered files, applied in order in one transaction under an advisory lock, so that any number of
+//! processes may start at once. Each is recorded with a checksum of its text.
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, Transaction};

@@ -1,4 +1,5 @@
-//! Nodes on this store: each writes its row every few seconds, operators read them. And duties, which one of them at a time has.
+//! Nodes on this store: each writes its row every few seconds, operators read them. And duties, which one of them at a
+//! time has.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per pause, and news
-//! for the group and for those who follow instances.
+//! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
+//! pause, and news for the group and for those who follow instances.
 //!
 //! One connection listens. Processes greet each other, so that one that is alone sends nothing. A notice is
-//! `sender|letters|marks`: `t` turns, `w` activities, `g` a greeting, `*` any instance; marks name instances that ended.
+//! `sender|letters|marks`: `t` turns, `w` activities, `g` a greeting, `*` any instance; marks name instances that
+//! ended.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -197,8 +198,8 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
     }
 }
 
-/// Listens, and listens again when the connection is lost. `hear` takes what was heard, and says whether the store is still open.
-/// Says on `ready` that it hears, or that it cannot.
+/// Listens, and listens again when the connection is lost. `hear` takes what was heard, and says whether the store is
+/// still open. Says on `ready` that it hears, or that it cannot.
 pub(crate) async fn listen(
     notifier: Arc<Notifier>,
     config: Config,

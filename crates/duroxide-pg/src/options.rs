@@ -1,4 +1,5 @@
-//! What a user chooses: where the database is, which schema, what to do about its version, and the limits of this process.
+//! What a user chooses: where the database is, which schema, what to do about its version, and the limits of this
+//! process.
 
 use std::fmt;
 use std::time::Duration;
@@ -80,8 +81,8 @@ pub struct PostgresOptions {
     pub listener_url: Option<String>,
     /// Whether to listen at all. Without it work of other processes is found by polling, within a second.
     pub listen: bool,
-    /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know prepared statements
-    /// (PgBouncer before 1.21) needs `false`.
+    /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know
+    /// prepared statements (PgBouncer before 1.21) needs `false`.
     pub prepared_statements: bool,
     /// How long the server may work on one statement; `None` leaves it to the server.
     pub statement_timeout: Option<Duration>,

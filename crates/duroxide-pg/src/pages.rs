@@ -1,5 +1,6 @@
-//! Questions about many instances. In: a query of the contract. Out: one page or counts, each read by one statement that says only what
-//! the query asks for, so that the server can choose the index. No index has the last update of what runs: it is few, and is sorted.
+//! Questions about many instances. In: a query of the contract. Out: one page or counts, each read by one statement
+//! that says only what the query asks for, so that the server can choose the index. No index has the last update of
+//! what runs: it is few, and is sorted.
 
 use duroxide_core::Labels;
 use duroxide_core::provider::{
@@ -21,7 +22,8 @@ use crate::time::{shown_ms, stored_ms};
 const COLUMNS: &str = "i.instance_id AS id, i.orchestration_name, coalesce(i.orchestration_version, 'unknown'), i.custom_status,
     i.current_execution_id AS execution, i.created_at, e.completed_at, i.parent_instance_id, i.paused_at, i.memo";
 
-/// Instances that are looked for by themselves, because the column that tells their last update, and its index, is another one.
+/// Instances that are looked for by themselves, because the column that tells their last update, and its index, is
+/// another one.
 #[derive(Debug, Clone, Copy)]
 struct Branch {
     source: &'static str,
@@ -45,8 +47,8 @@ const OPEN: Branch = Branch {
     condition: "e.status <> 'Completed' AND (e.status < 'Failed' OR e.status > 'Failed')",
     updated: "i.updated_at",
 };
-/// Few have not ended: each is looked up by its id. The server, which learns of them late, would compare all of them with all instances that
-/// another criterion admits.
+/// Few have not ended: each is looked up by its id. The server, which learns of them late, would compare all of them
+/// with all instances that another criterion admits.
 const FEW_OPEN: Branch = Branch {
     source: "(SELECT * FROM {s}.executions AS x WHERE x.status <> 'Completed' AND (x.status < 'Failed' OR x.status > 'Failed') OFFSET 0) AS e
         CROSS JOIN LATERAL (SELECT * FROM {s}.instances AS y
@@ -139,7 +141,8 @@ impl PostgresProvider {
         Ok(query.cut(items))
     }
 
-    /// How what has not ended is found, if a page needs that: the server is asked how many there are, but not for more than a few.
+    /// How what has not ended is found, if a page needs that: the server is asked how many there are, but not for more
+    /// than a few.
     async fn open_branch(&self, query: &InstanceQuery) -> Result<Branch> {
         let is_needed = |it: &Branch| it.updated == OPEN.updated;
         if !branches(query, query.sort.by, OPEN).iter().any(is_needed) {

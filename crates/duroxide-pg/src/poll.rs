@@ -1,5 +1,5 @@
-//! Claims from the caller's side. In: what a dispatcher asks for. Out: turns and activities, decoded; what does not decode becomes a
-//! dead letter under the lease it was claimed with.
+//! Claims from the caller's side. In: what a dispatcher asks for. Out: turns and activities, decoded; what does not
+//! decode becomes a dead letter under the lease it was claimed with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl PostgresProvider {
         kept
     }
 
-    /// Sets aside the messages of a turn that did not decode; whether the turn can go on. If that fails, the others that were claimed
-    /// are still handed out, and this one is claimed again when its lease has run out.
+    /// Sets aside the messages of a turn that did not decode; whether the turn can go on. If that fails, the others
+    /// that were claimed are still handed out, and this one is claimed again when its lease has run out.
     pub(crate) async fn set_aside_broken(
         &self,
         turn: &ClaimedTurn,

@@ -1,5 +1,5 @@
-//! The published contract over the store: one delegating step per method. Arguments are encoded before, and rows decoded after, the
-//! trip to the server.
+//! The published contract over the store: one delegating step per method. Arguments are encoded before, and rows
+//! decoded after, the trip to the server.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl PostgresProvider {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new); with [`MigrationPolicy::VerifyOnly`](crate::MigrationPolicy::VerifyOnly) also if the schema is older.
+    /// As [`new`](Self::new); with [`MigrationPolicy::VerifyOnly`](crate::MigrationPolicy::VerifyOnly) also if the
+    /// schema is older.
     pub async fn new_with_config(config: ProviderConfig) -> std::result::Result<Self, PgError> {
         Ok(Self {
             store: Store::open(&config).await?,
@@ -116,8 +117,8 @@ impl PostgresProvider {
         Ok(migrate::print(&Schema::parse(schema_name)?))
     }
 
-    /// How often the server was asked again because two transactions were in each other's way (deadlocks, serialization failures), or
-    /// because a migration had outdated a plan.
+    /// How often the server was asked again because two transactions were in each other's way (deadlocks, serialization
+    /// failures), or because a migration had outdated a plan.
     #[must_use]
     pub fn retried_transactions(&self) -> u64 {
         self.store.db.retries()

@@ -16,7 +16,8 @@ use crate::time::shown_ms;
 use crate::token;
 
 impl PostgresProvider {
-    /// What the server's clock says. Due times are given in it; how far the time of the store is ahead of it the store adds itself.
+    /// What the server's clock says. Due times are given in it; how far the time of the store is ahead of it the store
+    /// adds itself.
     pub(crate) async fn clock(&self) -> Result<u64> {
         let rows = self
             .store

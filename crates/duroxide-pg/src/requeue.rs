@@ -1,5 +1,5 @@
-//! Puts the message of a dead letter back into its queue. In: a letter. Out: what became of it. The letter is judged here, by the rules
-//! that all stores share; the server makes sure that the instance is still the one that was judged.
+//! Puts the message of a dead letter back into its queue. In: a letter. Out: what became of it. The letter is judged
+//! here, by the rules that all stores share; the server makes sure that the instance is still the one that was judged.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{Incarnation, LetterOrigin, Requeue};

@@ -1,5 +1,5 @@
-//! One instance as data, and back. Functions of the schema read and write it as one JSON document; this file translates between that and
-//! the snapshot of the contract.
+//! One instance as data, and back. Functions of the schema read and write it as one JSON document; this file translates
+//! between that and the snapshot of the contract.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

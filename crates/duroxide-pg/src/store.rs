@@ -161,8 +161,8 @@ impl Store {
         answer.await.map_err(|_| PgError::Closed)?
     }
 
-    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a commit. Tells whether
-    /// that was possible.
+    /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a
+    /// commit. Tells whether that was possible.
     pub(crate) async fn store_lease(&self, token: Uuid) -> Result<bool> {
         let (done, is_done) = oneshot::channel();
         self.request(Request::Store(token, done))?;

@@ -1,5 +1,5 @@
-//! A start and its messages under a rule about the id. In: a submission. Out: what became of it. The rule is told to the server as one
-//! step for each thing that it may find; the server looks and writes in one transaction.
+//! A start and its messages under a rule about the id. In: a submission. Out: what became of it. The rule is told to
+//! the server as one step for each thing that it may find; the server looks and writes in one transaction.
 
 use duroxide_core::provider::{Standing, Step, Submission, Submitted};
 

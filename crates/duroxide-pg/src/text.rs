@@ -1,4 +1,5 @@
-//! Texts that PostgreSQL cannot hold as they are: it has no character NUL. In: any text. Out: a text without one, and back.
+//! Texts that PostgreSQL cannot hold as they are: it has no character NUL. In: any text. Out: a text without one, and
+//! back.
 //!
 //! Only ids, names and values outside JSON go through here; JSON writes NUL as an escape of its own.
 

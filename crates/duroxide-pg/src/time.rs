@@ -1,5 +1,5 @@
-//! Times between Rust and the server. In: durations and times of callers. Out: milliseconds that can be added without leaving the
-//! range of a database's integers.
+//! Times between Rust and the server. In: durations and times of callers. Out: milliseconds that can be added without
+//! leaving the range of a database's integers.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -27,15 +27,15 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
-/// What this process takes for the time of the store: the last answer, and what passed since. Sent along with every call, so that a
-/// server whose clock was set back goes on from there. Never a source of time of its own.
+/// What this process takes for the time of the store: the last answer, and what passed since. Sent along with every
+/// call, so that a server whose clock was set back goes on from there. Never a source of time of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Expected(Mutex<Option<(i64, Instant)>>);
 
 impl Expected {
-    /// The server told its time when it was asked at `asked`. It may have looked at its clock as soon as it was asked, and what
-    /// is expected must not be behind the store: then a clock that is set back would take the store back as far. An answer that
-    /// took long says little about the time it arrives at.
+    /// The server told its time when it was asked at `asked`. It may have looked at its clock as soon as it was asked,
+    /// and what is expected must not be behind the store: then a clock that is set back would take the store back as
+    /// far. An answer that took long says little about the time it arrives at.
     pub(crate) fn told(&self, now: i64, asked: Instant) {
         let took = asked.elapsed();
         if took <= ANSWER_MAX {

@@ -1,4 +1,5 @@
-//! TLS by rustls, with the meaning that libpq gives to `sslmode`. In: how to protect, whom to trust. Out: what the driver asks for.
+//! TLS by rustls, with the meaning that libpq gives to `sslmode`. In: how to protect, whom to trust. Out: what the
+//! driver asks for.
 
 use std::future::Future;
 use std::io;

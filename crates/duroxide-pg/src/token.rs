@@ -1,5 +1,5 @@
-//! Lock tokens. A token names the row it was granted for; the random part makes it a proof. In: row keys. Out: text, and back.
-//! Whatever a token says is used only after its random part was found in the row.
+//! Lock tokens. A token names the row it was granted for; the random part makes it a proof. In: row keys. Out: text,
+//! and back. Whatever a token says is used only after its random part was found in the row.
 
 use duroxide_core::provider::Incarnation;
 use duroxide_core::provider::rules::Refusal;

@@ -1,5 +1,5 @@
-//! The url of a database, as libpq understands it. In: text, the environment, `~/.pgpass`. Out: how to connect, and how the
-//! connection is protected. Never shows a password.
+//! The url of a database, as libpq understands it. In: text, the environment, `~/.pgpass`. Out: how to connect, and how
+//! the connection is protected. Never shows a password.
 
 use std::path::{Path, PathBuf};
 

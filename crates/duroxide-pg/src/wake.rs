@@ -1,8 +1,8 @@
-//! Watches of instances, and how they are woken. In: commits of this process, notices of others. Out: notices, and with the last
-//! one how the instance ended.
+//! Watches of instances, and how they are woken. In: commits of this process, notices of others. Out: notices, and with
+//! the last one how the instance ended.
 //!
-//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice can fall
-//! between. Notices of other processes may get lost with them, so a follower looks again from time to time.
+//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice
+//! can fall between. Notices of other processes may get lost with them, so a follower looks again from time to time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +38,8 @@ const LOOK_BLINDLY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Wake {
     instances: Mutex<HashMap<String, Followed>>,
-    /// Instances that were started here, by their marks, and of whose end nothing was heard since. A client that begins to wait for
-    /// one of them need not read first: the notice of its end is still to come.
+    /// Instances that were started here, by their marks, and of whose end nothing was heard since. A client that begins
+    /// to wait for one of them need not read first: the notice of its end is still to come.
     running: Mutex<HashSet<u64>>,
     /// Whether other processes are heard.
     hears: AtomicBool,
@@ -112,8 +112,8 @@ impl Wake {
         }
     }
 
-    /// Notifies the watches of what a commit of this process did. Called before the commit is answered: a caller that knows of
-    /// an end must not read that the instance runs.
+    /// Notifies the watches of what a commit of this process did. Called before the commit is answered: a caller that
+    /// knows of an end must not read that the instance runs.
     pub(crate) fn announce(&self, instance: &str, news: News) {
         match &news {
             News::Moved => {}

@@ -1,4 +1,5 @@
-//! A program in one value: its store, its code, its runtime. In: where the store is and what to run. Out: a running app.
+//! A program in one value: its store, its code, its runtime. In: where the store is and what to run. Out: a running
+//! app.
 
 use std::error::Error;
 use std::fmt;
@@ -160,7 +161,8 @@ impl fmt::Debug for AppBuilder {
 
 /// A program that runs: its store, its code and its runtime.
 ///
-/// It runs until [`shutdown`](Self::shutdown), or until the async runtime that it was started in ends. Dropping it stops nothing.
+/// It runs until [`shutdown`](Self::shutdown), or until the async runtime that it was started in ends. Dropping it
+/// stops nothing.
 #[derive(Debug, Clone)]
 #[must_use = "it runs on; keep it, and end it with `shutdown`"]
 pub struct App {

@@ -1,5 +1,5 @@
-//! The code of a program: definitions with their bodies, and the state they share. In: what the author registers. Out: two
-//! registries, or every mistake at once. A program and its tests can build the same collection.
+//! The code of a program: definitions with their bodies, and the state they share. In: what the author registers. Out:
+//! two registries, or every mistake at once. A program and its tests can build the same collection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -284,7 +284,8 @@ impl Handlers {
         self
     }
 
-    /// Adds the code and the state of another collection. What both have is a mistake, which [`build`](Self::build) tells.
+    /// Adds the code and the state of another collection. What both have is a mistake, which [`build`](Self::build)
+    /// tells.
     ///
     /// ```
     /// # use duroxide::{ActivityContext, ActivityRef, Handlers, activity_fn};
@@ -320,8 +321,8 @@ impl Handlers {
         self
     }
 
-    /// What is registered by definition, in order of kind, name and version. What was registered in the published way has no
-    /// definition and is not listed.
+    /// What is registered by definition, in order of kind, name and version. What was registered in the published way
+    /// has no definition and is not listed.
     #[must_use]
     pub fn declared(&self) -> Vec<Declared> {
         let mut declared = self.declared.clone();

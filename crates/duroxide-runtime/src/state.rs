@@ -1,5 +1,5 @@
-//! What a program shares with its activities, by type. In: values given at the start. Out: [`State`] for activities that
-//! ask for it. Never changes after the start.
+//! What a program shares with its activities, by type. In: values given at the start. Out: [`State`] for activities
+//! that ask for it. Never changes after the start.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Clients: one per instance id. In: a plan of lives. Out: calls to the store, and a log of what was acknowledged.
 //!
-//! A call that fails may have taken effect; then it is done again, and the log says that the outcome of the first is not
-//! known.
+//! A call that fails may have taken effect; then it is done again, and the log says that the outcome of the first is
+//! not known.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -219,7 +219,8 @@ impl RootClient {
         }
     }
 
-    /// Makes the queue messages of some instances so long that one of them unread is enough: the store keeps the others.
+    /// Makes the queue messages of some instances so long that one of them unread is enough: the store keeps the
+    /// others.
     fn padding(&self) -> String {
         match self
             .plan
@@ -346,7 +347,8 @@ impl RootClient {
         }
     }
 
-    /// Asks what the program answers, one request after the other; each is asked again under its id until it is answered.
+    /// Asks what the program answers, one request after the other; each is asked again under its id until it is
+    /// answered.
     async fn asks(&self, number: usize, expected: &Expected) {
         let id = &self.plan.id;
         for request in 0..expected.answers {

@@ -1,5 +1,5 @@
-//! The proof that the simulation finds things: each defect is put back, and seeds are run until one shows it. In: how many
-//! seeds at most. Out: for each defect, how many were needed. Only in builds with `--cfg duroxide_mutants`.
+//! The proof that the simulation finds things: each defect is put back, and seeds are run until one shows it. In: how
+//! many seeds at most. Out: for each defect, how many were needed. Only in builds with `--cfg duroxide_mutants`.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -70,11 +70,12 @@ impl Effects {
         *said = done.max(*said);
     }
 
-    /// An attempt hears how far those before it said they were. What is wrong with that: it is of another call, was never said, or
-    /// is less than an attempt before this one heard.
+    /// An attempt hears how far those before it said they were. What is wrong with that: it is of another call, was
+    /// never said, or is less than an attempt before this one heard.
     pub fn hear(&self, label: &str, heard: Option<&(String, u32)>) -> Option<String> {
         let mut book = self.book();
-        // What was said goes with the execution: an attempt that the answer of another one forestalled may find nothing.
+        // What was said goes with the execution: an attempt that the answer of another one forestalled may find
+        // nothing.
         let is_over = book
             .runs
             .iter()

@@ -1,5 +1,5 @@
-//! The way from a node to the store. In: calls of the provider contract. Out: the same calls, late, lost before or after
-//! they took effect, or refused because the store is out of reach. Each leaves a line in the timeline.
+//! The way from a node to the store. In: calls of the provider contract. Out: the same calls, late, lost before or
+//! after they took effect, or refused because the store is out of reach. Each leaves a line in the timeline.
 
 use std::sync::Arc;
 use std::time::Duration;

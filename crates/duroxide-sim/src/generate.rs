@@ -1,5 +1,5 @@
-//! Draws programs. In: chance, and which features this run uses. Out: programs that always end the same way, unless they
-//! are meant to wait for ever.
+//! Draws programs. In: chance, and which features this run uses. Out: programs that always end the same way, unless
+//! they are meant to wait for ever.
 
 use crate::program::{Ending, Job, Op, Program, Step};
 use crate::rng::Rng;

@@ -1,6 +1,7 @@
-//! Adds to a drawn plan what the language learnt last: heartbeats, messages with keys, conditional starts, children that are tried
-//! again, restarts under another id, and requeued dead letters. In: a plan and its seed. Out: the plan with some of that in it.
-//! Drawn from a chance of its own, and only for every fifth seed, so that the others stand for the runs they always stood for.
+//! Adds to a drawn plan what the language learnt last: heartbeats, messages with keys, conditional starts, children
+//! that are tried again, restarts under another id, and requeued dead letters. In: a plan and its seed. Out: the plan
+//! with some of that in it. Drawn from a chance of its own, and only for every fifth seed, so that the others stand for
+//! the runs they always stood for.
 
 use std::time::Duration;
 
@@ -74,8 +75,8 @@ fn without_work(rng: &mut Rng) -> Step {
     }
 }
 
-/// An instance that is started again under another id when it has ended. It begins with the input of the last execution, and with
-/// none of what the instance kept beside: it looks at neither.
+/// An instance that is started again under another id when it has ended. It begins with the input of the last
+/// execution, and with none of what the instance kept beside: it looks at neither.
 fn restarted(rng: &mut Rng) -> RootPlan {
     let mut step = || match rng.chance(500) {
         true => Step::Do(Op::Timer(rng.between(0, 4_000) as u32)),

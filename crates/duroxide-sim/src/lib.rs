@@ -1,7 +1,7 @@
 //! A whole deployment of Duroxide in one thread and in virtual time. In: a seed. Out: what went wrong, or nothing.
 //!
-//! Nodes are real runtimes on one store in memory. The seed decides the programs, the faults, and the order in which all
-//! futures are polled, so a seed that fails does so again. `docs/reliability.md` has the commands.
+//! Nodes are real runtimes on one store in memory. The seed decides the programs, the faults, and the order in which
+//! all futures are polled, so a seed that fails does so again. `docs/reliability.md` has the commands.
 #![expect(
     missing_docs,
     reason = "a tool of this repository; fields say what they are"

@@ -33,8 +33,8 @@ struct Args {
     /// Runs everything twice and compares what happened.
     #[arg(long)]
     twice: bool,
-    /// Puts each defect back whose name contains this, and counts the seeds that it takes to see it; all of them without a
-    /// text. Needs a build with `--cfg duroxide_mutants`.
+    /// Puts each defect back whose name contains this, and counts the seeds that it takes to see it; all of them
+    /// without a text. Needs a build with `--cfg duroxide_mutants`.
     #[arg(long, num_args = 0..=1, default_missing_value = "")]
     defects: Option<String>,
     /// Stops after this many seeds with violations.

@@ -1,5 +1,5 @@
-//! What a program does when nothing goes wrong. In: a program. Out: its result, its key-values and status, the activities
-//! that must run and those that may. Plain recursion, no engine.
+//! What a program does when nothing goes wrong. In: a program. Out: its result, its key-values and status, the
+//! activities that must run and those that may. Plain recursion, no engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
-//! Adds to a drawn plan what the language learnt later: labels, messages to oneself, awaited instances, requests, pauses, time limits;
-//! and retries. In: a plan and its seed. Out: the plan with some of that in it. Drawn from a chance of its own, and only for every third
-//! seed (retries: for every twenty-third), so that the other seeds stand for the runs they always stood for.
+//! Adds to a drawn plan what the language learnt later: labels, messages to oneself, awaited instances, requests,
+//! pauses, time limits; and retries. In: a plan and its seed. Out: the plan with some of that in it. Drawn from a
+//! chance of its own, and only for every third seed (retries: for every twenty-third), so that the other seeds stand
+//! for the runs they always stood for.
 
 use crate::plan::{LifeEnd, LifePlan, Plan};
 use crate::program::{Ending, Job, Op, Program, Step};
@@ -53,7 +54,8 @@ impl Plan {
     }
 }
 
-/// Whether a step takes something that is sent to the instance. What comes while it has ended is gone, so a retry might wait for ever.
+/// Whether a step takes something that is sent to the instance. What comes while it has ended is gone, so a retry might
+/// wait for ever.
 fn needs_client(step: &Step) -> bool {
     let awaits = |op: &Op| matches!(op, Op::Signal);
     match step {

@@ -1,5 +1,5 @@
-//! What a run consists of, drawn from its seed before it begins. In: a seed. Out: nodes, faults, programs, clients, as plain
-//! data that a shrinker can make smaller.
+//! What a run consists of, drawn from its seed before it begins. In: a seed. Out: nodes, faults, programs, clients, as
+//! plain data that a shrinker can make smaller.
 
 use std::time::Duration;
 

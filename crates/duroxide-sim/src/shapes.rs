@@ -1,5 +1,5 @@
-//! Shapes that chance hardly ever draws, added to the plans of some seeds. In: a drawn plan. Out: the same with one more instance,
-//! and the faults that it needs.
+//! Shapes that chance hardly ever draws, added to the plans of some seeds. In: a drawn plan. Out: the same with one
+//! more instance, and the faults that it needs.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::program::{Job, Op, Program, Step};
 use crate::rng::Rng;
 
 impl Plan {
-    /// A shape that chance hardly ever draws: a child whose first turn comes when its parent has been deleted and started
-    /// again, and asks for a child of the same id.
+    /// A shape that chance hardly ever draws: a child whose first turn comes when its parent has been deleted and
+    /// started again, and asks for a child of the same id.
     pub(crate) fn add_unborn_child(&mut self) {
         let child = |steps| {
             Op::Child(Program {
@@ -32,8 +32,9 @@ impl Plan {
         self.rates.only = &["ack_orchestration_item"];
     }
 
-    /// Another one: the answer to a commit comes late, when the next turns of the instance are done: one that loaded, was
-    /// committed and is in memory, and one that the store has confirmed with that memory and whose claim is being answered.
+    /// Another one: the answer to a commit comes late, when the next turns of the instance are done: one that loaded,
+    /// was committed and is in memory, and one that the store has confirmed with that memory and whose claim is being
+    /// answered.
     pub(crate) fn add_late_answers(&mut self) {
         // A chance of its own: what is drawn here moves nothing else.
         let mut rng = Rng::new(self.seed ^ 0x1a7e_a45e_1a7e_a45e);
@@ -84,8 +85,8 @@ impl Plan {
         }
     }
 
-    /// Another one: the store takes no commits of turns for longer than they are tried, but everything else, and clients go
-    /// on sending queue messages.
+    /// Another one: the store takes no commits of turns for longer than they are tried, but everything else, and
+    /// clients go on sending queue messages.
     pub(crate) fn add_spoilt_commits(&mut self) {
         let pause = Duration::from_millis(300);
         self.roots.push(RootPlan {

@@ -1,5 +1,5 @@
-//! Makes a failing run smaller. In: a plan that fails. Out: one with fewer nodes, instances, lives, steps and faults that fails
-//! in the same way. Every candidate is run; what no longer fails is not taken.
+//! Makes a failing run smaller. In: a plan that fails. Out: one with fewer nodes, instances, lives, steps and faults
+//! that fails in the same way. Every candidate is run; what no longer fails is not taken.
 
 use crate::plan::{Nemesis, Plan, Rates};
 use crate::world::{self, Report};

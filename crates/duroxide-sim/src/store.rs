@@ -1,5 +1,5 @@
-//! The store of a run: the one in memory, watched. In: batches, claims, queries of the adapter. Out: the same, with steps
-//! interleaved, wake-ups lost, every lease entered in the book, and every write of a history checked against it.
+//! The store of a run: the one in memory, watched. In: batches, claims, queries of the adapter. Out: the same, with
+//! steps interleaved, wake-ups lost, every lease entered in the book, and every write of a history checked against it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -117,8 +117,8 @@ impl SimStore {
         batch.operations.splice(0..0, unreadable);
     }
 
-    /// A parent is told that the id of its child is taken: by a child of an earlier life that was not born when that life
-    /// was deleted.
+    /// A parent is told that the id of its child is taken: by a child of an earlier life that was not born when that
+    /// life was deleted.
     fn note_collisions(&self, batch: &Batch) {
         for operation in &batch.operations {
             if let Operation::Enqueue { queue, message } = operation

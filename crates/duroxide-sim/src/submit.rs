@@ -1,5 +1,5 @@
-//! What clients do with keys and ids of their requests, so that a repetition does nothing: conditional starts, messages with keys,
-//! restarts under another id. In: a life. Out: the same calls once or more, and complaints.
+//! What clients do with keys and ids of their requests, so that a repetition does nothing: conditional starts, messages
+//! with keys, restarts under another id. In: a life. Out: the same calls once or more, and complaints.
 
 use std::time::Duration;
 

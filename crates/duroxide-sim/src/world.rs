@@ -178,7 +178,8 @@ impl World {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Puts dead letters back into their queues. Nothing of that may change what comes of any instance; most are refused.
+    /// Puts dead letters back into their queues. Nothing of that may change what comes of any instance; most are
+    /// refused.
     async fn requeue(self: Arc<Self>) {
         let way = Way {
             sim: Arc::clone(&self.sim),

@@ -26,8 +26,8 @@ use crate::requests::{Inbox, Took};
 const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
-/// How long the writer leaves it alone after it has waited in vain, as a multiple of that: a connection that reads for long, as a backup
-/// does, costs it a twentieth of its time.
+/// How long the writer leaves it alone after it has waited in vain, as a multiple of that: a connection that reads for
+/// long, as a backup does, costs it a twentieth of its time.
 const LEFT_ALONE: u32 = 20;
 /// How long the thread pauses after a checkpoint that made no progress, because a connection reads the log.
 const NO_PROGRESS_PAUSE: Duration = Duration::from_millis(20);

@@ -1,5 +1,5 @@
-//! What the writer counts, for gauges. In: one call after each commit. Out: totals since the store was opened. Never a lock that the
-//! writer waits for.
+//! What the writer counts, for gauges. In: one call after each commit. Out: totals since the store was opened. Never a
+//! lock that the writer waits for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -33,7 +33,8 @@ pub enum SchemaUpgrade {
     /// Brings it up to this build, in one transaction.
     #[default]
     OnOpen,
-    /// Refuses it with [`SqliteError::NeedsUpgrade`](crate::SqliteError::NeedsUpgrade); [`upgrade`](crate::upgrade) does it.
+    /// Refuses it with [`SqliteError::NeedsUpgrade`](crate::SqliteError::NeedsUpgrade); [`upgrade`](crate::upgrade)
+    /// does it.
     Refuse,
 }
 

@@ -136,8 +136,8 @@ impl Clock for TokioClock {
     }
 }
 
-/// The time of a store. In: the clock it was given, which may be set back. Out: a time that never runs backwards and goes
-/// on at its pace while the clock is behind, so that a lease ends after its length whatever is done to the clock.
+/// The time of a store. In: the clock it was given, which may be set back. Out: a time that never runs backwards and
+/// goes on at its pace while the clock is behind, so that a lease ends after its length whatever is done to the clock.
 ///
 /// Clones share the time. It knows whether the clock can wake the store when it is moved.
 ///
@@ -216,8 +216,8 @@ impl StoreClock {
         self.clock.now_ms()
     }
 
-    /// By how much the store's time is ahead of the clock it was given: 0 unless that was set back. A time that another process
-    /// else computed with the clock is this much later in the store's time.
+    /// By how much the store's time is ahead of the clock it was given: 0 unless that was set back. A time that another
+    /// process else computed with the clock is this much later in the store's time.
     #[must_use]
     pub fn ahead_ms(&self) -> u64 {
         let (now_ms, clock_ms) = self.read();

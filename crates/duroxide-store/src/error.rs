@@ -10,7 +10,8 @@ pub enum StoreError {
     /// The same call may succeed later: the store is busy or out of reach.
     #[error("{0}")]
     Retryable(String),
-    /// The store broke down while it wrote: the call took effect or it did not. A caller that tries again guards against both.
+    /// The store broke down while it wrote: the call took effect or it did not. A caller that tries again guards
+    /// against both.
     #[error("{0}; whether it took effect is not known")]
     Unknown(String),
     /// The same call will fail again.

@@ -68,12 +68,12 @@ pub enum After {
     Now,
     /// The released messages become visible after this many milliseconds; others of the group are not touched.
     DelayMs(u64),
-    /// The group rests for this many milliseconds or until another message arrives for it or becomes visible,
-    /// whichever is first. It does not rest if one has done so since the claim; what the claim left because of its bounds
-    /// was there before. In a queue of single messages this is a delay.
+    /// The group rests for this many milliseconds or until another message arrives for it or becomes visible, whichever
+    /// is first. It does not rest if one has done so since the claim; what the claim left because of its bounds was
+    /// there before. In a queue of single messages this is a delay.
     QuietMs(u64),
 }
 
-/// End of rest of a group that is leased: nothing arrived or became visible since the claim. It is no time, and once the
-/// lease has lapsed it keeps no caller waiting.
+/// End of rest of a group that is leased: nothing arrived or became visible since the claim. It is no time, and once
+/// the lease has lapsed it keeps no caller waiting.
 pub(crate) const UNDISTURBED: u64 = u64::MAX;

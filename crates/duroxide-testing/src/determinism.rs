@@ -13,15 +13,15 @@ use semver::Version;
 
 use crate::ending::{end_of, next_turn, other_end};
 
-/// How often each turn is executed: a map of two keys is in the same order in all of them once in 65,536 times. Turns far
-/// into a history, which cost more, are executed less often.
+/// How often each turn is executed: a map of two keys is in the same order in all of them once in 65,536 times. Turns
+/// far into a history, which cost more, are executed less often.
 const RUNS: usize = 16;
 const RUNS_OF_LATE_TURNS: usize = 3;
 const LATE: usize = 32;
 
-/// Executes every turn of an instance more than once, with other hash seeds, and compares what it decides with each other
-/// and with the record. `history` holds all executions, one after another from the first, because a later one may read
-/// key-values of those before it; [`check_execution`] takes one alone.
+/// Executes every turn of an instance more than once, with other hash seeds, and compares what it decides with each
+/// other and with the record. `history` holds all executions, one after another from the first, because a later one may
+/// read key-values of those before it; [`check_execution`] takes one alone.
 ///
 /// ```
 /// use duroxide_core::{Event, OrchestrationContext};
@@ -65,8 +65,8 @@ pub fn check_determinism(
     Ok(())
 }
 
-/// Executes every turn of one execution more than once and compares what it decides, and how it ends with how it ended. `kv` are the key-values at its
-/// beginning.
+/// Executes every turn of one execution more than once and compares what it decides, and how it ends with how it ended.
+/// `kv` are the key-values at its beginning.
 ///
 /// # Errors
 ///

@@ -11,8 +11,8 @@ use crate::script::Script;
 use crate::workers::Code;
 
 impl Harness {
-    /// Kills all workers now and starts them again with other code: a deployment. What is running goes on with the new code,
-    /// or diverges; what waits for a handler that the new code lacks goes on waiting.
+    /// Kills all workers now and starts them again with other code: a deployment. What is running goes on with the new
+    /// code, or diverges; what waits for a handler that the new code lacks goes on waiting.
     ///
     /// ```
     /// use std::time::Duration;
@@ -85,15 +85,15 @@ impl Harness {
         self.workers.fate.die_at_commit(nth, Moment::Before);
     }
 
-    /// Kills the worker that makes the n-th commit from now, after that commit reached the store but before the worker heard
-    /// of it, and starts it again.
+    /// Kills the worker that makes the n-th commit from now, after that commit reached the store but before the worker
+    /// heard of it, and starts it again.
     pub fn crash_after_commit(&self, nth: u64) {
         self.workers.fate.die_at_commit(nth, Moment::After);
     }
 
-    /// Kills the worker that makes the n-th call of this name from now, and starts it again. Calls have the names of the
-    /// methods of `Provider`: `claim_turns`, `ack_work_item`, `renew_work_item_lock`; `commit` is `ack_orchestration_item` or
-    /// `ack_work_item`.
+    /// Kills the worker that makes the n-th call of this name from now, and starts it again. Calls have the names of
+    /// the methods of `Provider`: `claim_turns`, `ack_work_item`, `renew_work_item_lock`; `commit` is
+    /// `ack_orchestration_item` or `ack_work_item`.
     ///
     /// # Panics
     ///
@@ -102,8 +102,8 @@ impl Harness {
         self.workers.fate.die_at(call, nth, moment);
     }
 
-    /// Lets the store fail the n-th call of this name from now, with an error that says that trying again may help. Names as
-    /// in [`crash_at`](Self::crash_at).
+    /// Lets the store fail the n-th call of this name from now, with an error that says that trying again may help.
+    /// Names as in [`crash_at`](Self::crash_at).
     ///
     /// ```
     /// use duroxide::testing::{Harness, Moment, block_on};

@@ -154,9 +154,9 @@ impl Harness {
     ///
     /// # Panics
     ///
-    /// If it does not end within twenty years or 100,000 commits; and if nothing happens for thirty days and nothing can
-    /// happen any more: no timer is set, no activity runs, and nothing is to be done [`after`](Self::after) a time. The
-    /// panic says what the instance waits for.
+    /// If it does not end within twenty years or 100,000 commits; and if nothing happens for thirty days and nothing
+    /// can happen any more: no timer is set, no activity runs, and nothing is to be done [`after`](Self::after) a time.
+    /// The panic says what the instance waits for.
     pub async fn wait(&mut self, instance: &str) -> OrchestrationStatus {
         self.wait_within(instance, AGES).await
     }

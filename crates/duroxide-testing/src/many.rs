@@ -7,8 +7,8 @@ use crate::harness::{Harness, block_on};
 use crate::seed::{SEED, seed_of_environment};
 
 impl Harness {
-    /// Runs a test once with each seed, each time from the beginning. Says which seed failed; `DUROXIDE_SEED=N` runs that one
-    /// alone. The test gets a builder that has its seed. Not for async tests: it brings its own async runtime.
+    /// Runs a test once with each seed, each time from the beginning. Says which seed failed; `DUROXIDE_SEED=N` runs
+    /// that one alone. The test gets a builder that has its seed. Not for async tests: it brings its own async runtime.
     ///
     /// ```
     /// use duroxide::testing::Harness;

@@ -1,5 +1,5 @@
-//! The one thread of a simulation or a test. In: futures of all nodes and clients. Out: one poll after the other, in an order drawn
-//! from the seed. Time is tokio's, paused: it moves to the next timer when no future can be polled.
+//! The one thread of a simulation or a test. In: futures of all nodes and clients. Out: one poll after the other, in an
+//! order drawn from the seed. Time is tokio's, paused: it moves to the next timer when no future can be polled.
 //!
 //! Each future belongs to a group. A group can be paused, so that none of its futures is polled until it goes on, and
 //! killed, so that all of them are dropped where they stand.

@@ -1,5 +1,5 @@
-//! Whether anything can still happen by itself. In: the store of a test in which nothing has been committed for long. Out: what
-//! the instance waits for, if only somebody outside could end the wait.
+//! Whether anything can still happen by itself. In: the store of a test in which nothing has been committed for long.
+//! Out: what the instance waits for, if only somebody outside could end the wait.
 
 use duroxide_core::provider::HandlerKind;
 use duroxide_runtime::client::{ActivityPlace, Explanation, Finding, Standing, Wait};

@@ -224,8 +224,8 @@ fn stored<O: Payload, E: Payload>(result: Result<O, E>) -> Result<String, String
 }
 
 impl Harness {
-    /// Starts an orchestration by its definition and waits for its end, however long it sleeps. Then every turn of it, and
-    /// of its children, is executed again, many times, and must decide the same.
+    /// Starts an orchestration by its definition and waits for its end, however long it sleeps. Then every turn of it,
+    /// and of its children, is executed again, many times, and must decide the same.
     ///
     /// # Errors
     ///
@@ -259,7 +259,8 @@ impl Harness {
         }
     }
 
-    /// Sends a message after a time, as [`Client::send`](duroxide_runtime::Client::send) does. The test fails if it is refused.
+    /// Sends a message after a time, as [`Client::send`](duroxide_runtime::Client::send) does. The test fails if it is
+    /// refused.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The worker processes of a harness: real runtimes whose futures one scheduler polls, in an order that the seed decides.
+//! The worker processes of a harness: real runtimes whose futures one scheduler polls, in an order that the seed
+//! decides.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

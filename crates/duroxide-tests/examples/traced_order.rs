@@ -1,8 +1,7 @@
 //! One trace from the web request to the last activity, exported with OpenTelemetry.
 //!
-//! The exporter here keeps the spans in memory and prints them as a tree; a service puts one for OTLP in its place, behind a
-//! `BatchSpanProcessor`. Run it with
-//! `cargo run -p duroxide-tests --example traced_order`.
+//! The exporter here keeps the spans in memory and prints them as a tree; a service puts one for OTLP in its place,
+//! behind a `BatchSpanProcessor`. Run it with `cargo run -p duroxide-tests --example traced_order`.
 
 use std::error::Error;
 

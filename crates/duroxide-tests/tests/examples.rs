@@ -1,7 +1,8 @@
 //! Every example, run as a user runs it, with its output checked.
 //!
 //! `cargo nextest run` and `cargo xtask test` build the examples first, next to the tests' own programs. With a target
-//! named (`--test examples`) cargo builds only that: run `cargo build -p duroxide -p duroxide-tests --examples --all-features` before it.
+//! named (`--test examples`) cargo builds only that: run
+//! `cargo build -p duroxide -p duroxide-tests --examples --all-features` before it.
 
 use std::path::PathBuf;
 use std::process::Command;

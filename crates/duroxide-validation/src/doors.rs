@@ -1,5 +1,5 @@
-//! The two doors of a store: one item per `fetch_*`, as the published engine asks, and `claim_turns` and `claim_work`, as
-//! this engine does. In: a factory. Out: one whose stores take every fetch through the claims.
+//! The two doors of a store: one item per `fetch_*`, as the published engine asks, and `claim_turns` and `claim_work`,
+//! as this engine does. In: a factory. Out: one whose stores take every fetch through the claims.
 
 use std::sync::Arc;
 use std::time::Duration;

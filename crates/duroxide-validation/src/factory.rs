@@ -30,8 +30,8 @@ pub trait ProviderFactory: Sync + Send {
         Duration::from_millis(100)
     }
 
-    /// How late the best of several wake-ups may be: the way to the store and back. A store that polls is later every time. The
-    /// limits of all cases about waking follow from it.
+    /// How late the best of several wake-ups may be: the way to the store and back. A store that polls is later every
+    /// time. The limits of all cases about waking follow from it.
     fn wake_latency(&self) -> Duration {
         Duration::from_millis(30)
     }
@@ -112,8 +112,8 @@ pub trait ProviderFactory: Sync + Send {
         cannot("second_handle", "the last store")
     }
 
-    /// Opens the store that was created last again, as the next process would. The case has dropped its handle; the factory
-    /// drops its own before.
+    /// Opens the store that was created last again, as the next process would. The case has dropped its handle; the
+    /// factory drops its own before.
     ///
     /// # Panics
     ///

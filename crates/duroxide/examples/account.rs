@@ -1,5 +1,5 @@
-//! An account that lives for ever: clients ask it for money and get an answer, it publishes what is left, and its history stays
-//! short.
+//! An account that lives for ever: clients ask it for money and get an answer, it publishes what is left, and its
+//! history stays short.
 //!
 //! ```text
 //! cargo run --example account

@@ -1,5 +1,5 @@
-//! Orchestrations that talk to each other: one collects, others send to it and wait for what becomes of it, none is the parent of
-//! another.
+//! Orchestrations that talk to each other: one collects, others send to it and wait for what becomes of it, none is the
+//! parent of another.
 //!
 //! ```text
 //! cargo run --example actors

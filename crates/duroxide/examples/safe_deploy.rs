@@ -1,4 +1,5 @@
-//! New code for instances that run: a patch, the check of a store before the deployment, and what is declared in a file.
+//! New code for instances that run: a patch, the check of a store before the deployment, and what is declared in a
+//! file.
 //!
 //! ```text
 //! cargo run --example safe_deploy --features testing

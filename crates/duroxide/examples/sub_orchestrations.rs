@@ -1,4 +1,5 @@
-//! Orchestrations that start orchestrations: children that are awaited, and tried again, and a detached one that is not awaited.
+//! Orchestrations that start orchestrations: children that are awaited, and tried again, and a detached one that is not
+//! awaited.
 //!
 //! ```text
 //! cargo run --release --example sub_orchestrations

@@ -1,5 +1,5 @@
-//! A journey: two bookings at once, the first of two answers, a saga that undoes what was done, work that a cancellation does not
-//! touch, and a child that outlives its parent.
+//! A journey: two bookings at once, the first of two answers, a saga that undoes what was done, work that a
+//! cancellation does not touch, and a child that outlives its parent.
 //!
 //! ```text
 //! cargo run --example travel

@@ -1,9 +1,9 @@
-//! Transfers between accounts. The accounts are in a database of the program's own, which sqlx reads and writes; what has
-//! been done of a transfer, and what is to be done next, is in Duroxide's.
+//! Transfers between accounts. The accounts are in a database of the program's own, which sqlx reads and writes; what
+//! has been done of a transfer, and what is to be done next, is in Duroxide's.
 //!
-//! An activity runs at least once: after a crash between its write and its acknowledgement it runs again. So each booking
-//! keeps the idempotency key of its call, in the same transaction as what it does, and a key that is there already means that
-//! it was done. That makes the effect happen exactly once.
+//! An activity runs at least once: after a crash between its write and its acknowledgement it runs again. So each
+//! booking keeps the idempotency key of its call, in the same transaction as what it does, and a key that is there
+//! already means that it was done. That makes the effect happen exactly once.
 
 use duroxide::prelude::*;
 use serde::{Deserialize, Serialize};

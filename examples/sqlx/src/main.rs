@@ -1,5 +1,5 @@
-//! `cargo run --manifest-path examples/sqlx/Cargo.toml`: two accounts, a transfer, what is left. Run it again: the transfer
-//! has been done and is not done twice.
+//! `cargo run --manifest-path examples/sqlx/Cargo.toml`: two accounts, a transfer, what is left. Run it again: the
+//! transfer has been done and is not done twice.
 
 use duroxide::Duroxide;
 use duroxide_example_sqlx::{Transfer, balance, create_tables, handlers, transfer};

@@ -1,6 +1,6 @@
 //! An axum service around an embedded engine: `POST /orders` starts an order, `GET /orders/{id}` tells where it stands,
-//! `GET /orders/{id}/events` follows it as server-sent events. The service may be killed and started again at any moment; a
-//! browser that follows an order connects again and goes on.
+//! `GET /orders/{id}/events` follows it as server-sent events. The service may be killed and started again at any
+//! moment; a browser that follows an order connects again and goes on.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the two programs agree on: definitions. The client names them, the worker runs them; start as many workers as you
-//! like, on as many machines.
+//! What the two programs agree on: definitions. The client names them, the worker runs them; start as many workers as
+//! you like, on as many machines.
 
 use duroxide::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From and to, with the place of one mention.
 pub(super) type Edges = BTreeMap<(String, String), String>;
 
-/// The sets of nodes that all reach each other. A folder has few modules, so that asking who reaches whom is quick enough.
+/// The sets of nodes that all reach each other. A folder has few modules, so that asking who reaches whom is quick
+/// enough.
 pub(super) fn knots(edges: &Edges) -> Vec<Vec<String>> {
     let nodes: BTreeSet<&String> = edges.keys().flat_map(|(from, to)| [from, to]).collect();
     let reach: BTreeMap<&String, BTreeSet<&String>> = nodes

@@ -1,8 +1,9 @@
-//! Import cycles between the modules of a crate. In: the sources, and the list of cycles that are still there. Out: pass, or
-//! the cycles that are new or gone.
+//! Import cycles between the modules of a crate. In: the sources, and the list of cycles that are still there. Out:
+//! pass, or the cycles that are new or gone.
 //!
-//! A mention of `crate::a::b` in the file of `crate::a::c` is an edge from `c` to `b` among the modules of `a`: the edge belongs to
-//! the folder in which the two paths part. A parent may use its children and a child its parent; only siblings are compared.
+//! A mention of `crate::a::b` in the file of `crate::a::c` is an edge from `c` to `b` among the modules of `a`: the
+//! edge belongs to the folder in which the two paths part. A parent may use its children and a child its parent; only
+//! siblings are compared.
 
 mod graph;
 mod scan;

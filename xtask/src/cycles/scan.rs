@@ -1,4 +1,5 @@
-//! Who mentions whom. In: the sources of one crate. Out: for each mention of a sibling, the folder, both modules and the place.
+//! Who mentions whom. In: the sources of one crate. Out: for each mention of a sibling, the folder, both modules and
+//! the place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -169,7 +170,8 @@ fn uses(code: &str) -> Vec<String> {
 fn bindings(tree: &str) -> Vec<(String, Vec<String>)> {
     let tree = tree.trim();
     let renamed = renames(tree);
-    // A path that begins with a plain name is one of a child module, or of another crate, which no module is called like.
+    // A path that begins with a plain name is one of a child module, or of another crate, which no module is called
+    // like.
     paths(&format!("self::{{{tree}}}"), &["self"])
         .into_iter()
         .filter_map(|(_, path)| {

@@ -1,5 +1,5 @@
-//! The code of a file without what is not code. In: its text. Out: the same lines, with comments, texts in quotes and test
-//! modules blanked, and the paths that are written in them.
+//! The code of a file without what is not code. In: its text. Out: the same lines, with comments, texts in quotes and
+//! test modules blanked, and the paths that are written in them.
 
 /// Blanks comments, quoted texts and characters, and keeps every line where it is.
 pub(super) fn code(text: &str) -> String {

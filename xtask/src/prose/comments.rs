@@ -1,5 +1,5 @@
-//! Comments of Rust files. In: a file. Out: the lines of comments that are too long, and the same file with their paragraphs
-//! broken anew. A comment behind code on its line is left alone: rustfmt keeps it where it is.
+//! Comments of Rust files. In: a file. Out: the lines of comments that are too long, and the same file with their
+//! paragraphs broken anew. A comment behind code on its line is left alone: rustfmt keeps it where it is.
 
 use super::{lines, wrap};
 

@@ -37,7 +37,8 @@ pub(super) fn kinds(page: &str) -> impl Iterator<Item = (&str, Kind)> {
     })
 }
 
-/// The numbers of the lines of prose with more characters than this. A line that cannot be broken may be as long as it is.
+/// The numbers of the lines of prose with more characters than this. A line that cannot be broken may be as long as it
+/// is.
 pub(super) fn too_long(page: &str, columns: usize) -> Vec<usize> {
     kinds(page)
         .enumerate()

@@ -64,7 +64,8 @@ fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect()
 }
 
-/// Files of the repository that a page names between backticks, by their path from the root. Words in capitals stand for something.
+/// Files of the repository that a page names between backticks, by their path from the root. Words in capitals stand
+/// for something.
 fn named(page: &str) -> Vec<String> {
     let prose = kinds(page).filter(|(_, kind)| *kind != Kind::Code);
     let spans = prose.flat_map(|(line, _)| line.split('`').skip(1).step_by(2));

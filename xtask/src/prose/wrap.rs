@@ -1,4 +1,5 @@
-//! Breaking long lines. In: a page. Out: the same page, in which every paragraph that had a line too long is broken anew.
+//! Breaking long lines. In: a page. Out: the same page, in which every paragraph that had a line too long is broken
+//! anew.
 
 use super::lines::{Kind, kinds, too_long};
 

@@ -1,5 +1,5 @@
-//! Wake-ups around the direct provider. In: calls. Out: the same calls, where a fetch waits for work and a client for its
-//! instance. Never a change to what is stored.
+//! Wake-ups around the direct provider. In: calls. Out: the same calls, where a fetch waits for work and a client for
+//! its instance. Never a change to what is stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

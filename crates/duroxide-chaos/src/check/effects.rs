@@ -1,5 +1,5 @@
-//! What the outside world saw, against what the histories say. In: the lines that activities wrote, what was scheduled and
-//! completed. Out: what is wrong with them, and how many were repeats.
+//! What the outside world saw, against what the histories say. In: the lines that activities wrote, what was scheduled
+//! and completed. Out: what is wrong with them, and how many were repeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -102,8 +102,8 @@ pub(crate) fn runs(lines: &[String], violations: &mut Vec<String>) -> Runs {
     all
 }
 
-/// Every answered activity had its effect; every effect belongs to a recorded schedule, unless its instance was deleted; none
-/// comes twice but where a life was lost or could not work. Returns how many were repeats.
+/// Every answered activity had its effect; every effect belongs to a recorded schedule, unless its instance was
+/// deleted; none comes twice but where a life was lost or could not work. Returns how many were repeats.
 pub(crate) fn check(
     runs: &Runs,
     recorded: &Recorded,
@@ -135,7 +135,8 @@ pub(crate) fn check(
     repeats
 }
 
-/// An activity runs again only if the life before died, or could not keep its lease; and not at all once it was answered.
+/// An activity runs again only if the life before died, or could not keep its lease; and not at all once it was
+/// answered.
 fn check_repeats(
     runs: &[Effect],
     answered_ms: Option<&u64>,

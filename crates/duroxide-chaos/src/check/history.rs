@@ -13,8 +13,8 @@ use crate::ops::BY;
 pub(crate) enum ClockOfRun {
     /// Each other.
     Even,
-    /// Nothing: the clock was set on the way, and a timer that was to fire at a time by the clock before may fire at another
-    /// one by the clock after.
+    /// Nothing: the clock was set on the way, and a timer that was to fire at a time by the clock before may fire at
+    /// another one by the clock after.
     WasSet,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn check(
     }
 }
 
-/// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked for.
-/// Timers that lost their race are let go without a record.
+/// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked
+/// for. Timers that lost their race are let go without a record.
 fn unanswered(history: &[Event], clock: ClockOfRun) -> Vec<(u64, &'static str)> {
     let mut wrong = Vec::new();
     for event in history {

@@ -1,4 +1,5 @@
-//! What must not be left when all work is done and the last life was shut down: rows under a lease, messages, dead letters.
+//! What must not be left when all work is done and the last life was shut down: rows under a lease, messages, dead
+//! letters.
 
 use std::path::Path;
 

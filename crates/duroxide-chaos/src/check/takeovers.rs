@@ -1,8 +1,9 @@
-//! How soon the work of a killed worker is taken over. In: runs of activities, and what was done to the workers. Out: how long it took,
-//! and what took too long without a reason.
+//! How soon the work of a killed worker is taken over. In: runs of activities, and what was done to the workers. Out:
+//! how long it took, and what took too long without a reason.
 //!
-//! A lease that a worker held when it was killed is over a lease later at most. Another worker has to take the activity up within
-//! [`GRACE_MS`] of that, unless the server was away or somebody stood still meanwhile, or the next worker was killed as well.
+//! A lease that a worker held when it was killed is over a lease later at most. Another worker has to take the activity
+//! up within [`GRACE_MS`] of that, unless the server was away or somebody stood still meanwhile, or the next worker was
+//! killed as well.
 
 use serde::Serialize;
 

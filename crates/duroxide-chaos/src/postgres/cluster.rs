@@ -1,5 +1,6 @@
-//! PostgreSQL servers of this run. In: Debian's `postgresql`. Out: a server that can be crashed, started again and followed by a
-//! synchronous standby that takes over. Everything lives in the folder of the run and ends with this process.
+//! PostgreSQL servers of this run. In: Debian's `postgresql`. Out: a server that can be crashed, started again and
+//! followed by a synchronous standby that takes over. Everything lives in the folder of the run and ends with this
+//! process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,6 @@
-//! Four workers on one PostgreSQL server, each behind a proxy of its own. Workers are killed, the server crashes, connections are cut
-//! in the middle of what they carry, and a synchronous standby takes over, in an order that the seed decides.
+//! Four workers on one PostgreSQL server, each behind a proxy of its own. Workers are killed, the server crashes,
+//! connections are cut in the middle of what they carry, and a synchronous standby takes over, in an order that the
+//! seed decides.
 
 mod cluster;
 mod proxy;
@@ -25,7 +26,8 @@ const CUT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long workers may feel that they were cut off: they find out, connect again, and ask about what was under way.
 const AFTERMATH_MS: u64 = 5_000;
 
-/// How long nothing happens around a quiet kill: leases run out, others take over, and nobody still feels what was before.
+/// How long nothing happens around a quiet kill: leases run out, others take over, and nobody still feels what was
+/// before.
 const QUIET: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

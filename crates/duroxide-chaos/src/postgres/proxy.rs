@@ -1,5 +1,5 @@
-//! A TCP proxy between one worker and the server. In: connections. Out: the same bytes, until a cut: after so many more bytes of the
-//! worker, in the middle of whatever they are, all its connections end.
+//! A TCP proxy between one worker and the server. In: connections. Out: the same bytes, until a cut: after so many more
+//! bytes of the worker, in the middle of whatever they are, all its connections end.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -87,8 +87,8 @@ pub(crate) async fn run(
     report(output, &seen)
 }
 
-/// Looks at one instance, and again if something is wrong: a node may have moved it between two reads. What is reported was seen
-/// while nothing moved.
+/// Looks at one instance, and again if something is wrong: a node may have moved it between two reads. What is reported
+/// was seen while nothing moved.
 async fn check_instance(client: &Client, listed: InstanceSummary, seen: &mut Seen) {
     let id = listed.instance_id.clone();
     for _ in 0..LOOKS {

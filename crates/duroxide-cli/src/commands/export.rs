@@ -1,5 +1,6 @@
-//! Instances as JSON Lines: one line per instance, with everything that the store holds of it. A family is read from one state, and parents
-//! come before their children. Where nodes run, families are of different moments: that has to be asked for, and stands in the lines.
+//! Instances as JSON Lines: one line per instance, with everything that the store holds of it. A family is read from
+//! one state, and parents come before their children. Where nodes run, families are of different moments: that has to
+//! be asked for, and stands in the lines.
 
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};

@@ -52,7 +52,8 @@ pub(crate) async fn backup(
     }
 }
 
-/// Becomes true when the process is asked to end: the draft of a copy is removed then, instead of filling the disk for ever.
+/// Becomes true when the process is asked to end: the draft of a copy is removed then, instead of filling the disk for
+/// ever.
 fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);

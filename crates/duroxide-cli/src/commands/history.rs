@@ -53,8 +53,8 @@ pub(crate) async fn run(
     }
 }
 
-/// The execution to go on with after one that ended or is gone: the next that still exists, or the current one of a later life of
-/// the id. A failure if the instance was deleted.
+/// The execution to go on with after one that ended or is gone: the next that still exists, or the current one of a
+/// later life of the id. A failure if the instance was deleted.
 async fn following(client: &Client, id: &str, execution: u64) -> Result<Option<u64>, Failure> {
     let current = client.get_instance_info(id).await?.current_execution_id;
     if current < execution {

@@ -1,5 +1,6 @@
-//! One line of an export. In: what a store holds of an instance. Out: a line that people and `jq` can read, and that `import` makes a
-//! snapshot of again. Events and messages stand in it as JSON and not as text; what is no JSON stands in it as it is.
+//! One line of an export. In: what a store holds of an instance. Out: a line that people and `jq` can read, and that
+//! `import` makes a snapshot of again. Events and messages stand in it as JSON and not as text; what is no JSON stands
+//! in it as it is.
 
 use duroxide_core::provider::{InstanceSnapshot, InstanceStatus, InstanceSummary};
 use serde::{Deserialize, Serialize};
@@ -233,8 +234,8 @@ fn each_text(plain: &mut Value, mut change: impl FnMut(&mut Value)) {
     }
 }
 
-/// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not matter. Of a text that
-/// nobody can read, what no store but some can keep does not count: who waits for it, and a NUL.
+/// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not
+/// matter. Of a text that nobody can read, what no store but some can keep does not count: who waits for it, and a NUL.
 pub(crate) fn digest(snapshot: &InstanceSnapshot) -> Result<String, Failure> {
     let mut plain = readable(snapshot)?;
     list(&mut plain, "messages")

@@ -65,7 +65,8 @@ async fn blocked(client: &Client, query: &InstanceQuery) -> Result<Vec<InstanceS
     Ok(found)
 }
 
-/// The running instances that a query admits and that wait for something of this name. No index knows that: their histories are read.
+/// The running instances that a query admits and that wait for something of this name. No index knows that: their
+/// histories are read.
 async fn waiting_for(
     client: &Client,
     output: &Output,

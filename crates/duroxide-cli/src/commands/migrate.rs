@@ -1,5 +1,5 @@
-//! The schema of a store, brought up to this build because an operator asked for it. No other command changes a schema: programs of
-//! an older build could not commit any more.
+//! The schema of a store, brought up to this build because an operator asked for it. No other command changes a schema:
+//! programs of an older build could not commit any more.
 
 use std::path::Path;
 

@@ -138,8 +138,8 @@ pub(crate) async fn delete(
     report(output, &total)
 }
 
-/// Deletes finished roots, a few in each transaction. One that was deleted and started again since the list was taken stays: the
-/// store deletes only what ended when the list says, or before.
+/// Deletes finished roots, a few in each transaction. One that was deleted and started again since the list was taken
+/// stays: the store deletes only what ended when the list says, or before.
 async fn delete_all(
     client: &Client,
     output: &Output,

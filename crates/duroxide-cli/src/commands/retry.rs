@@ -1,5 +1,6 @@
-//! Retry failed instances from the point of failure, one or all that a filter admits. Repeated after it was stopped halfway, it reaches
-//! the rest: what runs again has not failed any more, and a request that a node has not taken yet counts once.
+//! Retry failed instances from the point of failure, one or all that a filter admits. Repeated after it was stopped
+//! halfway, it reaches the rest: what runs again has not failed any more, and a request that a node has not taken yet
+//! counts once.
 
 use duroxide_core::provider::{InstanceStatus, InstanceSummary};
 use duroxide_runtime::client::{Client, ClientError, Rewind, RewindPoint};

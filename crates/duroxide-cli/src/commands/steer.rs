@@ -94,8 +94,8 @@ pub(crate) async fn run(
     answer(output, verb, &ids(&reached), true)
 }
 
-/// Pauses or resumes; returns whether that changed anything. Of many, one that ended or was deleted meanwhile needs neither: the rest is
-/// reached all the same.
+/// Pauses or resumes; returns whether that changed anything. Of many, one that ended or was deleted meanwhile needs
+/// neither: the rest is reached all the same.
 async fn set_paused(client: &Client, id: &str, pause: bool, many: bool) -> Result<bool, Failure> {
     let answer = match pause {
         true => client.pause_instance(id).await,
@@ -131,8 +131,8 @@ impl Chosen {
         }
     }
 
-    /// Whether the id still stands for what the filter admitted: reaching many takes a while, and an id may be deleted and used
-    /// again meanwhile.
+    /// Whether the id still stands for what the filter admitted: reaching many takes a while, and an id may be deleted
+    /// and used again meanwhile.
     async fn is_current(&self, client: &Client) -> Result<bool, Failure> {
         let Some(created) = self.created_at_ms else {
             return Ok(true);
@@ -155,7 +155,8 @@ fn ended(output: &Output, word: &str, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// Instances that the filter admits and that have not ended. A filter that names nothing would mean everything: refused.
+/// Instances that the filter admits and that have not ended. A filter that names nothing would mean everything:
+/// refused.
 async fn chosen(
     client: &Client,
     verb: Verb,

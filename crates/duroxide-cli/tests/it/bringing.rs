@@ -1,4 +1,5 @@
-//! `export` and `import`: families come out of one state and in together, or wait; nobody runs a child before its parent is there.
+//! `export` and `import`: families come out of one state and in together, or wait; nobody runs a child before its
+//! parent is there.
 
 use std::path::Path;
 use std::time::Duration;

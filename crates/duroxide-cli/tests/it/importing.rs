@@ -1,4 +1,5 @@
-//! A file that the published 0.1.32 wrote, with instances in every state, goes on here. `compat/published-file` made it.
+//! A file that the published 0.1.32 wrote, with instances in every state, goes on here. `compat/published-file` made
+//! it.
 
 #[path = "../published/handlers.rs"]
 pub(crate) mod handlers;

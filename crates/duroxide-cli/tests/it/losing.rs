@@ -45,7 +45,8 @@ impl Schemas {
     }
 }
 
-/// The source is lost in the moment in which the target is closed for it: what became of the source is not known, so nothing is opened.
+/// The source is lost in the moment in which the target is closed for it: what became of the source is not known, so
+/// nothing is opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_whose_source_cannot_be_read_opens_nothing() {
     let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") else {

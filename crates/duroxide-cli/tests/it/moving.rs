@@ -1,5 +1,5 @@
-//! `move`: instances of every state come over whole, from any store to any other, and go on; killed at any moment, the next call finishes
-//! what was begun, and of two calls at once one does.
+//! `move`: instances of every state come over whole, from any store to any other, and go on; killed at any moment, the
+//! next call finishes what was begun, and of two calls at once one does.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -247,7 +247,8 @@ async fn a_half_moved_store_runs_nowhere() {
     goes_on(&from).await;
 }
 
-/// Two operators move one store to two targets at the same moment: one of them does, and the other target stays open and empty.
+/// Two operators move one store to two targets at the same moment: one of them does, and the other target stays open
+/// and empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_moves_at_once_one_is_made() {
     for round in 0..4 {
@@ -377,7 +378,8 @@ async fn a_target_waits_for_one_source() {
     goes_on(&to).await;
 }
 
-/// Rows that nobody can read come along, from store to store: no message blocks the ones behind it, whatever is wrong with it.
+/// Rows that nobody can read come along, from store to store: no message blocks the ones behind it, whatever is wrong
+/// with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_moved_as_well() {
     let store = Store::filled(Kind::Sqlite).await;
@@ -467,7 +469,8 @@ async fn moves_imports_and_reopenings_are_in_the_audit_trail() {
     assert_eq!(trail[0]["detail"], format!("{from} to {to}"));
 }
 
-/// A long history comes in steps. Killed between two of them, nothing is there of it, and the next call brings all of it.
+/// A long history comes in steps. Killed between two of them, nothing is there of it, and the next call brings all of
+/// it.
 #[cfg(feature = "kill-points")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_history_whose_move_is_killed_between_two_steps_is_moved_whole() {
@@ -506,7 +509,8 @@ async fn a_long_history_whose_move_is_killed_between_two_steps_is_moved_whole() 
     assert_eq!(digests(&to), before);
 }
 
-/// The source may be on its way though its closing was answered with an error: nothing runs in the target before that is known.
+/// The source may be on its way though its closing was answered with an error: nothing runs in the target before that
+/// is known.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_fails_to_close_leaves_the_target_closed() {
     let store = Store::filled(Kind::Sqlite).await;

@@ -1,5 +1,5 @@
-//! A schema that the published `duroxide-pg` 0.1.38 wrote, with instances in every state, goes on here. `compat/published-schema` made it;
-//! `tests/published/README.md` says how.
+//! A schema that the published `duroxide-pg` 0.1.38 wrote, with instances in every state, goes on here.
+//! `compat/published-schema` made it; `tests/published/README.md` says how.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -226,7 +226,8 @@ async fn a_published_schema_comes_into_redb_and_goes_on() {
     all_end(Arc::new(RedbProvider::open(&path).unwrap())).await;
 }
 
-/// The target stays closed, and says for what; an old schema that has changed meanwhile does not mix with what came before.
+/// The target stays closed, and says for what; an old schema that has changed meanwhile does not mix with what came
+/// before.
 #[cfg(feature = "kill-points")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_of_a_published_schema_that_is_killed_goes_on() {

@@ -65,8 +65,8 @@ impl Store {
         store
     }
 
-    /// One instance in every state, and no runtime: `paid` completed, `refused` failed, `ask` waits for a signal, `family` for
-    /// its child, `nap` for a timer, `unknown` for code that nobody has.
+    /// One instance in every state, and no runtime: `paid` completed, `refused` failed, `ask` waits for a signal,
+    /// `family` for its child, `nap` for a timer, `unknown` for code that nobody has.
     pub(crate) async fn filled(kind: Kind) -> Self {
         let store = Self::empty(kind).await;
         let provider = store.open().await;

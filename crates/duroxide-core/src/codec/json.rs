@@ -1,4 +1,5 @@
-//! JSON as it is compared: numbers by their exact value, objects without an order. In: text. Out: a tree of bounded depth.
+//! JSON as it is compared: numbers by their exact value, objects without an order. In: text. Out: a tree of bounded
+//! depth.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! How typed values become text and come back.
 //!
-//! **What is written.** A value that serialises to a string travels bare, as the text itself; everything else travels as
-//! compact JSON with the keys of every object in ascending order. `f32` is written as the `f64` it equals. The text is the
-//! same whatever features of `serde_json` a program turns on.
+//! **What is written.** A value that serialises to a string travels bare, as the text itself; everything else travels
+//! as compact JSON with the keys of every object in ascending order. `f32` is written as the `f64` it equals. The text
+//! is the same whatever features of `serde_json` a program turns on.
 //!
-//! **When a string is quoted.** A bare text that is JSON by itself can be read in two ways. Such a string is written as a
-//! JSON string, with quotes and escapes, where its type could take the other reading:
+//! **When a string is quoted.** A bare text that is JSON by itself can be read in two ways. Such a string is written as
+//! a JSON string, with quotes and escapes, where its type could take the other reading:
 //!
 //! | type | bare | quoted |
 //! |---|---|---|
@@ -14,11 +14,11 @@
 //! | an `Option` of any of these | all else | JSON string literals, `null` |
 //! | anything else: `serde_json::Value`, untagged enums, transparent wrappers, types that serialise their `Display` form | all else | every text that is JSON |
 //!
-//! **How it is read.** The text types of the first row take the text as it is. Everything else is read as JSON; a text that
-//! is not JSON for the type is read as a bare string. So what the published crate wrote is read as it read it.
+//! **How it is read.** The text types of the first row take the text as it is. Everything else is read as JSON; a text
+//! that is not JSON for the type is read as a bare string. So what the published crate wrote is read as it read it.
 //!
-//! **What cannot come back.** `Some(None)` and `Some(())` are `null` in JSON and come back as `None`; NaN and infinities are
-//! `null` too. That is JSON's own limit, with or without this codec.
+//! **What cannot come back.** `Some(None)` and `Some(())` are `null` in JSON and come back as `None`; NaN and
+//! infinities are `null` too. That is JSON's own limit, with or without this codec.
 //!
 //! **What is the same.** Two recorded texts are the same if they are equal, or if both are JSON and mean the same; see
 //! [`same_meaning`].
@@ -106,8 +106,8 @@ pub fn decode<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 ///
 /// The order of an object's keys means nothing, nor do spaces and escapes. Numbers are compared by their exact decimal
 /// value: `1`, `1.0` and `1e0` are the same, 2^53 and 2^53 + 1 are not. A JSON string is also the same as its own bare
-/// text, because that is how strings travel. Texts nested deeper than 128 levels, which no value decodes from, are compared
-/// letter by letter.
+/// text, because that is how strings travel. Texts nested deeper than 128 levels, which no value decodes from, are
+/// compared letter by letter.
 ///
 /// ```
 /// use duroxide::codec::same_meaning;
@@ -127,8 +127,9 @@ pub fn same_meaning(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether `T` is text and nothing else: such a value is the text itself, even if the text happens to be JSON. `T` need not
-/// be `'static`, which rules out comparing type ids. A name that is spelt in another way costs quotes, never a value.
+/// Whether `T` is text and nothing else: such a value is the text itself, even if the text happens to be JSON. `T` need
+/// not be `'static`, which rules out comparing type ids. A name that is spelt in another way costs quotes, never a
+/// value.
 fn is_text<T: ?Sized>() -> bool {
     let mut name = std::any::type_name::<T>();
     loop {
@@ -157,8 +158,8 @@ fn unwrapped(name: &str) -> Option<&str> {
     inner.strip_suffix('>')
 }
 
-/// Whether `serde_json` was built with `arbitrary_precision`, by any crate of the program: a fraction then reaches untagged
-/// enums and flattened structs as a map, which they refuse.
+/// Whether `serde_json` was built with `arbitrary_precision`, by any crate of the program: a fraction then reaches
+/// untagged enums and flattened structs as a map, which they refuse.
 fn keeps_digits() -> bool {
     serde_json::from_str::<Value>("1e999").is_ok()
 }

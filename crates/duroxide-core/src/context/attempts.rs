@@ -1,7 +1,8 @@
 //! Activities under options: time limits, surfaced failures, further attempts after a failure.
 //!
-//! The first attempt is asked for by the call, like any other activity; awaiting only observes. If the future is polled before
-//! the attempt is recorded, the attempt takes its place where the poll is, because that is where earlier engines recorded it.
+//! The first attempt is asked for by the call, like any other activity; awaiting only observes. If the future is polled
+//! before the attempt is recorded, the attempt takes its place where the poll is, because that is where earlier engines
+//! recorded it.
 
 use std::panic::Location;
 
@@ -214,8 +215,8 @@ impl Limited {
 }
 
 impl Work<'_> {
-    /// Asks for one attempt. The activity comes before the timers that limit it: that is the recorded order of the published
-    /// engine.
+    /// Asks for one attempt. The activity comes before the timers that limit it: that is the recorded order of the
+    /// published engine.
     fn ask(&self, attempt_of: Option<u64>) -> Limited {
         let kind = CommandKind::Activity {
             name: self.name.clone(),

@@ -1,5 +1,5 @@
-//! The one way to call an activity by its definition. The call asks at once; what is set on it afterwards changes what was
-//! asked for, before it is recorded.
+//! The one way to call an activity by its definition. The call asks at once; what is set on it afterwards changes what
+//! was asked for, before it is recorded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +16,8 @@ use crate::durable::{CommandKind, OperationKind, Resolution};
 use crate::future::{DurableFuture, ScheduleKind};
 
 impl OrchestrationContext {
-    /// Calls an activity by its definition. The call takes effect now, like every durable call; awaiting it only observes.
-    /// What is set on it (retries, limits, tag, session) must be set before the next `await`.
+    /// Calls an activity by its definition. The call takes effect now, like every durable call; awaiting it only
+    /// observes. What is set on it (retries, limits, tag, session) must be set before the next `await`.
     ///
     /// # Panics
     ///
@@ -139,8 +139,8 @@ impl<A: Activity> Call<A> {
         self
     }
 
-    /// Tries again only after errors for which this holds, beside what the policy and the error itself say. Code that runs
-    /// again must answer alike: decide by the error alone.
+    /// Tries again only after errors for which this holds, beside what the policy and the error itself say. Code that
+    /// runs again must answer alike: decide by the error alone.
     pub fn retry_if(mut self, may: impl Fn(&A::Error) -> bool + Send + 'static) -> Self {
         if let Some((_, rules)) = self.rules() {
             rules.retry_if.push(Box::new(may));
@@ -184,8 +184,8 @@ impl<A: Activity> Call<A> {
         self
     }
 
-    /// Gives up if no worker has taken an attempt after this long. Needs a store that can tell; with one that cannot, the
-    /// activity counts as taken.
+    /// Gives up if no worker has taken an attempt after this long. Needs a store that can tell; with one that cannot,
+    /// the activity counts as taken.
     pub fn queue_timeout(mut self, limit: Duration) -> Self {
         let location = self.location;
         if let Some((ctx, rules)) = self.rules() {

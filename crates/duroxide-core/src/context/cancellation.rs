@@ -9,12 +9,12 @@ impl OrchestrationContext {
     ///
     /// While the code holds this future, the first request does not end the orchestration at once: the future resolves
     /// and the code goes on, to undo what it did. When it then returns, with a value or an error, or asks to continue
-    /// as new, the orchestration ends as cancelled with that reason. Further requests change nothing; only terminating the
-    /// instance ends it at once. Without this future, or after it was dropped, the first request does.
+    /// as new, the orchestration ends as cancelled with that reason. Further requests change nothing; only terminating
+    /// the instance ends it at once. Without this future, or after it was dropped, the first request does.
     ///
-    /// A request that comes after the code, which held this future, has returned changes nothing; one that comes after it
-    /// asked to continue as new reaches the next execution. That holds also if the engine took them up together. Code that
-    /// watches and continues as new again and again without ever waiting is ended by terminating it.
+    /// A request that comes after the code, which held this future, has returned changes nothing; one that comes after
+    /// it asked to continue as new reaches the next execution. That holds also if the engine took them up together.
+    /// Code that watches and continues as new again and again without ever waiting is ended by terminating it.
     ///
     /// Nothing is recorded for it, and waiting for nothing else is a mistake: an orchestration must wait for something
     /// that can happen by itself.

@@ -1,5 +1,5 @@
-//! Children by their definition. The call asks for the child at once; what is set on it afterwards changes what was asked for,
-//! before it is recorded.
+//! Children by their definition. The call asks for the child at once; what is set on it afterwards changes what was
+//! asked for, before it is recorded.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,7 +26,8 @@ use crate::start::StartExtras;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ParentClose {
-    /// The child is asked to cancel: it ends at once, unless its code watches for the request and puts things right first.
+    /// The child is asked to cancel: it ends at once, unless its code watches for the request and puts things right
+    /// first.
     #[default]
     Request,
     /// The child is terminated: it ends at once, and its code is not asked.
@@ -36,11 +37,11 @@ pub enum ParentClose {
 }
 
 impl OrchestrationContext {
-    /// Starts a child by its definition and awaits its result. The call takes effect now; what is set on it (id, version, labels,
-    /// what happens when the parent ends) must be set before the next `await`.
+    /// Starts a child by its definition and awaits its result. The call takes effect now; what is set on it (id,
+    /// version, labels, what happens when the parent ends) must be set before the next `await`.
     ///
-    /// A child runs the version that its definition states, or the one that the policy chooses. Once a start is recorded
-    /// the record governs: a definition may move on to a later version while parents run.
+    /// A child runs the version that its definition states, or the one that the policy chooses. Once a start is
+    /// recorded the record governs: a definition may move on to a later version while parents run.
     ///
     /// # Panics
     ///
@@ -139,7 +140,8 @@ enum State<O: Orchestration> {
 }
 
 impl<O: Orchestration> Child<O> {
-    /// The child's id, instead of one made from its parent's. An id that cannot be used, or is taken, is an `Err` of the child.
+    /// The child's id, instead of one made from its parent's. An id that cannot be used, or is taken, is an `Err` of
+    /// the child.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         let id = id.into();
         let refusal = if is_auto_generated_sub_orch_id(&id) {
@@ -172,7 +174,8 @@ impl<O: Orchestration> Child<O> {
         self
     }
 
-    /// Gives the child a label, by which queries find it. One that is not fit, or one too many, is an `Err` of the child.
+    /// Gives the child a label, by which queries find it. One that is not fit, or one too many, is an `Err` of the
+    /// child.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());
         let Some(CommandKind::Child { mut labels, .. }) = self.asked() else {
@@ -192,8 +195,8 @@ impl<O: Orchestration> Child<O> {
         self
     }
 
-    /// Gives the child a memo: a small value that lists show and its code reads. One that does not serialise, or is longer than
-    /// [`MEMO_BYTES_MAX`](crate::MEMO_BYTES_MAX), is an `Err` of the child.
+    /// Gives the child a memo: a small value that lists show and its code reads. One that does not serialise, or is
+    /// longer than [`MEMO_BYTES_MAX`](crate::MEMO_BYTES_MAX), is an `Err` of the child.
     pub fn memo<T: Serialize + ?Sized>(self, memo: &T) -> Self {
         self.extend(|extras| extras.with_memo(memo))
     }
@@ -219,9 +222,9 @@ impl<O: Orchestration> Child<O> {
         self
     }
 
-    /// What becomes of the child when its parent ends or drops it, however the parent ends: by its code, cancelled, terminated, out
-    /// of time, or because its code is gone. The children of an instance that is terminated are terminated too, unless they are
-    /// abandoned. It is recorded with the child.
+    /// What becomes of the child when its parent ends or drops it, however the parent ends: by its code, cancelled,
+    /// terminated, out of time, or because its code is gone. The children of an instance that is terminated are
+    /// terminated too, unless they are abandoned. It is recorded with the child.
     pub fn on_parent_close(mut self, what: ParentClose) -> Self {
         let on_close = match what {
             ParentClose::Request => OnClose::Cancel,
@@ -240,14 +243,14 @@ impl<O: Orchestration> Child<O> {
         self
     }
 
-    /// Starts the child again after it failed, as the policy says: a further attempt is another child with the same input. A child
-    /// with an id of your own has that id in its first attempt, then `id~2`, `id~3` and so on; without one each attempt gets an id
-    /// made from its parent's. The pauses are durable timers.
+    /// Starts the child again after it failed, as the policy says: a further attempt is another child with the same
+    /// input. A child with an id of your own has that id in its first attempt, then `id~2`, `id~3` and so on; without
+    /// one each attempt gets an id made from its parent's. The pauses are durable timers.
     ///
-    /// An attempt that failed by its own error is tried again if the error is [`Retryable`](crate::Retryable) or does not say, after
-    /// a panic and after its own time limit as well; not after it was cancelled, or its code does not fit. A limit of the policy for
-    /// one attempt is kept as [`timeout`](Self::timeout) is. When the total limit of the policy passes, the attempt that runs is
-    /// dropped and the error is [`OrchestrationError::TimedOut`].
+    /// An attempt that failed by its own error is tried again if the error is [`Retryable`](crate::Retryable) or does
+    /// not say, after a panic and after its own time limit as well; not after it was cancelled, or its code does not
+    /// fit. A limit of the policy for one attempt is kept as [`timeout`](Self::timeout) is. When the total limit of the
+    /// policy passes, the attempt that runs is dropped and the error is [`OrchestrationError::TimedOut`].
     ///
     /// ```
     /// use duroxide_core::{OrchestrationContext, OrchestrationRef, Retry};
@@ -275,8 +278,8 @@ impl<O: Orchestration> Child<O> {
         self.with_room_for_attempts()
     }
 
-    /// Tries again only after errors for which this holds, beside what the policy and the error itself say. Code that runs
-    /// again must answer alike: decide by the error alone.
+    /// Tries again only after errors for which this holds, beside what the policy and the error itself say. Code that
+    /// runs again must answer alike: decide by the error alone.
     pub fn retry_if(mut self, may: impl Fn(&O::Error) -> bool + Send + 'static) -> Self {
         if let Some(rules) = self.rules() {
             rules.retry_if.push(Box::new(may));

@@ -1,5 +1,5 @@
-//! One child from its first attempt to its last. In: what the call asked for already, and what a further attempt asks for. Out: the
-//! value, or the typed failure. Every attempt is a child of its own, recorded like any other.
+//! One child from its first attempt to its last. In: what the call asked for already, and what a further attempt asks
+//! for. Out: the value, or the typed failure. Every attempt is a child of its own, recorded like any other.
 
 use std::panic::Location;
 use std::time::Duration;

@@ -58,12 +58,14 @@ impl OrchestrationContext {
         self.end_with(encoded(input), Some(version.into()))
     }
 
-    /// Ends this execution and begins another with this input, checked against the definition of this very orchestration.
-    /// The next execution runs the version that the policy chooses. Use as `return ctx.continue_with(me, &next).await;`.
+    /// Ends this execution and begins another with this input, checked against the definition of this very
+    /// orchestration. The next execution runs the version that the policy chooses. Use as
+    /// `return ctx.continue_with(me, &next).await;`.
     ///
     /// # Panics
     ///
-    /// When the definition is that of another orchestration, or the input does not serialise, which fails the orchestration.
+    /// When the definition is that of another orchestration, or the input does not serialise, which fails the
+    /// orchestration.
     ///
     /// ```
     /// use duroxide_core::{OrchestrationContext, OrchestrationRef};

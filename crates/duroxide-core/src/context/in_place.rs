@@ -1,4 +1,5 @@
-//! Small effects that run in place: no queue, no worker, one commit. In: the author's closure. Out: its recorded result.
+//! Small effects that run in place: no queue, no worker, one commit. In: the author's closure. Out: its recorded
+//! result.
 
 use std::fmt;
 use std::panic::Location;
@@ -18,18 +19,18 @@ use crate::future::{DurableFuture, ScheduleKind};
 type Body = Arc<dyn Fn() -> InPlaceFuture + Send + Sync>;
 
 impl OrchestrationContext {
-    /// Runs a small effect in place and records its result: the runtime drives the closure's future within the turn, and
-    /// what it gives is stored by the turn's own commit. Replay does not run it again.
+    /// Runs a small effect in place and records its result: the runtime drives the closure's future within the turn,
+    /// and what it gives is stored by the turn's own commit. Replay does not run it again.
     ///
     /// Rules:
     ///
     /// - It runs **at least once**: a crash before the commit, or a commit that the store refuses, runs it again.
     /// - Keep it short. The instance does nothing else meanwhile, a request to cancel waits, and no tag can route it to
     ///   another worker. What takes longer than a second or so, or must survive on its own, is an activity.
-    /// - Its code may do what the orchestration's may not: read clocks and files, call servers, await anything of tokio.
-    ///   It cannot use the context.
-    /// - An attempt that hangs is given up alone, with `TimedOut`: after [`Run::timeout`], and after a third of what a turn may
-    ///   take (20 seconds by default) in any case. What it did until then may have had its effect.
+    /// - Its code may do what the orchestration's may not: read clocks and files, call servers, await anything of
+    ///   tokio. It cannot use the context.
+    /// - An attempt that hangs is given up alone, with `TimedOut`: after [`Run::timeout`], and after a third of what a
+    ///   turn may take (20 seconds by default) in any case. What it did until then may have had its effect.
     /// - Failed and timed-out attempts are repeated by [`Run::retry`], with durable pauses, like those of an activity.
     /// - The name is recorded, and replay compares it.
     ///
@@ -138,11 +139,11 @@ enum State<T, E> {
 }
 
 impl<T: Payload, E: Payload> Run<T, E> {
-    /// Tries again after failures whose error is [`Retryable`], and after attempts that timed out, unless the policy says
-    /// otherwise. A limit of the policy for one attempt is kept as [`timeout`](Self::timeout) is.
+    /// Tries again after failures whose error is [`Retryable`], and after attempts that timed out, unless the policy
+    /// says otherwise. A limit of the policy for one attempt is kept as [`timeout`](Self::timeout) is.
     ///
-    /// An error of your own says whether trying again may help, or this does not compile; texts and numbers may be tried again
-    /// always.
+    /// An error of your own says whether trying again may help, or this does not compile; texts and numbers may be
+    /// tried again always.
     ///
     /// ```
     /// use duroxide_core::{ActivityError, OrchestrationContext, Retry, Retryable};
@@ -190,9 +191,9 @@ impl<T: Payload, E: Payload> Run<T, E> {
         self
     }
 
-    /// Limits each attempt. One that takes longer is given up and fails with
-    /// [`TimedOut`](ActivityError::TimedOut); the other effects of its turn are not touched. At most a third of what a turn may
-    /// take, 20 seconds by default: what takes longer is an activity.
+    /// Limits each attempt. One that takes longer is given up and fails with [`TimedOut`](ActivityError::TimedOut); the
+    /// other effects of its turn are not touched. At most a third of what a turn may take, 20 seconds by default: what
+    /// takes longer is an activity.
     ///
     /// ```
     /// use duroxide_core::{ActivityError, OrchestrationContext, Timeout};

@@ -9,8 +9,9 @@ use crate::label::{LABELS_MAX, Labels, check_label, recorded_label_key};
 impl OrchestrationContext {
     /// Gives this instance a label, in place of one with the same key.
     ///
-    /// A key has at most 64 bytes (letters, digits, `.`, `_`, `-`, `/`), a value at most 256 without control characters, and an
-    /// instance at most 16 labels. Labels survive continue-as-new, and stay when the instance has ended.
+    /// A key has at most 64 bytes (letters, digits, `.`, `_`, `-`, `/`), a value at most 256 without control
+    /// characters, and an instance at most 16 labels. Labels survive continue-as-new, and stay when the instance has
+    /// ended.
     ///
     /// # Panics
     ///
@@ -67,8 +68,8 @@ impl OrchestrationContext {
         cell.tell(CommandKind::ClearKv { key }, location);
     }
 
-    /// The labels that the instance was started with and that its code set. What an operator changes is not seen here: it must not
-    /// decide what the code does.
+    /// The labels that the instance was started with and that its code set. What an operator changes is not seen here:
+    /// it must not decide what the code does.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.shared.cell().labels.clone()

@@ -7,9 +7,9 @@ use crate::attempt::AttemptLimits;
 use crate::durable::{CommandKind, OperationKind, SYSCALL_PATCHED};
 
 impl OrchestrationContext {
-    /// Whether this execution takes the new way. True for executions that come here for the first time with this code; the
-    /// answer is recorded. False for those that passed this place before the code knew the patch. One id has one answer in
-    /// an execution, however often it is asked.
+    /// Whether this execution takes the new way. True for executions that come here for the first time with this code;
+    /// the answer is recorded. False for those that passed this place before the code knew the patch. One id has one
+    /// answer in an execution, however often it is asked.
     ///
     /// ```
     /// use duroxide_core::{ActivityRef, OrchestrationContext};

@@ -39,8 +39,8 @@ impl OrchestrationContext {
         self.schedule_timer(duration)
     }
 
-    /// The work, or [`Elapsed`] if it is not done within a time. The time begins now; work that is late is dropped, and so
-    /// cancelled. Work that is done at the very moment wins.
+    /// The work, or [`Elapsed`] if it is not done within a time. The time begins now; work that is late is dropped, and
+    /// so cancelled. Work that is done at the very moment wins.
     #[track_caller]
     pub fn timeout<F: Future>(
         &self,

@@ -1,4 +1,5 @@
-//! Steps that are undone in reverse when a later one fails. In: what undoes each step. Out: the result, after the undoing.
+//! Steps that are undone in reverse when a later one fails. In: what undoes each step. Out: the result, after the
+//! undoing.
 
 use std::error::Error;
 use std::fmt;
@@ -93,12 +94,12 @@ impl Saga {
         self.open().push(undo);
     }
 
-    /// Runs the steps. If they fail, or the orchestration is asked to cancel, what was done is undone in reverse order, one
-    /// after the other, and no request to cancel stops that. An undo that fails for good does not stop the others.
+    /// Runs the steps. If they fail, or the orchestration is asked to cancel, what was done is undone in reverse order,
+    /// one after the other, and no request to cancel stops that. An undo that fails for good does not stop the others.
     ///
     /// A request to cancel drops the step that is under way: whether its activity took effect is not known, and nothing
-    /// undoes it. A step with an effect that must be undone belongs into [`shield`](OrchestrationContext::shield): it is
-    /// finished, the code goes on to its `undo`, and then the request counts.
+    /// undoes it. A step with an effect that must be undone belongs into [`shield`](OrchestrationContext::shield): it
+    /// is finished, the code goes on to its `undo`, and then the request counts.
     ///
     /// ```
     /// # use duroxide_core::{ActivityRef, OrchestrationContext, Saga};

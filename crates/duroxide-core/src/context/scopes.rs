@@ -41,9 +41,9 @@ impl From<Cancelled> for String {
 
 impl OrchestrationContext {
     /// Runs a group of durable work until it is done or a client asks to cancel the orchestration. Then the group is
-    /// dropped, and so everything it asked for is cancelled; the code goes on after it and may put things right. When the
-    /// code returns, the orchestration ends as cancelled. A group in which something is [shielded](Self::shield) is dropped
-    /// when that is done.
+    /// dropped, and so everything it asked for is cancelled; the code goes on after it and may put things right. When
+    /// the code returns, the orchestration ends as cancelled. A group in which something is [shielded](Self::shield) is
+    /// dropped when that is done.
     ///
     /// ```
     /// use duroxide_core::{ActivityRef, OrchestrationContext};
@@ -74,11 +74,11 @@ impl OrchestrationContext {
         }
     }
 
-    /// Runs work that a request to cancel does not touch: compensation, or steps that belong together. A request that comes
-    /// meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, a [`cancellable`](Self::cancellable) group or a
-    /// [saga](Self::saga) around the work ends with it when the work is done, and the orchestration ends as cancelled when
-    /// its code returns. The code behind the work runs on to its next `await` first, so it can say what undoes it.
-    /// Terminating an instance ends it all the same, and so does dropping the future of the work.
+    /// Runs work that a request to cancel does not touch: compensation, or steps that belong together. A request that
+    /// comes meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, a [`cancellable`](Self::cancellable)
+    /// group or a [saga](Self::saga) around the work ends with it when the work is done, and the orchestration ends as
+    /// cancelled when its code returns. The code behind the work runs on to its next `await` first, so it can say what
+    /// undoes it. Terminating an instance ends it all the same, and so does dropping the future of the work.
     #[track_caller]
     pub fn shield<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
         let watch = self.cancellation_requested();

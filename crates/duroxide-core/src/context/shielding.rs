@@ -1,5 +1,6 @@
-//! Groups of durable work that a request to cancel ends, and work inside them that it does not touch. In: futures of the author.
-//! Out: the value of a group, or the request; never a group that is dropped while something in it is shielded.
+//! Groups of durable work that a request to cancel ends, and work inside them that it does not touch. In: futures of
+//! the author. Out: the value of a group, or the request; never a group that is dropped while something in it is
+//! shielded.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -15,8 +15,8 @@ use crate::label::{Labels, check_label, check_labels};
 use crate::start::StartExtras;
 
 impl OrchestrationContext {
-    /// Starts an orchestration that this one does not await, by its definition. It takes effect now; without an id of your own it
-    /// gets a generated one.
+    /// Starts an orchestration that this one does not await, by its definition. It takes effect now; without an id of
+    /// your own it gets a generated one.
     ///
     /// # Panics
     ///

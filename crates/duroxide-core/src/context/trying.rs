@@ -1,5 +1,5 @@
-//! One typed call from its first attempt to its last. In: what the call asked for already, and how to ask again. Out: the
-//! value, or the typed failure. The call itself asks for the first attempt; awaiting only observes and asks again.
+//! One typed call from its first attempt to its last. In: what the call asked for already, and how to ask again. Out:
+//! the value, or the typed failure. The call itself asks for the first attempt; awaiting only observes and asks again.
 
 use std::panic::Location;
 use std::time::Duration;

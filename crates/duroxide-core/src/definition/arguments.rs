@@ -70,7 +70,8 @@ impl Inputs {
     ///
     /// When the text is not an input of this type.
     pub fn decode<T: DeserializeOwned + 'static>(text: &str) -> Result<T, String> {
-        // A function without inputs does not care what it is handed: `null` from a typed call, anything from a plain one.
+        // A function without inputs does not care what it is handed: `null` from a typed call, anything from a plain
+        // one.
         if std::any::TypeId::of::<T>() == std::any::TypeId::of::<()>() {
             return codec::decode("null");
         }

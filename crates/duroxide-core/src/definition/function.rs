@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use super::{Activity, Orchestration};
 
-/// The future of a handler's function, and the name of the definition `D`. Awaiting it runs the body, as in a unit test.
+/// The future of a handler's function, and the name of the definition `D`. Awaiting it runs the body, as in a unit
+/// test.
 #[must_use = "a body runs when it is awaited"]
 pub struct Body<'a, D, R> {
     future: Pin<Box<dyn Future<Output = R> + Send + 'a>>,
@@ -39,8 +40,8 @@ impl<D, R> fmt::Debug for Body<'_, D, R> {
     }
 }
 
-/// What stands for an activity: its definition, or the function that `#[duroxide::activity]` was put on. `Via` tells the
-/// two apart and is found by the compiler.
+/// What stands for an activity: its definition, or the function that `#[duroxide::activity]` was put on. `Via` tells
+/// the two apart and is found by the compiler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an activity",
     label = "not an activity",
@@ -54,8 +55,8 @@ pub trait ToActivity<Via> {
     fn to_activity(self) -> Self::Activity;
 }
 
-/// What stands for an orchestration: its definition, or the function that `#[duroxide::orchestration]` was put on. `Via`
-/// tells the two apart and is found by the compiler.
+/// What stands for an orchestration: its definition, or the function that `#[duroxide::orchestration]` was put on.
+/// `Via` tells the two apart and is found by the compiler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an orchestration",
     label = "not an orchestration",

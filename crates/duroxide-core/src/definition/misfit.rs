@@ -1,5 +1,6 @@
-//! The engine's own words for values that do not fit their types. In: what did not fit. Out: the text that a worker stores, and
-//! whether a stored text is one of these. Errors that decode from any text (`String`, `serde_json::Value`) would swallow them.
+//! The engine's own words for values that do not fit their types. In: what did not fit. Out: the text that a worker
+//! stores, and whether a stored text is one of these. Errors that decode from any text (`String`, `serde_json::Value`)
+//! would swallow them.
 
 /// The text of a worker that reports the panic of an activity begins so.
 const PANICKED: &str = "activity panicked";

@@ -1,7 +1,7 @@
 //! Definitions: activities and orchestrations as values that carry their name and their types.
 //!
-//! In: what the attributes `#[duroxide::activity]` and `#[duroxide::orchestration]` generate, or what an author writes by
-//! hand. Out: what calls, children, clients and tests check against at compile time. Nothing runs here.
+//! In: what the attributes `#[duroxide::activity]` and `#[duroxide::orchestration]` generate, or what an author writes
+//! by hand. Out: what calls, children, clients and tests check against at compile time. Nothing runs here.
 
 mod arguments;
 mod error;
@@ -19,8 +19,8 @@ pub use misfit::Misfit;
 pub use reference::{ActivityRef, OrchestrationRef};
 pub use retry::{Retry, Retryable};
 
-/// A value that can be stored: every type that derives serde's `Serialize` and `Deserialize`, borrows nothing and may move
-/// between threads.
+/// A value that can be stored: every type that derives serde's `Serialize` and `Deserialize`, borrows nothing and may
+/// move between threads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored",
     label = "inputs, outputs and errors of durable calls are stored",
@@ -69,8 +69,8 @@ pub trait Activity: Clone + Send + Sync + 'static {
     }
 }
 
-/// An orchestration by name, version and types. The attribute `#[duroxide::orchestration]` makes such a type, named like
-/// the function; [`OrchestrationRef`] is one for an orchestration whose code is elsewhere.
+/// An orchestration by name, version and types. The attribute `#[duroxide::orchestration]` makes such a type, named
+/// like the function; [`OrchestrationRef`] is one for an orchestration whose code is elsewhere.
 pub trait Orchestration: Clone + Send + Sync + 'static {
     /// What it takes: `()` for nothing, a tuple for several things.
     type Input: Payload;
@@ -82,8 +82,8 @@ pub trait Orchestration: Clone + Send + Sync + 'static {
     /// The name it is registered and recorded under.
     fn name(&self) -> &'static str;
 
-    /// The version it states. A start of a definition with a version starts that version; without one, the version that the
-    /// registry's policy chooses, which is the latest unless it was told otherwise.
+    /// The version it states. A start of a definition with a version starts that version; without one, the version that
+    /// the registry's policy chooses, which is the latest unless it was told otherwise.
     fn version(&self) -> Option<&'static str> {
         None
     }
@@ -93,8 +93,9 @@ pub trait Orchestration: Clone + Send + Sync + 'static {
         true
     }
 
-    /// A number that follows from the code of its function, comments and layout left out; the attribute computes it. `None`
-    /// for code that the attribute has not seen. `duroxide::testing::assert_manifest` notices by it that code has changed.
+    /// A number that follows from the code of its function, comments and layout left out; the attribute computes it.
+    /// `None` for code that the attribute has not seen. `duroxide::testing::assert_manifest` notices by it that code
+    /// has changed.
     fn fingerprint(&self) -> Option<u64> {
         None
     }

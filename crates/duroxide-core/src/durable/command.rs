@@ -53,7 +53,8 @@ pub(crate) enum CommandKind {
         /// `None` lets the engine choose an id.
         instance: Option<String>,
         input: String,
-        /// What its start carries. Not recorded here: the child records it, and it decides nothing that a replay repeats.
+        /// What its start carries. Not recorded here: the child records it, and it decides nothing that a replay
+        /// repeats.
         labels: Labels,
         extras: StartExtras,
         /// What becomes of it when its parent ends. Recorded; what the code says governs while it is there.
@@ -167,9 +168,9 @@ impl CommandKind {
         }
     }
 
-    /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone. What is
-    /// asked for belongs to the trace of the execution, if that is part of one; a call that the execution shares with an earlier one
-    /// is the same call.
+    /// What the runtime must do for this request, if anything. Waits, status and key-values live in the history alone.
+    /// What is asked for belongs to the trace of the execution, if that is part of one; a call that the execution
+    /// shares with an earlier one is the same call.
     pub(crate) fn to_action(
         &self,
         event_id: u64,
@@ -246,8 +247,8 @@ impl CommandKind {
         }
     }
 
-    /// Whether a recorded event is this request. Inputs and values are compared by meaning, because the same value can be
-    /// written in more than one way. Deadlines and time stamps are not compared: what is recorded governs.
+    /// Whether a recorded event is this request. Inputs and values are compared by meaning, because the same value can
+    /// be written in more than one way. Deadlines and time stamps are not compared: what is recorded governs.
     pub(crate) fn reproduces(&self, event: &EventKind) -> bool {
         match (self, event) {
             (

@@ -1,4 +1,5 @@
-//! How much shielded work a group of durable work contains. A group that is asked to cancel is dropped once there is none.
+//! How much shielded work a group of durable work contains. A group that is asked to cancel is dropped once there is
+//! none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

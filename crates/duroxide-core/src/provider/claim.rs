@@ -20,8 +20,8 @@ pub const CLAIM_MESSAGES_MAX: usize = 1_000;
 /// How many bytes of messages of one instance a claim hands out at most; one message always comes, whatever its size.
 pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How many [`QueueMessage`](crate::WorkItem::QueueMessage)s of one instance a claim hands out at most; it ends before the next one.
-/// Code may read one of them per execution, and carries the others on.
+/// How many [`QueueMessage`](crate::WorkItem::QueueMessage)s of one instance a claim hands out at most; it ends before
+/// the next one. Code may read one of them per execution, and carries the others on.
 pub const CLAIM_LETTERS_MAX: usize = 64;
 
 /// What a dispatcher asks for when it claims turns.
@@ -52,13 +52,13 @@ pub struct TurnClaim {
     pub cancel_without_code_after: Duration,
     /// How many messages of one instance at most, oldest first, at least one and never more than [`CLAIM_MESSAGES_MAX`]
     /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel, one
-    /// that terminates before others, come with the claim even if older messages fill it: an instance that cannot run must
-    /// still be seen to be cancelled. Of queue messages a claim takes no more than [`CLAIM_LETTERS_MAX`].
+    /// that terminates before others, come with the claim even if older messages fill it: an instance that cannot run
+    /// must still be seen to be cancelled. Of queue messages a claim takes no more than [`CLAIM_LETTERS_MAX`].
     ///
-    /// A [`ContinueAsNew`](crate::WorkItem::ContinueAsNew) goes before an older start, for the claim and for the code it
-    /// needs. If it carries unread queue messages, the claim takes no [`QueueMessage`](crate::WorkItem::QueueMessage):
-    /// they stay queued, in their order, for a turn that begins nothing or carries nothing. What an instance carries from
-    /// execution to execution does not grow with its queue.
+    /// A [`ContinueAsNew`](crate::WorkItem::ContinueAsNew) goes before an older start, for the claim and for the code
+    /// it needs. If it carries unread queue messages, the claim takes no
+    /// [`QueueMessage`](crate::WorkItem::QueueMessage): they stay queued, in their order, for a turn that begins
+    /// nothing or carries nothing. What an instance carries from execution to execution does not grow with its queue.
     pub messages_max: usize,
     /// Histories the caller holds in memory; their events need not be loaded again.
     pub cached: Option<Arc<dyn CachedHistories>>,
@@ -189,8 +189,8 @@ pub struct ClaimedTurn {
 }
 
 impl ClaimedTurn {
-    /// What [`Provider::fetch_orchestration_item`](super::Provider::fetch_orchestration_item) returns: the turn, its lock
-    /// token and its attempt count.
+    /// What [`Provider::fetch_orchestration_item`](super::Provider::fetch_orchestration_item) returns: the turn, its
+    /// lock token and its attempt count.
     #[must_use]
     pub fn into_parts(self) -> (OrchestrationItem, String, u32) {
         (self.item, self.lock_token, self.attempt_count)

@@ -14,9 +14,9 @@ pub(super) const STORE_CLOSED: &str = "D0224";
 
 /// A store call that failed.
 ///
-/// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost lease
-/// has no field of its own. The words of the message say it, and only this file knows them: build
-/// such an error with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost).
+/// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost
+/// lease has no field of its own. The words of the message say it, and only this file knows them: build such an error
+/// with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost).
 ///
 /// ```
 /// use duroxide_core::provider::ProviderError;
@@ -53,8 +53,8 @@ impl ProviderError {
         }
     }
 
-    /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or another node took over.
-    /// The holder of the lease goes on; the caller drops what it did.
+    /// The caller no longer holds what it writes to: its token is unknown, its lease ran out, or another node took
+    /// over. The holder of the lease goes on; the caller drops what it did.
     ///
     /// ```
     /// use duroxide_core::provider::ProviderError;
@@ -70,8 +70,9 @@ impl ProviderError {
         error
     }
 
-    /// Whether the caller lost its lease. Understands the words of the contract and those of published stores, where the store
-    /// says them itself: at the beginning of a clause, or as the name `lock_token`. What it quotes or names does not count.
+    /// Whether the caller lost its lease. Understands the words of the contract and those of published stores, where
+    /// the store says them itself: at the beginning of a clause, or as the name `lock_token`. What it quotes or names
+    /// does not count.
     #[must_use]
     pub fn is_lease_lost(&self) -> bool {
         !self.retryable && says_lease_lost(&without_quotes(&self.message.to_lowercase()))

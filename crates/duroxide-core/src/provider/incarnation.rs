@@ -5,8 +5,9 @@ use std::num::NonZeroU64;
 
 /// One life of an instance id, drawn at random by the store when it creates the instance.
 ///
-/// Ids are reused: an instance is deleted and another is started under its id, with the same execution and event numbers.
-/// Whatever is remembered about an instance outside its row is remembered together with this number and compared by it.
+/// Ids are reused: an instance is deleted and another is started under its id, with the same execution and event
+/// numbers. Whatever is remembered about an instance outside its row is remembered together with this number and
+/// compared by it.
 ///
 /// ```
 /// use duroxide_core::provider::Incarnation;

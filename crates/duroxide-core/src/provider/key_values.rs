@@ -1,5 +1,5 @@
-//! Key-values as a history leaves them. In: events of one execution, in order. Out: the values after them. Stores, replay and
-//! tests share this rule.
+//! Key-values as a history leaves them. In: events of one execution, in order. Out: the values after them. Stores,
+//! replay and tests share this rule.
 
 use std::collections::HashMap;
 

@@ -15,7 +15,8 @@ pub enum Labelling {
 }
 
 impl Labelling {
-    /// What becomes of labels by these changes. Stores write what `Done` says, in the transaction in which they read `before`.
+    /// What becomes of labels by these changes. Stores write what `Done` says, in the transaction in which they read
+    /// `before`.
     ///
     /// ```
     /// use duroxide_core::{LabelChange, Labels, provider::Labelling};

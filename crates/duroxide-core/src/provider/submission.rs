@@ -1,5 +1,6 @@
-//! What a client gives a store for one instance in one step: a start, messages, or both, under a rule about what has the id.
-//! In: a submission and what a store finds. Out: what the store does, and what it answers. Nothing is written here.
+//! What a client gives a store for one instance in one step: a start, messages, or both, under a rule about what has
+//! the id. In: a submission and what a store finds. Out: what the store does, and what it answers. Nothing is written
+//! here.
 
 use std::time::Duration;
 
@@ -173,9 +174,9 @@ impl Submission {
 
     /// The id of the request that asks for the start ([`StartExtras::request`]), if it has one.
     ///
-    /// A request that is repeated, because its answer was lost, is answered as the first time: if what has the id began with the same
-    /// request ([`asked_for`](Self::asked_for), [`began`](Self::began)), whether it is queued, runs or has ended, the store writes nothing
-    /// and answers [`Submitted::Started`], whatever the rule says.
+    /// A request that is repeated, because its answer was lost, is answered as the first time: if what has the id began
+    /// with the same request ([`asked_for`](Self::asked_for), [`began`](Self::began)), whether it is queued, runs or
+    /// has ended, the store writes nothing and answers [`Submitted::Started`], whatever the rule says.
     #[must_use]
     pub fn request(&self) -> Option<&str> {
         self.start.as_ref()?.request.as_deref()

@@ -3,8 +3,8 @@
 use super::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use crate::event::Event;
 
-/// Everything that one turn writes: what [`Provider::ack_orchestration_item`](super::Provider::ack_orchestration_item) takes one by one,
-/// where neighbours of the same type could change places.
+/// Everything that one turn writes: what [`Provider::ack_orchestration_item`](super::Provider::ack_orchestration_item)
+/// takes one by one, where neighbours of the same type could change places.
 ///
 /// ```
 /// use duroxide_core::provider::TurnWrites;

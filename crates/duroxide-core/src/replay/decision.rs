@@ -9,7 +9,8 @@ use crate::event::{ErrorDetails, Event};
 /// How far a turn got.
 #[derive(Debug)]
 pub enum Progress {
-    /// The code waits for answers that the host can give at once; see [`Execution::answer_host`](super::Execution::answer_host).
+    /// The code waits for answers that the host can give at once; see
+    /// [`Execution::answer_host`](super::Execution::answer_host).
     NeedsHost(Vec<HostCall>),
     /// The turn is over.
     Done(Box<Turn>),

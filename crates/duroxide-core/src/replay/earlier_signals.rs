@@ -1,7 +1,8 @@
-//! Signals that came before a rewind. In: what the first event carries. Out: each one once, for the first wait of its name.
+//! Signals that came before a rewind. In: what the first event carries. Out: each one once, for the first wait of its
+//! name.
 //!
-//! A live turn records one as soon as a wait for it is open, as an event that names the wait; a replay finds that event and knows which
-//! are left. Signals that come since wait their turn: an older one goes first.
+//! A live turn records one as soon as a wait for it is open, as an event that names the wait; a replay finds that event
+//! and knows which are left. Signals that come since wait their turn: an older one goes first.
 
 use std::collections::VecDeque;
 

@@ -315,7 +315,8 @@ impl Execution {
     }
 }
 
-/// The reason that a child receives when its parent ends without a value. The children of a terminated parent are terminated too.
+/// The reason that a child receives when its parent ends without a value. The children of a terminated parent are
+/// terminated too.
 pub(super) fn child_reason(details: &ErrorDetails, terminated: bool) -> &'static str {
     match details {
         _ if terminated => PARENT_TERMINATED,

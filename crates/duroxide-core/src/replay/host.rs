@@ -50,8 +50,8 @@ pub enum HostRequest {
         /// Its id.
         id: String,
     },
-    /// A message for a queue of another instance, which the commit of the turn sends; the answer is JSON: `null`, or why it
-    /// cannot be delivered ([`Undelivered`](crate::Undelivered)).
+    /// A message for a queue of another instance, which the commit of the turn sends; the answer is JSON: `null`, or
+    /// why it cannot be delivered ([`Undelivered`](crate::Undelivered)).
     Send {
         /// The instance.
         instance: String,

@@ -117,8 +117,8 @@ impl Execution {
         self.cancel_reason.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// The deadline of the instance has passed. A value that was returned before it, or a cancellation, stands; a further execution
-    /// is not begun any more.
+    /// The deadline of the instance has passed. A value that was returned before it, or a cancellation, stands; a
+    /// further execution is not begun any more.
     fn time_is_up(&mut self) {
         let goes_on = self.handler.is_suspended() || self.shared.cell().next.is_some();
         if goes_on && !self.is_cancelled() {
@@ -281,9 +281,9 @@ fn child() -> OperationKind {
     }
 }
 
-/// Where the request that a recorded decision repeats stands. It must be the oldest one, with two exceptions: a run of key
-/// removals may be recorded in any order, because earlier engines did not order them, and what a call asks for whose future
-/// is not polled yet may be recorded later, because earlier engines asked only then.
+/// Where the request that a recorded decision repeats stands. It must be the oldest one, with two exceptions: a run of
+/// key removals may be recorded in any order, because earlier engines did not order them, and what a call asks for
+/// whose future is not polled yet may be recorded later, because earlier engines asked only then.
 fn matching_place<'a>(
     commands: impl Iterator<Item = &'a Command>,
     recorded: &EventKind,

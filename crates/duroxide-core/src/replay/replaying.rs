@@ -1,5 +1,5 @@
-//! Whether the code of an orchestration that runs on this very thread repeats what it did before. In: the mark that the engine sets
-//! around each poll. Out: an answer for log filters, which see a line and not the orchestration behind it.
+//! Whether the code of an orchestration that runs on this very thread repeats what it did before. In: the mark that the
+//! engine sets around each poll. Out: an answer for log filters, which see a line and not the orchestration behind it.
 
 use std::cell::Cell;
 

@@ -6,7 +6,8 @@ use crate::event::Event;
 use crate::rewound::REWIND_QUEUE;
 use crate::work_item::WorkItem;
 
-/// What travels on the engine's queue for rewinds. Any other execution than the one it is meant for takes no notice of it.
+/// What travels on the engine's queue for rewinds. Any other execution than the one it is meant for takes no notice of
+/// it.
 ///
 /// ```
 /// use duroxide_core::rewind::RewindMessage;
@@ -16,8 +17,8 @@ use crate::work_item::WorkItem;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewindMessage {
-    /// To an instance that has failed: begin another execution with the part of the failed one before an event. Without effect on an
-    /// instance that is not at the end of this very execution.
+    /// To an instance that has failed: begin another execution with the part of the failed one before an event. Without
+    /// effect on an instance that is not at the end of this very execution.
     Rewind {
         /// The execution that failed.
         execution_id: u64,
@@ -31,8 +32,8 @@ pub enum RewindMessage {
     AskAgain,
 }
 
-/// What tells a failure from that of another life of the same id, which may fail in the same execution: the number and the time of the
-/// event that ended it.
+/// What tells a failure from that of another life of the same id, which may fail in the same execution: the number and
+/// the time of the event that ended it.
 ///
 /// ```
 /// use duroxide_core::rewind::FailureMark;

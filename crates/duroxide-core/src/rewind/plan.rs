@@ -30,15 +30,19 @@ pub struct Rewind {
     pub kept: usize,
     /// See [`kept`](Self::kept).
     pub dropped: usize,
-    /// How many activities and children had succeeded, were asked for in the dropped part, and would have to be asked for again.
+    /// How many activities and children had succeeded, were asked for in the dropped part, and would have to be asked
+    /// for again.
     pub successes_dropped: usize,
     /// Activities and timers that are asked for anew.
     pub again: Vec<Work>,
-    /// Children of the kept part of the record that have not told of a success; what becomes of each depends on how it stands.
+    /// Children of the kept part of the record that have not told of a success; what becomes of each depends on how it
+    /// stands.
     pub children: Vec<Child>,
-    /// Answers and queue messages of the dropped part that the record of the next execution has behind the kept part, in order.
+    /// Answers and queue messages of the dropped part that the record of the next execution has behind the kept part,
+    /// in order.
     pub arrivals: Vec<Event>,
-    /// Instances that the dropped part started, as children or detached. A code that starts one of the same id again is refused.
+    /// Instances that the dropped part started, as children or detached. A code that starts one of the same id again is
+    /// refused.
     pub started: Vec<String>,
     /// Signals, by name and data, that the next execution carries: each reaches the first wait of its name.
     pub signals: Vec<(String, String)>,
@@ -158,7 +162,8 @@ impl Rewind {
         self.failed_execution_id + 1
     }
 
-    /// Whether a child that names this operation of this execution of the instance as the one that awaits it is awaited by it.
+    /// Whether a child that names this operation of this execution of the instance as the one that awaits it is awaited
+    /// by it.
     #[must_use]
     pub fn awaits(&self, execution_id: Option<u64>, child: &Child) -> bool {
         execution_id.is_none_or(|execution_id| self.record.shares(execution_id, child.event_id))
@@ -196,10 +201,11 @@ impl Rewind {
         }
     }
 
-    /// What is to be written: the history of the next execution, and the messages that it, and children that are rewound with it, are
-    /// sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are messages that were claimed with the request.
-    /// Successes and queue messages among these stand in the record behind what comes again; failures of the failed execution are not
-    /// passed on: what they are about is asked for anew. A time limit that is not over by `now_ms` goes on; one that is begins anew.
+    /// What is to be written: the history of the next execution, and the messages that it, and children that are
+    /// rewound with it, are sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are
+    /// messages that were claimed with the request. Successes and queue messages among these stand in the record behind
+    /// what comes again; failures of the failed execution are not passed on: what they are about is asked for anew. A
+    /// time limit that is not over by `now_ms` goes on; one that is begins anew.
     #[must_use]
     pub fn decided(
         mut self,
@@ -231,8 +237,8 @@ impl Rewind {
             }
         }
         messages.extend(passed_on);
-        // Also if nothing is asked for: it gives the execution its first turn. It comes last: what stands before it in the queue is
-        // older than the rewind.
+        // Also if nothing is asked for: it gives the execution its first turn. It comes last: what stands before it in
+        // the queue is older than the rewind.
         messages.push(RewindMessage::AskAgain.to(&self.instance));
         for event in &mut self.history {
             event.execution_id = execution_id;
@@ -249,8 +255,8 @@ impl Rewind {
         (self.history, messages)
     }
 
-    /// Records what was claimed with the request, as far as the code would get it; returns the rest. Sent again, it would be overtaken
-    /// by what was sent since.
+    /// Records what was claimed with the request, as far as the code would get it; returns the rest. Sent again, it
+    /// would be overtaken by what was sent since.
     fn take_in(&mut self, waiting: Vec<WorkItem>, now_ms: u64) -> Vec<WorkItem> {
         let mut intake = Intake::of(&self.history);
         let mut passed_on = Vec::new();
@@ -366,8 +372,8 @@ fn arrival(
     })
 }
 
-/// What was claimed with the request and is not older than the rewind: no answers of failed operations, which are asked for anew, none
-/// of children, who were asked how they stand, and no request to cancel that the operator knew of.
+/// What was claimed with the request and is not older than the rewind: no answers of failed operations, which are asked
+/// for anew, none of children, who were asked how they stand, and no request to cancel that the operator knew of.
 fn still_wanted(waiting: Vec<WorkItem>) -> Vec<WorkItem> {
     let is_rewind = |item: &WorkItem| RewindMessage::of(item).is_some();
     let request = waiting.iter().position(is_rewind).unwrap_or(0);

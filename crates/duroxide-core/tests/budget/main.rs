@@ -1,6 +1,6 @@
-//! What a step of an orchestration may allocate. In: programs that take the same step for ever. Out: counts, which are the same on
-//! every machine, compared with each other and with a budget. A change that pays more for a step shows here before it shows in a
-//! benchmark.
+//! What a step of an orchestration may allocate. In: programs that take the same step for ever. Out: counts, which are
+//! the same on every machine, compared with each other and with a budget. A change that pays more for a step shows here
+//! before it shows in a benchmark.
 //!
 //! This is a program of its own because what counts is the allocator of the whole process.
 

@@ -1,6 +1,7 @@
 //! Typed values come back as they were, and the same value is always the same text.
 //!
-//! `cargo xtask test serde-features` runs these with features of `serde_json` that other crates of a program may turn on.
+//! `cargo xtask test serde-features` runs these with features of `serde_json` that other crates of a program may turn
+//! on.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -228,7 +229,8 @@ proptest! {
         as_published(&Some(text.clone()));
         as_published(&Name(text.clone()));
         as_published(&Some(Name(text)));
-        // A variant whose very name is a JSON string has two readings, though the published crate happens to take the right one.
+        // A variant whose very name is a JSON string has two readings, though the published crate happens to take the
+        // right one.
         if strict != Strict::Quoted {
             as_published(&strict);
             as_published(&Some(strict));

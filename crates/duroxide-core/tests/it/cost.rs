@@ -1,5 +1,5 @@
-//! What a turn costs as the history grows: nothing more. Each case grows a hundred times; a cost that grows along would be
-//! a hundred times higher, so a bound of ten leaves room for a busy machine. The best of a few runs counts.
+//! What a turn costs as the history grows: nothing more. Each case grows a hundred times; a cost that grows along would
+//! be a hundred times higher, so a bound of ten leaves room for a busy machine. The best of a few runs counts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -169,7 +169,8 @@ fn check_prefixes(
             continue;
         }
         if !committed && broke_limit(&history[until - 1]) {
-            // What was decided between the arrivals, and what the host answered, was taken back: it cannot be the same again.
+            // What was decided between the arrivals, and what the host answered, was taken back: it cannot be the same
+            // again.
             continue;
         }
         let now = history[until - 1].timestamp_ms;

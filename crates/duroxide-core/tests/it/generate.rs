@@ -106,8 +106,8 @@ pub(crate) fn calm_program() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..7).prop_map(claimed)
 }
 
-/// Programs that may race and drop, but see answers only in the order they arrive in: nothing that waits for the end of a
-/// turn (messages that were there before their reader, questions to the host, limits, clocks).
+/// Programs that may race and drop, but see answers only in the order they arrive in: nothing that waits for the end of
+/// a turn (messages that were there before their reader, questions to the host, limits, clocks).
 pub(crate) fn ordered_program() -> impl Strategy<Value = Vec<Step>> {
     any_program().prop_map(|steps| steps.into_iter().filter_map(ordered).collect())
 }

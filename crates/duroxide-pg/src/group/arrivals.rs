@@ -1,4 +1,5 @@
-//! What applications leave in transactions of their own. In: that there is something. Out: it is in the queue, in its order.
+//! What applications leave in transactions of their own. In: that there is something. Out: it is in the queue, in its
+//! order.
 
 use std::sync::Arc;
 use std::time::Duration;

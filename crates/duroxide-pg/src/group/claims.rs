@@ -46,7 +46,8 @@ impl<A, T> Waiter<A, T> {
         self.claim.deadline.map(|at| at + grace)
     }
 
-    /// Whether it knows all news and nothing is due for it: for all this process knows, nothing waits for it in the store.
+    /// Whether it knows all news and nothing is due for it: for all this process knows, nothing waits for it in the
+    /// store.
     fn rests(&self, news: u64, now: Instant) -> bool {
         self.knows >= news && self.due.is_none_or(|at| at > now)
     }
@@ -131,7 +132,8 @@ impl<A: Comparable, T> Claims<A, T> {
         self.news += 1;
     }
 
-    /// When a claim becomes due or gives up. While no exchange can begin, `is_busy`, nothing can be done about what is due.
+    /// When a claim becomes due or gives up. While no exchange can begin, `is_busy`, nothing can be done about what is
+    /// due.
     pub(super) fn wakes_at(&self, is_busy: bool) -> Option<Instant> {
         let resting = self.waiting.iter().filter(|waiter| !waiter.is_out);
         resting
@@ -195,7 +197,8 @@ impl<A: Comparable, T> Claims<A, T> {
             return found;
         };
         let waiter = self.waiting.swap_remove(place);
-        // The next one like it knows what this one knew, and rests: if it had to ask first, nothing could be handed to it early.
+        // The next one like it knows what this one knew, and rests: if it had to ask first, nothing could be handed to
+        // it early.
         self.swept = Some(Swept {
             ask: Arc::clone(&waiter.claim.ask),
             knows: waiter.knows,
@@ -207,8 +210,8 @@ impl<A: Comparable, T> Claims<A, T> {
         }
     }
 
-    /// The answer to a claim: what was found is handed out, with nothing found it waits on. `brought`: the exchange was news itself,
-    /// and this claim knows it. Returns whether the claim took all there was for it.
+    /// The answer to a claim: what was found is handed out, with nothing found it waits on. `brought`: the exchange was
+    /// news itself, and this claim knows it. Returns whether the claim took all there was for it.
     pub(super) fn answer(
         &mut self,
         id: u64,

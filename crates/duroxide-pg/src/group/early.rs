@@ -2,11 +2,11 @@
 //!
 //! # Why
 //!
-//! The result of an activity is a message: it is stored, claimed with its instance, and deleted by the turn that takes it. If the
-//! process that stores it is also the one that runs the turn, most of that is for nothing. So the group keeps the message, hands the
-//! turn out at once, and stores what the turn decided together with what it decided on: one transaction instead of two, and a
-//! message that is never written. The start of an instance goes the same way. A caller permits it by
-//! [`HandOut::BeforeCommit`](duroxide_core::provider::HandOut::BeforeCommit).
+//! The result of an activity is a message: it is stored, claimed with its instance, and deleted by the turn that takes
+//! it. If the process that stores it is also the one that runs the turn, most of that is for nothing. So the group
+//! keeps the message, hands the turn out at once, and stores what the turn decided together with what it decided on:
+//! one transaction instead of two, and a message that is never written. The start of an instance goes the same way. A
+//! caller permits it by [`HandOut::BeforeCommit`](duroxide_core::provider::HandOut::BeforeCommit).
 //!
 //! # States
 //!
@@ -19,27 +19,29 @@
 //! ```
 //!
 //! - **Proposed**: the result of an activity or a start has come, and nothing else is to be written about its instance.
-//! - **Out**: a dispatcher works on the turn. Nothing of it is stored: not the message, not the lease. What comes for the instance
-//!   meanwhile waits behind the turn.
-//! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance stands as the node
-//!   took it to (`0018_early.sql`): no inbox, the same life, execution and last event, the activity still leased to its worker.
-//! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes later, like any other.
+//! - **Out**: a dispatcher works on the turn. Nothing of it is stored: not the message, not the lease. What comes for
+//!   the instance meanwhile waits behind the turn.
+//! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance
+//!   stands as the node took it to (`0018_early.sql`): no inbox, the same life, execution and last event, the activity
+//!   still leased to its worker.
+//! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes
+//!   later, like any other.
 //!
 //! # What goes wrong
 //!
-//! - **The instance stands otherwise**, because another node or client was quicker: the transaction is taken back as a whole. The
-//!   message is stored as any other; the turn is answered as one that lost its lease, and decided anew from the record. For a while
-//!   nothing is handed out early, for longer each time.
-//! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease stored first
-//!   (`Provider::store_lease`), and a turn that cannot be stored does nothing.
+//! - **The instance stands otherwise**, because another node or client was quicker: the transaction is taken back as a
+//!   whole. The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from
+//!   the record. For a while nothing is handed out early, for longer each time.
+//! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease
+//!   stored first (`Provider::store_lease`), and a turn that cannot be stored does nothing.
 //! - **The turn is committed while its lease is on its way.** The commit waits for that.
-//! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the instance has no
-//!   answer. A turn that ends its process must be counted before it is tried again, so only results of first attempts go this way,
-//!   and starts not for [`CAUTION`] after a process began to claim turns beside others that may have ended uncleanly
-//!   (table `openings`, see `opening.rs`).
+//! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the
+//!   instance has no answer. A turn that ends its process must be counted before it is tried again, so only results of
+//!   first attempts go this way, and starts not for [`CAUTION`] after a process began to claim turns beside others that
+//!   may have ended uncleanly (table `openings`, see `opening.rs`).
 //! - **The answer of the server is lost.** As with any commit: those who wait are told that it may have happened.
-//! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what has waited
-//!   longer comes first.
+//! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what
+//!   has waited longer comes first.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -202,7 +204,8 @@ impl Early {
         self.out.values().map(|turn| turn.until).min()
     }
 
-    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`: whether a claim does.
+    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`:
+    /// whether a claim does.
     pub(super) fn take(
         &mut self,
         write: Write,
@@ -394,7 +397,8 @@ impl Early {
             .collect()
     }
 
-    /// Tells `done` whether the lease of this turn is stored, once that is known. The store knows about turns that it handed out itself.
+    /// Tells `done` whether the lease of this turn is stored, once that is known. The store knows about turns that it
+    /// handed out itself.
     pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<bool>) {
         match self.leasing.get_mut(&token) {
             Some(parked) => parked.told.push(done),

@@ -1,7 +1,7 @@
 //! One exchange with the server. In: a batch. Out: every write answered, and what the claims brought.
 //!
-//! What fails, fails alone: turns that lost their lease get that answer and the others are sent again; if a statement breaks, each write is
-//! tried in a transaction of its own.
+//! What fails, fails alone: turns that lost their lease get that answer and the others are sent again; if a statement
+//! breaks, each write is tried in a transaction of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ pub(super) struct Done {
     pub(super) looked_for: Option<Duration>,
     /// Instances that ended, as they are stored.
     pub(super) ended: Vec<String>,
-    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for lost.
+    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for
+    /// lost.
     pub(super) leased: Vec<(Uuid, bool)>,
     /// Whether what was handed out early could be stored, if there was any.
     pub(super) early: Option<bool>,
@@ -182,7 +183,8 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
 
 async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
     let mut done = Done::default();
-    // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for each in turn.
+    // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for
+    // each in turn.
     let mut held: HashMap<String, PgError> = HashMap::new();
     for write in batch.writes {
         let touched = write.op.instances();
@@ -234,8 +236,9 @@ fn or(one: Look, other: Look) -> Look {
     }
 }
 
-/// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost the lease that they
-/// never had. If the server names none of this batch, all of them have: what is sent again must not be refused for ever.
+/// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost
+/// the lease that they never had. If the server names none of this batch, all of them have: what is sent again must not
+/// be refused for ever.
 fn undo_early(batch: Batch, others: &[String]) -> Done {
     let is_named = |write: &Write| match &write.op {
         Op::Early(turn, _) | Op::Lease(turn) => others.contains(&turn.instance),

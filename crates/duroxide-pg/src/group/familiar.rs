@@ -1,5 +1,5 @@
-//! What this process knows of instances and activities that it works on. In: what it claimed and committed. Out: which code an instance
-//! needs, and whether a result is the last that its instance waits for.
+//! What this process knows of instances and activities that it works on. In: what it claimed and committed. Out: which
+//! code an instance needs, and whether a result is the last that its instance waits for.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,8 +15,8 @@ pub(super) struct Code {
     pub(super) life: i64,
     pub(super) name: String,
     pub(super) version: Option<String>,
-    /// Activities that it asked for in this process and that are not completed. While there are some, results are gathered: one turn
-    /// takes many of them.
+    /// Activities that it asked for in this process and that are not completed. While there are some, results are
+    /// gathered: one turn takes many of them.
     open: usize,
     /// Whether it sent itself something, a timer for example: it may have an inbox.
     sends_itself: bool,

@@ -1,8 +1,9 @@
 //! When to send what waits. In: what was handed out, and what came back. Out: whether to wait for more of it.
 //!
-//! Turns that one exchange hands out are committed a moment later, one by one. An exchange that left with the first of those commits
-//! would carry it alone, and most of what an exchange costs does not depend on how much it carries. So the group waits until all
-//! have come back, but never for longer than [`MOMENT`], and not at all for those who lately took longer than that.
+//! Turns that one exchange hands out are committed a moment later, one by one. An exchange that left with the first of
+//! those commits would carry it alone, and most of what an exchange costs does not depend on how much it carries. So
+//! the group waits until all have come back, but never for longer than [`MOMENT`], and not at all for those who lately
+//! took longer than that.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What was claimed for a caller that is gone. In: a turn or an activity. Out: it is back in its queue, or its lease lapses.
+//! What was claimed for a caller that is gone. In: a turn or an activity. Out: it is back in its queue, or its lease
+//! lapses.
 
 use std::sync::Arc;
 

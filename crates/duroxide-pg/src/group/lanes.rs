@@ -1,5 +1,5 @@
-//! Lanes that this process has met. In: lanes that a claim found. Out: for each caller, those it may claim from and those it may
-//! not; what is on neither list the server tells.
+//! Lanes that this process has met. In: lanes that a claim found. Out: for each caller, those it may claim from and
+//! those it may not; what is on neither list the server tells.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
-//! Activities that are leased when they are written. In: a batch with the activities that its turns ask for, and the claims that ride along.
-//! Out: who gets which, and answers to the claims.
+//! Activities that are leased when they are written. In: a batch with the activities that its turns ask for, and the
+//! claims that ride along. Out: who gets which, and answers to the claims.
 //!
-//! A claim that rests has found nothing that waits: for all this process knows, no activity has waited longer than those that it is about to
-//! write. They go to such claims at once. A claim would look for them, past everything that was deleted and cannot be vacuumed yet, and
-//! update each row.
+//! A claim that rests has found nothing that waits: for all this process knows, no activity has waited longer than
+//! those that it is about to write. They go to such claims at once. A claim would look for them, past everything that
+//! was deleted and cannot be vacuumed yet, and update each row.
 
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -57,8 +57,8 @@ impl Batch {
         commits.flat_map(|commit| &commit.to_workers)
     }
 
-    /// Decides who gets the activities that are written. Nobody does, if a claim could find something else: it did not rest, or an activity
-    /// is for others.
+    /// Decides who gets the activities that are written. Nobody does, if a claim could find something else: it did not
+    /// rest, or an activity is for others.
     pub(super) fn lend(&mut self) {
         let others = self.ops().any(|op| matches!(op, Op::Work(_)));
         let do_rest = self.work.iter().all(|rider| rider.rests.is_some());

@@ -1,11 +1,11 @@
-//! Group commit. In: commits, completions, messages, activities and renewals of all tasks of this process, and claims that wait. Out:
-//! exchanges with the server, each one transaction and one round trip.
+//! Group commit. In: commits, completions, messages, activities and renewals of all tasks of this process, and claims
+//! that wait. Out: exchanges with the server, each one transaction and one round trip.
 //!
-//! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what is written
-//! ride along in the same transaction: the turn that a message makes ready comes back with the answer that the message was stored.
-//! A turn whose messages this process writes itself is handed out before that: see [`early`].
-//! One exchange follows the other, so that each carries all that came during the last one; a second one begins only beside one
-//! that takes long.
+//! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what
+//! is written ride along in the same transaction: the turn that a message makes ready comes back with the answer that
+//! the message was stored. A turn whose messages this process writes itself is handed out before that: see [`early`].
+//! One exchange follows the other, so that each carries all that came during the last one; a second one begins only
+//! beside one that takes long.
 
 mod arrivals;
 mod batch;
@@ -291,8 +291,8 @@ impl Group {
         }
     }
 
-    /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until the next exchange
-    /// begins, the messages are written as any others.
+    /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until
+    /// the next exchange begins, the messages are written as any others.
     fn hand_out_early(&mut self) {
         let now = Instant::now();
         if self.early.rests(now) {

@@ -1,9 +1,9 @@
-//! That this process runs turns, noted in the store (table `openings`). In: its first claim of turns. Out: from when on starts may be
-//! handed out early.
+//! That this process runs turns, noted in the store (table `openings`). In: its first claim of turns. Out: from when on
+//! starts may be handed out early.
 //!
-//! A process that is listed may have ended uncleanly, and the start that ended it may come again: beside one, starts are stored before
-//! they are tried, for [`CAUTION`]. So they are while this process is not listed itself. A process that claims no turns can lose none and
-//! writes nothing.
+//! A process that is listed may have ended uncleanly, and the start that ended it may come again: beside one, starts
+//! are stored before they are tried, for [`CAUTION`]. So they are while this process is not listed itself. A process
+//! that claims no turns can lose none and writes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,8 @@ impl Opening {
         }
     }
 
-    /// This process ends cleanly. A server that does not answer soon is not waited for: the next process is careful for a minute.
+    /// This process ends cleanly. A server that does not answer soon is not waited for: the next process is careful for
+    /// a minute.
     pub(super) async fn forget(self, db: &Db) {
         let forgetting = async {
             match self.state {

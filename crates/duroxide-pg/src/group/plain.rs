@@ -1,8 +1,8 @@
-//! An exchange that is one call (`0020_plain.sql`). In: a batch. Out: the call, if the batch carries one plain turn that was handed out
-//! early and nothing else; and what its answer says.
+//! An exchange that is one call (`0020_plain.sql`). In: a batch. Out: the call, if the batch carries one plain turn
+//! that was handed out early and nothing else; and what its answer says.
 //!
-//! The server does nothing if the instance has an inbox; then the exchange is made of the calls that any other is made of, and so it is
-//! at once for an instance that is known to have had timers.
+//! The server does nothing if the instance has an inbox; then the exchange is made of the calls that any other is made
+//! of, and so it is at once for an instance that is known to have had timers.
 
 use tokio_postgres::Row;
 

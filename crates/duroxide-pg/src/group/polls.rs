@@ -1,4 +1,5 @@
-//! Looks around that nobody asked for: the net below notifications. In: what time it is, and how long a look took. Out: what to look at.
+//! Looks around that nobody asked for: the net below notifications. In: what time it is, and how long a look took. Out:
+//! what to look at.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use crate::look::Look;
 
 /// How often to look while no notification can arrive.
 const BLIND_POLL: Duration = Duration::from_millis(500);
-/// How many times as long as it took there is at least until the next look, and how long that becomes at most. While rows that were
-/// deleted cannot be vacuumed a look takes long.
+/// How many times as long as it took there is at least until the next look, and how long that becomes at most. While
+/// rows that were deleted cannot be vacuumed a look takes long.
 const APART: u32 = 50;
 const APART_MAX: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,5 @@
-//! What the rows of an exchange say about its writes. In: rows. Out: who lost a lease, and how instances stand that have ended.
+//! What the rows of an exchange say about its writes. In: rows. Out: who lost a lease, and how instances stand that
+//! have ended.
 
 use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::Row;

@@ -1,5 +1,5 @@
-//! Claims of turns. In: what the caller asks for. Out: a call; from its rows turns as the contract hands them out, lanes to decide
-//! about, and when to look again.
+//! Claims of turns. In: what the caller asks for. Out: a call; from its rows turns as the contract hands them out,
+//! lanes to decide about, and when to look again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

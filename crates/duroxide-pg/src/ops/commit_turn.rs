@@ -180,8 +180,8 @@ impl Commit {
     }
 }
 
-/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction. `strict`: a lost lease
-/// takes the transaction back. `borrowers`: who gets each of the activities.
+/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction.
+/// `strict`: a lost lease takes the transaction back. `borrowers`: who gets each of the activities.
 pub(crate) fn call<'a>(
     commits: &[&'a Commit],
     fed: &[&'a str],
@@ -259,10 +259,12 @@ pub(crate) fn call<'a>(
         .flag(strict)
 }
 
-/// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this: see `text`.
+/// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this:
+/// see `text`.
 const MEMO_KEY: &str = "\u{1}memo";
 
-/// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows them by these.
+/// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows
+/// them by these.
 fn kv_changes(events: &[Event]) -> Vec<KvChange> {
     let labels = label_changes(events).into_iter().map(|change| KvChange {
         op: i32::from(change.value.is_none()),

@@ -107,8 +107,8 @@ pub(crate) struct Ack {
     pub(crate) completion: Option<NewMessage>,
 }
 
-/// Completions whose inboxes are open. The first `silent` of them tell their instances nothing: turns were decided on them. If one of the
-/// first `strict` has lost its lease, the transaction is taken back.
+/// Completions whose inboxes are open. The first `silent` of them tell their instances nothing: turns were decided on
+/// them. If one of the first `strict` has lost its lease, the transaction is taken back.
 pub(crate) fn acks<'a>(acks: &[&'a Ack], silent: usize, strict: usize, expected: i64) -> Call<'a> {
     let of = || acks.iter().copied();
     let sent = || {

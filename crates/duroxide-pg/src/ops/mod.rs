@@ -1,4 +1,5 @@
-//! One operation, one file. In: decoded arguments. Out: calls, and answers from their rows. The trait impls only delegate here.
+//! One operation, one file. In: decoded arguments. Out: calls, and answers from their rows. The trait impls only
+//! delegate here.
 
 pub(crate) mod claim_turns;
 pub(crate) mod claim_work;

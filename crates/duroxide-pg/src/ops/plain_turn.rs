@@ -1,5 +1,5 @@
-//! The plainest turn of all as one call (`0020_plain.sql`). In: a turn that was decided on before its messages were stored, and what it
-//! was decided on. Out: a call that stores all of it, if it is that plain.
+//! The plainest turn of all as one call (`0020_plain.sql`). In: a turn that was decided on before its messages were
+//! stored, and what it was decided on. Out: a call that stores all of it, if it is that plain.
 
 use super::claim_turns::Known;
 use super::commit_turn::{Borrower, Commit};

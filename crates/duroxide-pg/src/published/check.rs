@@ -1,5 +1,5 @@
-//! Whether a schema is one of the published `duroxide-pg` 0.1.38, and whole. In: its migrations, tables and columns. Out: nothing, or what
-//! is wrong in words.
+//! Whether a schema is one of the published `duroxide-pg` 0.1.38, and whole. In: its migrations, tables and columns.
+//! Out: nothing, or what is wrong in words.
 
 use std::collections::BTreeMap;
 

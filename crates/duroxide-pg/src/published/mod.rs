@@ -1,6 +1,6 @@
-//! A schema of the published `duroxide-pg` 0.1.38, for reading. In: where it is. Out: snapshots of its instances, all as of one moment.
-//! Nothing in the schema is ever written or locked: the transaction is read-only. Leases and sessions are not read, their holders are
-//! gone.
+//! A schema of the published `duroxide-pg` 0.1.38, for reading. In: where it is. Out: snapshots of its instances, all
+//! as of one moment. Nothing in the schema is ever written or locked: the transaction is read-only. Leases and sessions
+//! are not read, their holders are gone.
 
 mod check;
 mod rows;
@@ -20,7 +20,8 @@ use crate::url;
 /// The schema that the published crate uses unless another one is named.
 const PUBLISHED_DEFAULT: &str = "public";
 
-/// Every read sees the same moment, however long the import takes; the server's limits for idle transactions do not count for it.
+/// Every read sees the same moment, however long the import takes; the server's limits for idle transactions do not
+/// count for it.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
 
 const IDS: &str = include_str!("../../published/ids.sql");
@@ -76,8 +77,8 @@ impl PublishedSchema {
     ///
     /// # Errors
     ///
-    /// [`PgError::NotPublished`] if the schema is not there, not of the published crate, of another version than 0.1.38, or not whole;
-    /// others if the server cannot be reached or refuses.
+    /// [`PgError::NotPublished`] if the schema is not there, not of the published crate, of another version than
+    /// 0.1.38, or not whole; others if the server cannot be reached or refuses.
     pub async fn open(database_url: &str, schema: Option<&str>) -> Result<Self> {
         let schema = Schema::parse(schema.unwrap_or(PUBLISHED_DEFAULT))?;
         let target = url::parse(database_url, |name| std::env::var(name).ok())?;
@@ -106,8 +107,8 @@ impl PublishedSchema {
         self.schema.name()
     }
 
-    /// How many instances and activities are leased to a program at this moment, by the server's clock. Of a program that was killed
-    /// they end by themselves.
+    /// How many instances and activities are leased to a program at this moment, by the server's clock. Of a program
+    /// that was killed they end by themselves.
     ///
     /// # Errors
     ///
@@ -134,8 +135,8 @@ impl PublishedSchema {
         })
     }
 
-    /// The next of the ids that anything is held of, at most so many; empty after the last one. The empty id stands for activities that
-    /// name no instance.
+    /// The next of the ids that anything is held of, at most so many; empty after the last one. The empty id stands for
+    /// activities that name no instance.
     ///
     /// # Errors
     ///
@@ -146,8 +147,8 @@ impl PublishedSchema {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    /// Everything that is held of an id, without leases and sessions. What cannot be read comes along; what lies in the wrong queue, or
-    /// names another instance, is a dead letter.
+    /// Everything that is held of an id, without leases and sessions. What cannot be read comes along; what lies in the
+    /// wrong queue, or names another instance, is a dead letter.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Rows of the published schema as a snapshot. In: an id. Out: everything that the tables hold of it, what lies in the wrong place as a dead
-//! letter.
+//! Rows of the published schema as a snapshot. In: an id. Out: everything that the tables hold of it, what lies in the
+//! wrong place as a dead letter.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::{activity, orchestrator_only, work_item_from_json};

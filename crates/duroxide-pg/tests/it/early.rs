@@ -1,4 +1,5 @@
-//! Turns that are handed out before their messages are stored: what is stored then, and what if somebody else was quicker.
+//! Turns that are handed out before their messages are stored: what is stored then, and what if somebody else was
+//! quicker.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Histories that the published crate recorded, and those of each feature of this one: the store keeps every event as it was.
+//! Histories that the published crate recorded, and those of each feature of this one: the store keeps every event as
+//! it was.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

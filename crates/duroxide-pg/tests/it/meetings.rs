@@ -1,4 +1,5 @@
-//! Calls that meet: in one exchange, in two transactions at once, or in a transaction of an application that stays open.
+//! Calls that meet: in one exchange, in two transactions at once, or in a transaction of an application that stays
+//! open.
 
 use std::time::Duration;
 
@@ -140,7 +141,8 @@ async fn a_start_that_meets_the_deletion_of_its_id_is_run() {
             there.enqueue_for_orchestrator(start(&id), None)
         );
         sent.unwrap();
-        // The start came first and went with the instance, or it begins the next life. It is not left without anybody to see it.
+        // The start came first and went with the instance, or it begins the next life. It is not left without anybody
+        // to see it.
         deleted.unwrap();
         let queued = schema.shell("SELECT count(*) FROM {s}.orchestrator_queue");
         let seen = schema.shell(

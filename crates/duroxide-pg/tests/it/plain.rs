@@ -8,7 +8,8 @@ use crate::early::{Decided, Node};
 use crate::meetings::raised;
 use crate::support::Schema;
 
-/// What is stored about an instance: times, numbers and tokens count only as far as they are there, and its id does not.
+/// What is stored about an instance: times, numbers and tokens count only as far as they are there, and its id does
+/// not.
 const STORED: &str = "
     SELECT hashtextextended(string_agg(all_of_it.line, E'\\n' ORDER BY all_of_it.line), 0) FROM (
         SELECT concat_ws('|', 'instance', orchestration_name, orchestration_version, current_execution_id,

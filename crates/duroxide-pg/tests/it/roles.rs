@@ -119,7 +119,8 @@ async fn a_role_that_reads_changes_nothing() {
     );
 }
 
-/// Also where an application has left something in a transaction of its own, which only a role that writes can move to its queue.
+/// Also where an application has left something in a transaction of its own, which only a role that writes can move to
+/// its queue.
 #[tokio::test]
 async fn a_role_that_reads_tells_everything_that_is_held() {
     let schema = Schema::new();

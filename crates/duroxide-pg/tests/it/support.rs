@@ -46,8 +46,8 @@ impl Schema {
         PostgresProvider::new_with_config(config).await.unwrap()
     }
 
-    /// Runs statements as a person with a shell would; `{s}` stands for the schema. Returns how many rows the last one changed, or its
-    /// first number.
+    /// Runs statements as a person with a shell would; `{s}` stands for the schema. Returns how many rows the last one
+    /// changed, or its first number.
     pub(crate) fn shell(&self, sql: &str) -> i64 {
         shell(&sql.replace("{s}", &self.0))
     }

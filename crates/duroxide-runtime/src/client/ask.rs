@@ -1,5 +1,5 @@
-//! Requests that an instance answers, and what it publishes. In: a request under an id. Out: its one reply, also to a client that
-//! asks again after its own restart.
+//! Requests that an instance answers, and what it publishes. In: a request under an id. Out: its one reply, also to a
+//! client that asks again after its own restart.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -47,8 +47,8 @@ pub enum AskError {
         /// What the decoder said.
         error: String,
     },
-    /// The instance gave so many replies since this client last looked that it forgot some; the one to this request may be among
-    /// them. Its history has the reply, if it was given.
+    /// The instance gave so many replies since this client last looked that it forgot some; the one to this request may
+    /// be among them. Its history has the reply, if it was given.
     #[error("the reply may be forgotten: the instance has given more than it keeps")]
     Forgotten,
     /// The call failed or took too long; the request may be under way. Ask again under the same id.
@@ -103,8 +103,8 @@ impl Client {
         }
     }
 
-    /// What an instance published last with [`publish`](duroxide_core::OrchestrationContext::publish); `None` if it published
-    /// nothing, or there is no such instance.
+    /// What an instance published last with [`publish`](duroxide_core::OrchestrationContext::publish); `None` if it
+    /// published nothing, or there is no such instance.
     ///
     /// # Errors
     ///
@@ -157,8 +157,9 @@ enum Found {
 }
 
 impl<Reply: Payload> Ask<Reply> {
-    /// The id of the request. Asked again under the same id, the orchestration sees it once and its reply is found again: the
-    /// instance keeps the last [`REPLIES_MAX`](duroxide_core::REPLIES_MAX) replies. Without one the request gets a random id.
+    /// The id of the request. Asked again under the same id, the orchestration sees it once and its reply is found
+    /// again: the instance keeps the last [`REPLIES_MAX`](duroxide_core::REPLIES_MAX) replies. Without one the request
+    /// gets a random id.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
@@ -246,8 +247,9 @@ impl Client {
 
 /// What the last two looks of a client saw of the number of replies.
 ///
-/// A reply that one look did not find and that was gone before the next look was given after the first of them; its number
-/// is higher than the count that was read before that look, and not higher than what is forgotten by the look after both.
+/// A reply that one look did not find and that was gone before the next look was given after the first of them; its
+/// number is higher than the count that was read before that look, and not higher than what is forgotten by the look
+/// after both.
 #[derive(Debug, Default)]
 struct Missed(Mutex<[Option<ReplyCount>; 2]>);
 

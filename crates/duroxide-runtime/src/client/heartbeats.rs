@@ -20,8 +20,8 @@ impl Client {
         Ok(text)
     }
 
-    /// What a call of an activity said last with [`heartbeat`](crate::ActivityContext::heartbeat), whether it still runs or
-    /// not. `activity_id` is the scheduling event of its first attempt.
+    /// What a call of an activity said last with [`heartbeat`](crate::ActivityContext::heartbeat), whether it still
+    /// runs or not. `activity_id` is the scheduling event of its first attempt.
     ///
     /// # Errors
     ///

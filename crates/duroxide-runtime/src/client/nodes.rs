@@ -5,8 +5,9 @@ use duroxide_core::provider::{BlockedInstance, SeenNode};
 use super::{Client, ClientError};
 
 impl Client {
-    /// The nodes that run on the store, by name: who they are, which code they have, and when the store heard from them. Those that
-    /// went silent are listed as gone for an hour; those that shut down are not listed. `None` if the store keeps no nodes.
+    /// The nodes that run on the store, by name: who they are, which code they have, and when the store heard from
+    /// them. Those that went silent are listed as gone for an hour; those that shut down are not listed. `None` if the
+    /// store keeps no nodes.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -30,8 +31,8 @@ impl Client {
         Ok(self.admin()?.list_nodes().await?)
     }
 
-    /// The instances that nodes cannot go on with for now, each with its report, as the nodes that are up told the store with
-    /// their last sign of life; of one that several nodes name, the first. Ordered by instance.
+    /// The instances that nodes cannot go on with for now, each with its report, as the nodes that are up told the
+    /// store with their last sign of life; of one that several nodes name, the first. Ordered by instance.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,5 @@
-//! What a program declares: its definitions as data. In: definitions. Out: lines that a file can keep and a test can compare.
+//! What a program declares: its definitions as data. In: definitions. Out: lines that a file can keep and a test can
+//! compare.
 
 mod shape;
 
@@ -41,7 +42,8 @@ pub struct Declared {
     stored: Stored,
 }
 
-/// Asks the types of a definition for their stored forms. No part of what tells two definitions apart: names of types are.
+/// Asks the types of a definition for their stored forms. No part of what tells two definitions apart: names of types
+/// are.
 #[derive(Debug, Clone, Copy)]
 struct Stored(fn(&mut Shapes));
 
@@ -108,11 +110,12 @@ impl Declared {
     }
 }
 
-/// The stored forms of all structs and enums that definitions take, give or fail with, by their names as serde knows them: fields with
-/// what they hold, variants with what they hold, in the order of the alphabet.
+/// The stored forms of all structs and enums that definitions take, give or fail with, by their names as serde knows
+/// them: fields with what they hold, variants with what they hold, in the order of the alphabet.
 ///
-/// The types themselves are asked, by their `Deserialize`. What one of them keeps to itself is not seen: an untagged or internally
-/// tagged enum and a flattened field say that they take anything, and a type that is written as a text says no more than that.
+/// The types themselves are asked, by their `Deserialize`. What one of them keeps to itself is not seen: an untagged or
+/// internally tagged enum and a flattened field say that they take anything, and a type that is written as a text says
+/// no more than that.
 ///
 /// ```
 /// use duroxide::prelude::*;

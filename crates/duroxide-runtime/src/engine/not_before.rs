@@ -1,6 +1,7 @@
-//! Instances whose last turn failed on this node and is to be tried again after a while. In: how long. Out: how much of that is
-//! left. The store lets such an instance rest; a message ends the rest, so that nothing overtakes what rests, and the turn that
-//! then comes too early goes back to rest. Without this, a burst of messages would use up every attempt at once.
+//! Instances whose last turn failed on this node and is to be tried again after a while. In: how long. Out: how much of
+//! that is left. The store lets such an instance rest; a message ends the rest, so that nothing overtakes what rests,
+//! and the turn that then comes too early goes back to rest. Without this, a burst of messages would use up every
+//! attempt at once.
 //!
 //! Other nodes do not know of it: each may try once before the time is over, and that attempt is its own.
 

@@ -20,8 +20,8 @@ pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
         let began = Instant::now();
         let about = task.metadata().clone();
         me.begin(about.clone(), began);
-        // The author's panics end in the turn or activity they belong to. One that comes up here is a mistake of ours, or
-        // the end of the async runtime, without which nothing can wait.
+        // The author's panics end in the turn or activity they belong to. One that comes up here is a mistake of ours,
+        // or the end of the async runtime, without which nothing can wait.
         if catch_unwind(AssertUnwindSafe(|| poll(shared, task))).is_err()
             && !shared.abort.is_cancelled()
         {

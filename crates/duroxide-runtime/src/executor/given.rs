@@ -1,5 +1,5 @@
-//! An executor that polls nothing itself. In: the futures of a runtime. Out: the same, handed to a [`Poller`] that decides
-//! when each of them is polled. Simulations draw that order from a seed, on one thread and in virtual time.
+//! An executor that polls nothing itself. In: the futures of a runtime. Out: the same, handed to a [`Poller`] that
+//! decides when each of them is polled. Simulations draw that order from a seed, on one thread and in virtual time.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! Looks after the drainers while there is work: relieves stuck ones, complains about slow ones, and closes the executor
-//! when the async runtime ends. Sleeps while nothing happens.
+//! Looks after the drainers while there is work: relieves stuck ones, complains about slow ones, and closes the
+//! executor when the async runtime ends. Sleeps while nothing happens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,8 +1,9 @@
 //! The threads that drainers run on. In: a drainer's work. Out: a thread that does it, a warm one if there is one.
 //!
-//! The engine has threads of its own. A program that fills its async runtime's blocking pool does not starve the engine,
-//! and code that never returns keeps neither that pool nor the end of the program waiting. Where time is paused the
-//! async runtime must know which threads work, because it moves time on when none does; there its blocking pool is used.
+//! The engine has threads of its own. A program that fills its async runtime's blocking pool does not starve the
+//! engine, and code that never returns keeps neither that pool nor the end of the program waiting. Where time is paused
+//! the async runtime must know which threads work, because it moves time on when none does; there its blocking pool is
+//! used.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

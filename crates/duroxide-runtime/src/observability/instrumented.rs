@@ -1,5 +1,5 @@
-//! A store that is measured: every call is timed and every error counted, then passed on as it is. A panic in the store is
-//! an error like others: it must not end the dispatcher that happened to call.
+//! A store that is measured: every call is timed and every error counted, then passed on as it is. A panic in the store
+//! is an error like others: it must not end the dispatcher that happened to call.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

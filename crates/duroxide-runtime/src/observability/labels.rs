@@ -1,5 +1,5 @@
-//! Label values that come from outside: tags and names in messages. In: any text. Out: the text, or `other` once too many
-//! different ones were seen. A sender of messages cannot make a recorder hold series without end.
+//! Label values that come from outside: tags and names in messages. In: any text. Out: the text, or `other` once too
+//! many different ones were seen. A sender of messages cannot make a recorder hold series without end.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};

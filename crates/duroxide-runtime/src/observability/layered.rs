@@ -1,5 +1,6 @@
-//! A provider around a provider. In: a call of the contract. Out: the same call, or what a layer makes of it. The contract is
-//! spelled out once, at the foot of this file; measuring, fault injection and broken stores for tests are layers.
+//! A provider around a provider. In: a call of the contract. Out: the same call, or what a layer makes of it. The
+//! contract is spelled out once, at the foot of this file; measuring, fault injection and broken stores for tests are
+//! layers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -49,7 +50,8 @@ macro_rules! calls {
         /// What happens to the calls of a provider.
         ///
         /// [`around`](Self::around) sees every call by its name. Each call also has a method of its own, which sees the
-        /// arguments: a layer overrides those it wants to change and passes the rest on, to `next` and through `around`.
+        /// arguments: a layer overrides those it wants to change and passes the rest on, to `next` and through
+        /// `around`.
         ///
         /// ```
         /// use duroxide_core::provider::ProviderError;
@@ -104,8 +106,8 @@ macro_rules! calls {
                 next.watch_instance(instance)
             }
 
-            /// Passes [`Provider::ack_holding_letters`] on through [`around`](Self::around), as the commit that it is: as
-            /// `ack_orchestration_item`.
+            /// Passes [`Provider::ack_holding_letters`] on through [`around`](Self::around), as the commit that it is:
+            /// as `ack_orchestration_item`.
             fn ack_holding_letters(
                 &self,
                 next: &dyn Provider,

@@ -7,8 +7,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::{LogFormat, ObservabilityConfig, SilentWhileReplaying};
 
-/// Installs a process-global subscriber. `RUST_LOG` decides what is shown, as a list of levels and `target=level`; without
-/// it, warnings and the two author-facing targets at the configured level. Orchestrations are silent while they are replaying.
+/// Installs a process-global subscriber. `RUST_LOG` decides what is shown, as a list of levels and `target=level`;
+/// without it, warnings and the two author-facing targets at the configured level. Orchestrations are silent while they
+/// are replaying.
 ///
 /// # Errors
 ///

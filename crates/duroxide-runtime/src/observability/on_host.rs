@@ -1,5 +1,5 @@
-//! A store called from the engine's own timekeeping thread. Its calls are polled inside the context of the async runtime the
-//! engine was started in, so that whatever they spawn or connect belongs to that one.
+//! A store called from the engine's own timekeeping thread. Its calls are polled inside the context of the async
+//! runtime the engine was started in, so that whatever they spawn or connect belongs to that one.
 
 use duroxide_core::provider::ProviderError;
 use tokio::runtime::Handle;

@@ -1,5 +1,6 @@
-//! A subscriber's layer that keeps replays silent. In: whether the thread replays an orchestration. Out: spans and lines of its code
-//! are dropped then, for every other layer. The engine's own lines pass: they are about the replay, not from it.
+//! A subscriber's layer that keeps replays silent. In: whether the thread replays an orchestration. Out: spans and
+//! lines of its code are dropped then, for every other layer. The engine's own lines pass: they are about the replay,
+//! not from it.
 
 use duroxide_core::replay::is_replaying_here;
 use tracing::subscriber::Interest;
@@ -7,8 +8,8 @@ use tracing::{Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Makes plain `tracing` calls in an orchestration, and in the libraries it calls, silent while it is replaying; `ctx.trace_info` and
-/// its like are so by themselves. Add it to the subscriber beside the layers that write.
+/// Makes plain `tracing` calls in an orchestration, and in the libraries it calls, silent while it is replaying;
+/// `ctx.trace_info` and its like are so by themselves. Add it to the subscriber beside the layers that write.
 ///
 /// ```
 /// use duroxide::runtime::observability::SilentWhileReplaying;

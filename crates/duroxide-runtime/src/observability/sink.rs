@@ -1,8 +1,9 @@
-//! Where metrics go: to the recorder of the `metrics` facade. In: a name and labels. Out: a counter, gauge or histogram.
+//! Where metrics go: to the recorder of the `metrics` facade. In: a name and labels. Out: a counter, gauge or
+//! histogram.
 //!
-//! A recorder may belong to one thread, as in tests. The engine works on other threads, and a recorder cannot be carried
-//! there; what it registers can. So if the thread that starts a runtime has a recorder of its own, everything that the
-//! runtime may record is registered at the start, and found again by name and labels.
+//! A recorder may belong to one thread, as in tests. The engine works on other threads, and a recorder cannot be
+//! carried there; what it registers can. So if the thread that starts a runtime has a recorder of its own, everything
+//! that the runtime may record is registered at the start, and found again by name and labels.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,8 +1,9 @@
-//! Requests to cancel that a parent sends to its child. In: claimed messages, and what is known of the instance's parent. Out:
-//! requests of the parent in plain words; those of strangers left as they are, which nothing takes for a request.
+//! Requests to cancel that a parent sends to its child. In: claimed messages, and what is known of the instance's
+//! parent. Out: requests of the parent in plain words; those of strangers left as they are, which nothing takes for a
+//! request.
 //!
-//! A child may have an id that its parent chose. If another instance lives under that id, the parent's start is refused, but the
-//! parent may end before it hears of that and cancel what it takes for its child.
+//! A child may have an id that its parent chose. If another instance lives under that id, the parent's start is
+//! refused, but the parent may end before it hears of that and cancel what it takes for its child.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::OrchestrationItem;
@@ -22,7 +23,8 @@ pub(super) fn recognise(item: &mut OrchestrationItem, kept: Option<&Kept>) {
         None if item.history.is_empty() => item.messages.iter().find_map(starting_parent),
         None => ParentLink::recorded_in(&item.history).map(|link| link.instance),
     };
-    // The parent of an instance is in its history. If that cannot be read, the instance is ended rather than left behind.
+    // The parent of an instance is in its history. If that cannot be read, the instance is ended rather than left
+    // behind.
     let is_unknown = item.history_error.is_some();
     for message in &mut item.messages {
         if let WorkItem::CancelInstance { reason, .. } = message

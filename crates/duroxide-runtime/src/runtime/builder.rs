@@ -84,8 +84,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Takes the spans of turns, activities and executions, once they are committed. Instances that are started without a trace get
-    /// one.
+    /// Takes the spans of turns, activities and executions, once they are committed. Instances that are started without
+    /// a trace get one.
     pub fn with_spans(mut self, sink: Arc<dyn SpanSink>) -> Self {
         self.host.spans = Some(sink);
         self

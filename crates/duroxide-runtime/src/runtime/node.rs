@@ -1,5 +1,5 @@
-//! This runtime as a node among others: it leaves its name, its code and a sign of life in the store, every few seconds and beside
-//! all work. Never: anything that waits for it.
+//! This runtime as a node among others: it leaves its name, its code and a sign of life in the store, every few seconds
+//! and beside all work. Never: anything that waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

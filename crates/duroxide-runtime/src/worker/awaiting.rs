@@ -1,5 +1,6 @@
-//! Looking for the end of an instance that another one waits for. In: the request of an orchestration, as an activity. Out: its
-//! completion if the instance has ended or is not there; else the request goes back into the queue, to be looked at later.
+//! Looking for the end of an instance that another one waits for. In: the request of an orchestration, as an activity.
+//! Out: its completion if the instance has ended or is not there; else the request goes back into the queue, to be
+//! looked at later.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Noticing that other processes cancelled activities of this node. A commit of this process tells them at once; commits
-//! of other processes show in a cheap look at the leases every second or so, where the store can tell, and in the next
-//! renewal where it cannot.
+//! Noticing that other processes cancelled activities of this node. A commit of this process tells them at once;
+//! commits of other processes show in a cheap look at the leases every second or so, where the store can tell, and in
+//! the next renewal where it cannot.
 
 use std::sync::Arc;
 

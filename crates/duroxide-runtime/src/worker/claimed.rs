@@ -1,5 +1,5 @@
-//! A claimed activity. In: what the store handed out. Out: the activity taken apart, with its lease kept and its name among
-//! those that can be cancelled, also while it waits for a slot or for its session.
+//! A claimed activity. In: what the store handed out. Out: the activity taken apart, with its lease kept and its name
+//! among those that can be cancelled, also while it waits for a slot or for its session.
 
 use std::sync::Arc;
 use std::time::Duration;

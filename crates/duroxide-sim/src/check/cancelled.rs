@@ -10,8 +10,8 @@ use crate::sim::EPOCH_MS;
 
 /// How long a node may take to hear that a lease is gone.
 const NEWS_MS: u64 = 3_000;
-/// A turn that was claimed before the request, or whose code returned as soon as it heard of it, is committed within this time of
-/// quiet.
+/// A turn that was claimed before the request, or whose code returned as soon as it heard of it, is committed within
+/// this time of quiet.
 const TURN_MS: u64 = 30_000;
 
 pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {

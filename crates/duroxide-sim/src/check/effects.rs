@@ -1,4 +1,5 @@
-//! Effects: every activity that had to run did, none ran that no orchestration asked for, none was repeated without need.
+//! Effects: every activity that had to run did, none ran that no orchestration asked for, none was repeated without
+//! need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;

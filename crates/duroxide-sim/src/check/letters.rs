@@ -1,5 +1,5 @@
-//! Queue messages: what a program took is what its client sent, in order, each once. A message that was acknowledged is not
-//! passed over; one whose sending failed may be there or not.
+//! Queue messages: what a program took is what its client sent, in order, each once. A message that was acknowledged is
+//! not passed over; one whose sending failed may be there or not.
 
 use std::sync::PoisonError;
 

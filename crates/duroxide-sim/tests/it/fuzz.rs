@@ -1,5 +1,5 @@
-//! Fuzzing: what is stored is damaged by chance, and nothing panics, hangs, or answers with something that nobody stored. In:
-//! events and messages as they are stored, whole files. Out: an error or a value, never a panic.
+//! Fuzzing: what is stored is damaged by chance, and nothing panics, hangs, or answers with something that nobody
+//! stored. In: events and messages as they are stored, whole files. Out: an error or a value, never a panic.
 //!
 //! Each target runs for `FUZZ_SECONDS` seconds, 2 unless it says otherwise. A failure names its seed. Replay of damaged
 //! histories and the typed codec have such tests in `duroxide-core`.

@@ -1,4 +1,5 @@
-//! Seeds that every change has to pass, and that a seed is a run. Long runs: `cargo xtask sim`, see docs/reliability.md.
+//! Seeds that every change has to pass, and that a seed is a run. Long runs: `cargo xtask sim`, see
+//! docs/reliability.md.
 
 mod crash_points;
 mod fuzz;
@@ -37,7 +38,8 @@ fn the_first_seeds_pass() {
     pass(0..400);
 }
 
-/// Of 94,713 seeds ten failed: a retry asked where a child stands that had yet to be cancelled once more, behind an earlier retry.
+/// Of 94,713 seeds ten failed: a retry asked where a child stands that had yet to be cancelled once more, behind an
+/// earlier retry.
 #[test]
 fn a_retry_waits_for_a_child_that_is_cancelled_behind_an_earlier_retry() {
     for seed in [18_531, 33_688, 42_543, 56_665, 76_376] {
@@ -149,7 +151,8 @@ fn an_awaited_instance_that_begins_and_ends_between_two_looks_is_found() {
     }
 }
 
-/// The repetition came in one batch with the start of the next execution, which did not know the keys of the one before yet.
+/// The repetition came in one batch with the start of the next execution, which did not know the keys of the one before
+/// yet.
 #[test]
 fn a_message_with_a_key_that_is_repeated_while_its_instance_continues_is_taken_once() {
     for seed in [947, 1_877] {
@@ -181,8 +184,8 @@ fn a_run_has_crashes_and_faults() {
     assert!(totals.faults >= 20 * totals.seeds, "{totals:?}");
 }
 
-/// The refusal of a start, sent by a turn that continues as new, was taken for the end of the instance and given the life of its
-/// parent.
+/// The refusal of a start, sent by a turn that continues as new, was taken for the end of the instance and given the
+/// life of its parent.
 #[test]
 fn a_start_that_is_refused_while_the_instance_continues_is_answered_to_who_asked() {
     pass(6_394..6_395);

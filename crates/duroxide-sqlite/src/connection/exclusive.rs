@@ -1,8 +1,8 @@
 //! Who else may have the file open, where that matters. In: a path, and what its user does with it.
 //! Out: a lock that lasts as long as it is held; if the process dies, the system releases it.
 //!
-//! A store whose SQLite cannot share the file has it alone; stores whose SQLite can share it with each other, and with no
-//! other. Programs may link different releases, so both kinds take the lock.
+//! A store whose SQLite cannot share the file has it alone; stores whose SQLite can share it with each other, and with
+//! no other. Programs may link different releases, so both kinds take the lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;

@@ -1,8 +1,8 @@
 //! Prepared statements of one connection. In: SQL literals. Out: the statement prepared for each, once.
 //!
 //! Found by address and length of the literal, which together are its identity: a cache keyed by text would hash a few
-//! hundred bytes twice for every statement, which is a sixth of the cost of a short one. Among some sixty literals a few
-//! comparisons cost less than a hash.
+//! hundred bytes twice for every statement, which is a sixth of the cost of a short one. Among some sixty literals a
+//! few comparisons cost less than a hash.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -67,8 +67,8 @@ impl<'c> Statements<'c> {
         if let Some(known) = self.prepared.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        // Told that it is kept, SQLite leaves its lookaside memory to cursors and values: a few dozen kept statements would
-        // use it up, and every cursor of every statement would be a call of the allocator.
+        // Told that it is kept, SQLite leaves its lookaside memory to cursors and values: a few dozen kept statements
+        // would use it up, and every cursor of every statement would be a call of the allocator.
         let flags = PrepFlags::SQLITE_PREPARE_PERSISTENT;
         let fresh = Rc::new(RefCell::new(self.conn.prepare_with_flags(sql, flags)?));
         self.prepared.borrow_mut().insert(key, Rc::clone(&fresh));

@@ -1,6 +1,6 @@
-//! A copy of a store while programs use it. Pages are copied as they are, as of one moment: that costs a small part of what writing the
-//! rows anew would cost. The copy works for a part of the time only, and what it has written goes to the disk in small portions, so that
-//! neither the processor nor the disk keeps the programs waiting for long.
+//! A copy of a store while programs use it. Pages are copied as they are, as of one moment: that costs a small part of
+//! what writing the rows anew would cost. The copy works for a part of the time only, and what it has written goes to
+//! the disk in small portions, so that neither the processor nor the disk keeps the programs waiting for long.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -31,16 +31,18 @@ pub enum BackupPace {
     /// Works for a sixth of the time, so that programs that use the file are slowed down little.
     #[default]
     Gentle,
-    /// As fast as it can: for a file that nobody uses, or that changes so fast that its write-ahead log must not grow for long.
+    /// As fast as it can: for a file that nobody uses, or that changes so fast that its write-ahead log must not grow
+    /// for long.
     Fast,
 }
 
 /// Writes a copy of a store file, as of one moment, while programs go on using it. Blocks.
 ///
-/// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on disk,
-/// readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails. `progress` gets the bytes
-/// written so far and how many there will be, and may end the copy with `ControlFlow::Break`. Writers are not held up; the
-/// write-ahead log grows meanwhile. The copy rests for most of the time: [`backup_at`] takes another pace.
+/// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on
+/// disk, readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails.
+/// `progress` gets the bytes written so far and how many there will be, and may end the copy with `ControlFlow::Break`.
+/// Writers are not held up; the write-ahead log grows meanwhile. The copy rests for most of the time: [`backup_at`]
+/// takes another pace.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.
 ///

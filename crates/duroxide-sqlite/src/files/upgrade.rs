@@ -39,8 +39,8 @@ pub fn planned_upgrade(path: &Path) -> Result<Upgrade> {
 ///
 /// # Errors
 ///
-/// If the file is not a store or was written by a newer build, another program has it open and must not be disturbed or cannot
-/// share it, or the disk fails.
+/// If the file is not a store or was written by a newer build, another program has it open and must not be disturbed or
+/// cannot share it, or the disk fails.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -21,13 +21,13 @@ pub struct Vacuumed {
 
 /// Writes the file anew without the pages it does not use. Blocks.
 ///
-/// With [`OtherPrograms::Disturb`], commits of programs that use the file fail after a few seconds and are tried again, and leases
-/// that cannot be renewed meanwhile run out: activities that run may run again.
+/// With [`OtherPrograms::Disturb`], commits of programs that use the file fail after a few seconds and are tried again,
+/// and leases that cannot be renewed meanwhile run out: activities that run may run again.
 ///
 /// # Errors
 ///
-/// If the file is not a store of this build, another program has it open and must not be disturbed or cannot share it, there is no
-/// room for a second copy, or the disk fails.
+/// If the file is not a store of this build, another program has it open and must not be disturbed or cannot share it,
+/// there is no room for a second copy, or the disk fails.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

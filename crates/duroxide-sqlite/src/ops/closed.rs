@@ -1,4 +1,5 @@
-//! What becomes of requests while the store is closed. In: a step of the writer. Out: the same step, refused while that is so.
+//! What becomes of requests while the store is closed. In: a step of the writer. Out: the same step, refused while that
+//! is so.
 
 use crate::error::Result;
 use crate::tables::closing;

@@ -51,8 +51,8 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
     }))
 }
 
-/// Hides the visible messages of the instance, or dead-letters them, as many as are left to the claim. Returns whether some
-/// remain for the next one.
+/// Hides the visible messages of the instance, or dead-letters them, as many as are left to the claim. Returns whether
+/// some remain for the next one.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     orphan: &Orphan,

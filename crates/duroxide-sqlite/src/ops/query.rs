@@ -167,8 +167,8 @@ fn choose_label(tx: &Tx<'_>, query: &InstanceQuery, criteria: &mut Criteria) -> 
     Ok(())
 }
 
-/// The code that is asked about: none if the query does not ask, or if there is too much of it to look at in turn; `None` if no instance
-/// runs it.
+/// The code that is asked about: none if the query does not ask, or if there is too much of it to look at in turn;
+/// `None` if no instance runs it.
 fn handlers(tx: &Tx<'_>, criteria: &Criteria) -> Result<Option<Vec<Handler>>> {
     let found = match (&criteria.name, &criteria.version) {
         (None, None) => return Ok(Some(Vec::new())),

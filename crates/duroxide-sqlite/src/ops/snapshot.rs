@@ -10,7 +10,8 @@ use crate::tables::instances;
 use crate::tables::whole_instance::{self, Position};
 use crate::tx::Tx;
 
-/// Snapshots of an instance and its descendants, parents first, also of those that have not begun. One transaction sees one state.
+/// Snapshots of an instance and its descendants, parents first, also of those that have not begun. One transaction sees
+/// one state.
 pub(crate) fn family(tx: &Tx<'_>, root: &str) -> Result<Vec<InstanceSnapshot>> {
     let mut found = vec![root.to_owned()];
     // A parent link that leads in a circle cannot be written by the engine, but a person with a shell can.

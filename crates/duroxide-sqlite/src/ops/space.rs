@@ -1,5 +1,5 @@
-//! Gives pages that nothing uses back to the file system, a few at a time. A file that was made without incremental vacuum keeps them
-//! until it is written anew.
+//! Gives pages that nothing uses back to the file system, a few at a time. A file that was made without incremental
+//! vacuum keeps them until it is written anew.
 
 use duroxide_core::provider::GivenBack;
 

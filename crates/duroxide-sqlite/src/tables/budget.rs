@@ -1,11 +1,11 @@
-//! How much one transaction may still delete or write. In: the payload of a row that goes. Out: what is left. Tables spend it, operations
-//! hand it on from table to table.
+//! How much one transaction may still delete or write. In: the payload of a row that goes. Out: what is left. Tables
+//! spend it, operations hand it on from table to table.
 
 /// About how many bytes of a payload lie on one page of the file, each of which is freed by itself.
 const PAGE: i64 = 4_096;
 
-/// Takes what it costs to delete a row with such a payload: one, and one more for each page that the payload fills. One row
-/// always fits while anything is left, whatever its size.
+/// Takes what it costs to delete a row with such a payload: one, and one more for each page that the payload fills. One
+/// row always fits while anything is left, whatever its size.
 pub(crate) fn spend(left: &mut usize, payload_bytes: i64) {
     *left = left.saturating_sub(cost(payload_bytes));
 }

@@ -1,5 +1,5 @@
-//! Whether the store is closed for the engine, its clients and its operators. Everything that they write asks; the writer remembers the
-//! answer.
+//! Whether the store is closed for the engine, its clients and its operators. Everything that they write asks; the
+//! writer remembers the answer.
 
 use duroxide_core::provider::Closing as Outcome;
 use duroxide_core::provider::rules::Refusal;

@@ -131,7 +131,8 @@ pub(crate) fn info(
 
 /// Executions that run; an instance has one at most. Counted without the instances, whose rows lie elsewhere.
 ///
-/// The condition of the index is written out: SQLite does not derive it from the equality, and nodes ask this regularly.
+/// The condition of the index is written out: SQLite does not derive it from the equality, and nodes ask this
+/// regularly.
 pub(crate) fn count_running(tx: &Tx<'_>) -> Result<u64> {
     tx.one(
         "SELECT COUNT(*) FROM executions INDEXED BY idx_executions_open
@@ -147,8 +148,8 @@ pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
     })
 }
 
-/// The oldest executions below `current` that ended (before a time, if given) and are not among the `keep` newest of all, at
-/// most `max`.
+/// The oldest executions below `current` that ended (before a time, if given) and are not among the `keep` newest of
+/// all, at most `max`.
 pub(crate) fn prunable(
     tx: &Tx<'_>,
     instance: &str,

@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::tx::{Tx, Unsigned};
 
-/// Keeps what a call said, in place of what it said before. The activity is one of the worker queue, by its row; the details of
-/// an execution that is gone have no place to stay.
+/// Keeps what a call said, in place of what it said before. The activity is one of the worker queue, by its row; the
+/// details of an execution that is gone have no place to stay.
 pub(crate) fn keep(tx: &Tx<'_>, work: i64, call: u64, details: &str) -> Result<bool> {
     let kept = tx.execute(
         "INSERT INTO heartbeats (instance_id, execution_id, call_id, details, said_at)

@@ -1,5 +1,5 @@
-//! Labels of instances. Each instance keeps its own, as a JSON object in its row; the table has an entry for each of them, by which
-//! instances are found. Both go with the row of the instance.
+//! Labels of instances. Each instance keeps its own, as a JSON object in its row; the table has an entry for each of
+//! them, by which instances are found. Both go with the row of the instance.
 
 use duroxide_core::provider::rules::Refusal;
 use duroxide_core::{LabelChange, Labels};

@@ -1,5 +1,5 @@
-//! Instances that are paused. Claims ask for each instance and activity they meet; nearly always there are none, and the
-//! writer remembers that.
+//! Instances that are paused. Claims ask for each instance and activity they meet; nearly always there are none, and
+//! the writer remembers that.
 
 use crate::error::Result;
 use crate::tx::{Pauses, Tx};

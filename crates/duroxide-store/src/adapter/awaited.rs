@@ -1,5 +1,5 @@
-//! What an instance waits for, kept beside the text of a message: if the text does not decode, the operation that waits for
-//! it fails instead of waiting for ever.
+//! What an instance waits for, kept beside the text of a message: if the text does not decode, the operation that waits
+//! for it fails instead of waiting for ever.
 
 use duroxide_core::{ErrorDetails, WorkItem};
 

@@ -1,5 +1,6 @@
-//! Whether the store is closed for the engine, its clients and its operators. Everything that they write, and everything that they claim,
-//! is guarded by that it is open. Only a restore is not: it is guarded by what its caller says the store is closed for.
+//! Whether the store is closed for the engine, its clients and its operators. Everything that they write, and
+//! everything that they claim, is guarded by that it is open. Only a restore is not: it is guarded by what its caller
+//! says the store is closed for.
 
 use duroxide_core::provider::Closing;
 use duroxide_core::provider::rules::Refusal;

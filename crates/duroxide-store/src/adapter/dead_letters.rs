@@ -38,7 +38,8 @@ pub(super) fn keep(
     })
 }
 
-/// What is known of a message by itself: its stamp names the life it is for. The stamp of a start names its sender instead.
+/// What is known of a message by itself: its stamp names the life it is for. The stamp of a start names its sender
+/// instead.
 pub(super) fn stamped(message: &Message) -> LetterOrigin {
     let is_start = message
         .key

@@ -1,5 +1,5 @@
-//! What a claim read of an instance, kept until its commit, so that the commit need not read it again. Never trusted: the
-//! commit is guarded by what is kept here, and reads if that no longer holds.
+//! What a claim read of an instance, kept until its commit, so that the commit need not read it again. Never trusted:
+//! the commit is guarded by what is kept here, and reads if that no longer holds.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! What lies in the queues for one instance, as one snapshot. In: an instance. Out: its messages and activities with their
-//! leases and attempts. Nothing is claimed and nothing is counted.
+//! What lies in the queues for one instance, as one snapshot. In: an instance. Out: its messages and activities with
+//! their leases and attempts. Nothing is claimed and nothing is counted.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{PendingActivity, PendingMessage, PendingWork};

@@ -54,7 +54,8 @@ fn is_same_life(one: &[u8], other: &[u8]) -> bool {
         }
 }
 
-/// Deletes these executions; returns how many events went, or nothing if the instance is not the one they were chosen of.
+/// Deletes these executions; returns how many events went, or nothing if the instance is not the one they were chosen
+/// of.
 async fn step<S: EventStore>(
     store: &S,
     instance: &str,

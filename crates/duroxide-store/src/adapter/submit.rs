@@ -146,8 +146,8 @@ async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
     Ok(store.query_one(query).await?.into_messages()?)
 }
 
-/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request. A start is
-/// looked for among what was queued at the look: it may have been taken up since.
+/// Whether what has the id is what the same request asked for before. What cannot be read counts as another request. A
+/// start is looked for among what was queued at the look: it may have been taken up since.
 async fn is_repeated<S: EventStore>(
     store: &S,
     submission: &Submission,

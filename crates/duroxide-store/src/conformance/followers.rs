@@ -25,7 +25,8 @@ async fn hold(desk: &Desk, token: &LeaseToken) {
     desk.store.commit(batch).await.expect("commit");
 }
 
-/// No claim takes a follower that is held back, and none makes its group ready; others pass. Completing the next claim ends it.
+/// No claim takes a follower that is held back, and none makes its group ready; others pass. Completing the next claim
+/// ends it.
 pub async fn followers_are_held_back(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);
     desk.put("a", "first").await;

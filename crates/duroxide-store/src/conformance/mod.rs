@@ -1,5 +1,5 @@
-//! What a store must do, runnable by anyone: implement [`Harness`] and let [`store_conformance!`](crate::store_conformance)
-//! make one test per case. Nothing here knows what the bytes are for.
+//! What a store must do, runnable by anyone: implement [`Harness`] and let
+//! [`store_conformance!`](crate::store_conformance) make one test per case. Nothing here knows what the bytes are for.
 
 mod affinity;
 mod atomic;
@@ -55,8 +55,8 @@ pub trait Harness: Send + Sync {
         false
     }
 
-    /// The same store once more, as another process opens it; `None` if only one can have it, and cases about it then say
-    /// nothing.
+    /// The same store once more, as another process opens it; `None` if only one can have it, and cases about it then
+    /// say nothing.
     async fn second(&self) -> Option<Arc<dyn EventStore>> {
         None
     }
@@ -66,8 +66,8 @@ pub trait Harness: Send + Sync {
         None
     }
 
-    /// How long it may take until a waiting claim or a watch has noticed a commit, or its time: the way to the store and back,
-    /// and what a busy machine adds. A store that only looks from time to time does not notice.
+    /// How long it may take until a waiting claim or a watch has noticed a commit, or its time: the way to the store
+    /// and back, and what a busy machine adds. A store that only looks from time to time does not notice.
     fn patience(&self) -> Duration {
         Duration::from_secs(2)
     }

@@ -148,8 +148,8 @@ async fn create(store: &dyn EventStore, key: &str) -> bool {
     }
 }
 
-/// A guard on exactly these keys holds only while no other writer has added one: nobody's addition is built on a set that
-/// another writer had changed.
+/// A guard on exactly these keys holds only while no other writer has added one: nobody's addition is built on a set
+/// that another writer had changed.
 pub async fn only_one_of_many_writers_extends_a_set(harness: &impl Harness) {
     const WRITERS: usize = 6;
     const STEPS: usize = 5;

@@ -52,8 +52,8 @@ impl MemoryStore {
         }
     }
 
-    /// The same content under another clock. No store should have two: this is for the proof that the conformance kit notices one
-    /// that does.
+    /// The same content under another clock. No store should have two: this is for the proof that the conformance kit
+    /// notices one that does.
     #[doc(hidden)]
     #[must_use]
     pub fn under_another_clock(&self, clock: impl Into<StoreClock>) -> Self {

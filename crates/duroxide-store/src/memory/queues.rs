@@ -59,7 +59,8 @@ impl Queues {
         })
     }
 
-    /// Whether nothing arrived for the leased group or became visible in it since the claim; `None` if the lease is lost.
+    /// Whether nothing arrived for the leased group or became visible in it since the claim; `None` if the lease is
+    /// lost.
     pub(super) fn is_undisturbed(&self, token: &LeaseToken, now_ms: u64) -> Option<bool> {
         self.queues.values().find_map(|content| match content {
             Content::Grouped(queue) => queue.is_undisturbed(token, now_ms),

@@ -1,7 +1,7 @@
-//! Deleted events that are still in the file. A deletion removes a bounded number of events and lists the rest here; the
-//! writer removes those between its other jobs, so that no deletion holds them up. In: deletions and appends inside a
-//! write transaction. Out: which partitions readers pass by. Never: an event of a listed range that is alive, because an
-//! append into such a range removes what is left of it first.
+//! Deleted events that are still in the file. A deletion removes a bounded number of events and lists the rest here;
+//! the writer removes those between its other jobs, so that no deletion holds them up. In: deletions and appends inside
+//! a write transaction. Out: which partitions readers pass by. Never: an event of a listed range that is alive, because
+//! an append into such a range removes what is left of it first.
 
 use ::redb::ReadableTable;
 

@@ -4,8 +4,8 @@ use crate::error::StoreError;
 
 pub(super) type Result<T> = std::result::Result<T, Trouble>;
 
-/// A walk that skips from key to key ends only if each look finds what is not before its start. Pages that are damaged may
-/// hold keys out of their order.
+/// A walk that skips from key to key ends only if each look finds what is not before its start. Pages that are damaged
+/// may hold keys out of their order.
 pub(super) fn in_order<K: PartialOrd>(found: &K, start: &K) -> Result<()> {
     if found < start {
         let text = "its keys are out of order".to_owned();

@@ -32,8 +32,8 @@ pub(super) enum Opening {
 
 type Open = dyn Fn(Opening) -> std::result::Result<Database, DatabaseError> + Send + Sync;
 
-/// The database as its users share it. The fields are dropped in this order: while `_alive` can be counted, the database
-/// may still write.
+/// The database as its users share it. The fields are dropped in this order: while `_alive` can be counted, the
+/// database may still write.
 #[derive(Debug)]
 pub(super) struct Held {
     db: Database,
@@ -138,7 +138,8 @@ impl File {
         place.db = Some(Arc::new(held));
     }
 
-    /// Closes the file. redb may panic while it does so, if damaged bytes lead it out of bounds; nothing is left to lose then.
+    /// Closes the file. redb may panic while it does so, if damaged bytes lead it out of bounds; nothing is left to
+    /// lose then.
     pub(super) fn close(&self) {
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
         let closed = place.db.take();
@@ -173,8 +174,8 @@ impl File {
     }
 }
 
-/// Opens the file, makes it only the first time, and takes an empty one only then: where a disk went away, its mount point
-/// is an empty folder.
+/// Opens the file, makes it only the first time, and takes an empty one only then: where a disk went away, its mount
+/// point is an empty folder.
 fn open_file(path: &Path, opening: Opening) -> io::Result<OsFile> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);

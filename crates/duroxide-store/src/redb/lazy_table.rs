@@ -1,5 +1,5 @@
-//! A table of a write transaction, opened when it is first touched: most transactions touch a few of the tables, and opening
-//! one costs more than reading from it.
+//! A table of a write transaction, opened when it is first touched: most transactions touch a few of the tables, and
+//! opening one costs more than reading from it.
 
 use std::borrow::Borrow;
 use std::cell::OnceCell;

@@ -64,8 +64,8 @@ pub struct RedbOptions {
     pub clock: StoreClock,
     /// How much of the file is kept in memory at most, in bytes.
     pub cache_bytes: usize,
-    /// Whether a file that was not closed well opens at once, at the price of more writing in every commit. Otherwise the
-    /// whole file is read then, about a second per gigabyte.
+    /// Whether a file that was not closed well opens at once, at the price of more writing in every commit. Otherwise
+    /// the whole file is read then, about a second per gigabyte.
     pub quick_repair: bool,
 }
 
@@ -175,8 +175,8 @@ impl RedbStore {
         })
     }
 
-    /// Gives unused space of the file back to the file system. The store answers nothing else meanwhile: for a maintenance
-    /// window. Returns whether anything was given back.
+    /// Gives unused space of the file back to the file system. The store answers nothing else meanwhile: for a
+    /// maintenance window. Returns whether anything was given back.
     ///
     /// # Errors
     ///

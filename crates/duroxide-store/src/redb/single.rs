@@ -1,5 +1,5 @@
-//! Queues that deliver single messages: each stands in the ready bucket of its label, kind and affinity, or in the waiting
-//! line.
+//! Queues that deliver single messages: each stands in the ready bucket of its label, kind and affinity, or in the
+//! waiting line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

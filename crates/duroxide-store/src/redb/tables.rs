@@ -74,13 +74,13 @@ tables! {
         queues: Text => bool;
         /// Queue, message to group, key, affinity, label, kind, role, stamp, payload, time of enqueueing.
         messages: (Text, u64) => (Text, Label, Label, Label, Label, u8, Option<u64>, &'static [u8], u64);
-        /// Message to visible time, attempts, place, lease. The place of a single message is 0 if it is ready, else until
-        /// when it waits; that of a message of a group is its time in `by_group`.
+        /// Message to visible time, attempts, place, lease. The place of a single message is 0 if it is ready, else
+        /// until when it waits; that of a message of a group is its time in `by_group`.
         states: u64 => (u64, u32, Option<u64>, Label);
         /// Queue, group, time, message. Grouped delivery: the time is when it is due, 0 once it was seen to be visible.
         by_group: (Text, Text, u64, u64) => ();
-        /// Queue, group to label, kind, lease, end of rest, place in the ready line, kind of that line, until when it rests,
-        /// place among the alarms.
+        /// Queue, group to label, kind, lease, end of rest, place in the ready line, kind of that line, until when it
+        /// rests, place among the alarms.
         groups: (Text, Text) => (Label, Label, Label, u64, Option<(u64, u64)>, Label, Option<u64>, Option<(u64, u64)>);
         /// Queue, group, key, message.
         by_key: (Text, Text, Text, u64) => ();
@@ -120,6 +120,6 @@ pub(super) const FORMAT: u64 = 3;
 /// What it said before there was the table `discarded`.
 pub(super) const FORMAT_WITHOUT_DISCARDED: u64 = 2;
 
-/// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file was
-/// closed lengthens no lease.
+/// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file
+/// was closed lengthens no lease.
 pub(super) const CLOCK: &str = "clock";

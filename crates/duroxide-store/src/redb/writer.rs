@@ -1,9 +1,9 @@
 //! The one writer. A thread takes whatever has queued up, runs the jobs one by one inside one transaction, commits once
 //! and answers all: a lone job commits at once, a burst shares one flush to disk.
 //!
-//! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If one cannot be done,
-//! the transaction is given up and the jobs run again one by one. If the file fails, every job gets the error, and the file is opened
-//! again.
+//! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If one cannot be
+//! done, the transaction is given up and the jobs run again one by one. If the file fails, every job gets the error,
+//! and the file is opened again.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -165,8 +165,8 @@ impl Writer {
         })
     }
 
-    /// Opens the file again, as often as it takes; jobs that come meanwhile hear that they may try again. Returns whether
-    /// anybody still needs it.
+    /// Opens the file again, as often as it takes; jobs that come meanwhile hear that they may try again. Returns
+    /// whether anybody still needs it.
     fn recover(&self, jobs: &Receiver<Job>) -> bool {
         let mut pause = REOPEN_PAUSE;
         loop {

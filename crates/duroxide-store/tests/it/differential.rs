@@ -431,7 +431,8 @@ async fn compare(steps: Vec<Step>) {
                 let expected = model.commit(condition, writes).await;
                 assert_eq!(other.commit(condition, writes).await, expected, "{step:?}");
             }
-            // A store that was closed while the clock was behind goes on from what it had stored, the model from what it saw.
+            // A store that was closed while the clock was behind goes on from what it had stored, the model from what
+            // it saw.
             Step::Reopen if model.is_set_back() => {}
             Step::Reopen => {
                 drop(other.store.take());

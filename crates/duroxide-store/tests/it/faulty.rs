@@ -45,7 +45,8 @@ pub(crate) struct Faulty {
     pub(crate) stir: AtomicBool,
     /// What is committed just after somebody looked at the activities of an instance.
     pub(crate) after_look: Mutex<Option<Batch>>,
-    /// The first turn that is committed just after somebody looked at the row of an instance, or at its queue, by its token.
+    /// The first turn that is committed just after somebody looked at the row of an instance, or at its queue, by its
+    /// token.
     pub(crate) begins: Mutex<Option<(After, String)>>,
     /// What arrives just before the next commit.
     pub(crate) arrives: Mutex<Option<WorkItem>>,

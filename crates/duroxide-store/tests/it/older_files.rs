@@ -1,5 +1,5 @@
-//! Files of earlier releases of redb. The file in `tests/files` was written by redb 3.1.3. To write one with the redb of
-//! today: `REDB_FILE=/tmp/new.redb cargo test -p duroxide-store --features redb --test it older_files`.
+//! Files of earlier releases of redb. The file in `tests/files` was written by redb 3.1.3. To write one with the redb
+//! of today: `REDB_FILE=/tmp/new.redb cargo test -p duroxide-store --features redb --test it older_files`.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Submissions through the adapter, while the instance begins: what is read one after the other must be so at one moment.
+//! Submissions through the adapter, while the instance begins: what is read one after the other must be so at one
+//! moment.
 
 use duroxide_core::provider::{MessageRule, Provider, StartRule, Submission, Submitted};
 use duroxide_core::{StartExtras, WorkItem};

@@ -1,5 +1,5 @@
-//! A live store against new code, before the code is deployed. In: a store and the code. Out: which running instances the code
-//! can go on with, which not and why, and who still needs which version. Never: a write.
+//! A live store against new code, before the code is deployed. In: a store and the code. Out: which running instances
+//! the code can go on with, which not and why, and who still needs which version. Never: a write.
 
 mod report;
 mod running;
@@ -18,11 +18,12 @@ pub use report::{HandlerVersion, StoreReport};
 /// How many ids are asked for at once.
 const HELD_IDS_PAGE: u32 = 1_000;
 
-/// Replays every running instance of a store against code that is to be deployed, and looks at what is queued. Nothing is written,
-/// and programs may work on the store meanwhile.
+/// Replays every running instance of a store against code that is to be deployed, and looks at what is queued. Nothing
+/// is written, and programs may work on the store meanwhile.
 ///
-/// Starts that have not begun, delayed ones too, are looked at by the handler and the version that they name, and so are instances
-/// between two executions. To find them, the ids of all instances of the store are read, and those of ended ones too.
+/// Starts that have not begun, delayed ones too, are looked at by the handler and the version that they name, and so
+/// are instances between two executions. To find them, the ids of all instances of the store are read, and those of
+/// ended ones too.
 ///
 /// Key-values that an instance had before its current execution are read from its earlier executions. Where those were
 /// pruned, the values of today stand in for keys that the current execution has not touched.

@@ -1,4 +1,5 @@
-//! A store that fails, hangs, panics or answers late on request, and counts its calls; otherwise it is the store it wraps.
+//! A store that fails, hangs, panics or answers late on request, and counts its calls; otherwise it is the store it
+//! wraps.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! What becomes of an open child when its parent ends: each policy under each ending, with the parent's code and without it.
+//! What becomes of an open child when its parent ends: each policy under each ending, with the parent's code and
+//! without it.
 
 use std::time::Duration;
 

@@ -351,8 +351,8 @@ async fn of_many_starts_at_once_exactly_one_is_accepted() {
     let first = start_many(&client, IfExists::Fail, 0..20).await;
     assert_eq!(handle.result().await.unwrap(), [first, first]);
     runtime.shutdown(None).await;
-    // What has ended is replaced once, with the message of the start that did. No node runs: what it began would end, and be
-    // replaced in its turn.
+    // What has ended is replaced once, with the message of the start that did. No node runs: what it began would end,
+    // and be replaced in its turn.
     let second = start_many(&client, IfExists::ReplaceFinished, 100..120).await;
     let runtime = node().await;
     assert_eq!(handle.result().await.unwrap(), [second, second]);

@@ -1,4 +1,5 @@
-//! Acknowledged means kept: the store is closed and opened again, as by the next process, and everything is still there.
+//! Acknowledged means kept: the store is closed and opened again, as by the next process, and everything is still
+//! there.
 
 use std::time::Duration;
 

@@ -190,7 +190,8 @@ pub async fn a_childs_result_for_an_earlier_life_is_kept<F: ProviderFactory + ?S
     assert!(!letters[0].reason.is_empty(), "the reason is told");
 }
 
-/// A result for an earlier life does not come out of the dead letters: the later life's operations have the same numbers.
+/// A result for an earlier life does not come out of the dead letters: the later life's operations have the same
+/// numbers.
 pub async fn a_childs_result_for_an_earlier_life_is_not_requeued<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
@@ -223,7 +224,8 @@ pub async fn a_childs_result_reaches_its_parent<F: ProviderFactory + ?Sized>(fac
     assert_eq!(turn.item.messages, [items::child_done("parent", 2)]);
 }
 
-/// A child whose parent was deleted is found among the roots, as bulk deletion takes it, also if the parent's id lives again.
+/// A child whose parent was deleted is found among the roots, as bulk deletion takes it, also if the parent's id lives
+/// again.
 pub async fn a_child_whose_parent_was_deleted_is_a_root<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     if !outlived_by_its_child(&bench).await {
@@ -304,8 +306,8 @@ async fn two_ask_for_one_child<F: ProviderFactory + ?Sized>(
     }
 }
 
-/// A turn that continues as new refuses the start of a stranger, whose child has the id already: the stranger hears of it, and the
-/// instance's own parent nothing.
+/// A turn that continues as new refuses the start of a stranger, whose child has the id already: the stranger hears of
+/// it, and the instance's own parent nothing.
 pub async fn a_turn_that_continues_as_new_answers_who_asked<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
@@ -330,7 +332,8 @@ pub async fn a_turn_that_continues_as_new_answers_who_asked<F: ProviderFactory +
         .await;
 }
 
-/// A turn that continues as new asks for a child whose id is taken: the refusal reaches the next execution of the same life.
+/// A turn that continues as new asks for a child whose id is taken: the refusal reaches the next execution of the same
+/// life.
 pub async fn a_refusal_reaches_the_next_execution_of_who_asked<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {

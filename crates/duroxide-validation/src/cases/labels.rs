@@ -59,7 +59,8 @@ pub async fn an_instance_begins_with_its_labels<F: ProviderFactory + ?Sized>(fac
     assert_eq!(of(&bench, "stranger").await, Labels::new());
 }
 
-/// Key-values under the reserved prefix change labels, in the order of the events, and clearing all key-values leaves them.
+/// Key-values under the reserved prefix change labels, in the order of the events, and clearing all key-values leaves
+/// them.
 pub async fn the_code_sets_and_removes_labels<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = labelled(1, &[("team", "blue"), ("shift", "day")]);

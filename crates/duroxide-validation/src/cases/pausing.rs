@@ -31,8 +31,8 @@ async fn paused<F: ProviderFactory + ?Sized>(factory: &F) -> Bench<'_, F> {
     bench
 }
 
-/// Nothing of it is handed out, whoever asks; others are. After it is resumed its messages come at once, in their order,
-/// and the wait counted as no attempt.
+/// Nothing of it is handed out, whoever asks; others are. After it is resumed its messages come at once, in their
+/// order, and the wait counted as no attempt.
 pub async fn messages_of_a_paused_instance_wait<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = paused(factory).await;
     for name in ["a", "b"] {

@@ -99,7 +99,8 @@ pub async fn an_instance_does_not_rest_behind_an_arrival<F: ProviderFactory + ?S
     }
 }
 
-/// What a full claim left was there before: the instance rests all the same. A request to cancel does not wait for that.
+/// What a full claim left was there before: the instance rests all the same. A request to cancel does not wait for
+/// that.
 pub async fn an_instance_rests_though_a_full_claim_left_some<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {

@@ -50,7 +50,8 @@ pub async fn a_list_shows_the_memo_of_a_start<F: ProviderFactory + ?Sized>(facto
     assert_eq!(shown(&bench, "plain").await, None);
 }
 
-/// The next execution repeats it, and the list goes on to show it when the first execution is pruned and when the instance has ended.
+/// The next execution repeats it, and the list goes on to show it when the first execution is pruned and when the
+/// instance has ended.
 pub async fn a_memo_lasts_over_executions<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let given = memo("for Ada");

@@ -9,7 +9,8 @@ mod published;
 
 /// Hands the whole case list to another macro.
 ///
-/// `for_each_case! { [path::to::macro!] [anything] }` expands to `path::to::macro! { [anything] module { case; … } … }`.
+/// `for_each_case! { [path::to::macro!] [anything] }` expands to
+/// `path::to::macro! { [anything] module { case; … } … }`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_case {

@@ -1,7 +1,7 @@
 //! Load on a store under a running engine: how fast it is, and that nothing is lost or doubled under load.
 //!
-//! In: a store, registries, a configuration. Out: counts, throughput, true latencies from start to end, and the audit of
-//! every history that was written.
+//! In: a store, registries, a configuration. Out: counts, throughput, true latencies from start to end, and the audit
+//! of every history that was written.
 
 mod audit;
 mod config;

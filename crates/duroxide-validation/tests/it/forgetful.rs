@@ -170,8 +170,8 @@ impl ProviderFactory for Factory {
     }
 }
 
-/// Cases that talk to the store alone; an engine on such a store would only run out of patience. Nodes and duties are kept by the
-/// administrative half, which is that of the reference.
+/// Cases that talk to the store alone; an engine on such a store would only run out of patience. Nodes and duties are
+/// kept by the administrative half, which is that of the reference.
 fn store_cases() -> Vec<Case> {
     let others = ["race_replay", "nodes", "duties"];
     let on_store = |case: &Case| !others.contains(&case.module);

@@ -44,7 +44,8 @@ fn message_for(instance: &str) -> WorkItem {
     }
 }
 
-/// It has only the published methods, so it looks first and writes after; it deletes messages of instances that it does not know.
+/// It has only the published methods, so it looks first and writes after; it deletes messages of instances that it does
+/// not know.
 #[tokio::test]
 async fn a_start_is_stored_before_its_messages_where_stores_delete_early_ones() {
     let store = provider::TinyProvider::new(Arc::new(SystemClock));

@@ -1,5 +1,5 @@
-//! One sample as a screen. In: a sample and the space there is. Out: text; what comes from users is escaped. Fits 80 columns and 24
-//! lines, and uses more where there is more.
+//! One sample as a screen. In: a sample and the space there is. Out: text; what comes from users is escaped. Fits 80
+//! columns and 24 lines, and uses more where there is more.
 
 use duroxide_core::provider::InstanceSummary;
 use ratatui::Frame;

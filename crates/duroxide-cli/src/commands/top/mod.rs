@@ -1,5 +1,5 @@
-//! A live view of a store. In: samples, taken every few seconds. Out: one full screen, or one answer for a script. The terminal is
-//! given back as it was, whatever ends the view.
+//! A live view of a store. In: samples, taken every few seconds. Out: one full screen, or one answer for a script. The
+//! terminal is given back as it was, whatever ends the view.
 
 mod draw;
 mod sample;
@@ -52,8 +52,8 @@ pub(crate) async fn run(client: &Client, output: &Output, args: TopArgs) -> Resu
     shown
 }
 
-/// Draws sample after sample until a key or `over` ends it. Keys are heard while the next sample waits for its time, and while the store
-/// takes long to answer.
+/// Draws sample after sample until a key or `over` ends it. Keys are heard while the next sample waits for its time,
+/// and while the store takes long to answer.
 async fn show<T: Future<Output = Result<Sample, Failure>>>(
     mut sample: Sample,
     every: Duration,
@@ -117,8 +117,8 @@ enum Pressed {
     Nothing,
 }
 
-/// What is pressed from now on. A thread of its own reads it, so that no key is lost between two looks; it ends with the receiver, or when
-/// the terminal is gone.
+/// What is pressed from now on. A thread of its own reads it, so that no key is lost between two looks; it ends with
+/// the receiver, or when the terminal is gone.
 fn keys() -> UnboundedReceiver<std::io::Result<Pressed>> {
     let (tell, told) = unbounded_channel();
     std::thread::spawn(move || {

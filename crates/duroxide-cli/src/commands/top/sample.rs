@@ -1,5 +1,5 @@
-//! What the view shows, at one moment. In: a client. Out: numbers and short lists. Rates and times are those of the last minute, read
-//! from the store, so that the first sample is as good as any.
+//! What the view shows, at one moment. In: a client. Out: numbers and short lists. Rates and times are those of the
+//! last minute, read from the store, so that the first sample is as good as any.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

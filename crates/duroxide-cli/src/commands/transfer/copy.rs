@@ -148,7 +148,8 @@ async fn one(
     Ok(One { snapshot, restored })
 }
 
-/// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest, whoever wrote it.
+/// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest,
+/// whoever wrote it.
 pub(crate) async fn write(
     store: &Arc<dyn Provider>,
     snapshot: &InstanceSnapshot,

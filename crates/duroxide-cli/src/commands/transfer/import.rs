@@ -1,5 +1,6 @@
-//! `import`: the lines of an export become instances again. Each comes whole or not at all, as a life of its own; what is there stays. The
-//! store is closed meanwhile, so that nobody runs a child before its parent is there; cut short, it stays closed, and the next call goes on.
+//! `import`: the lines of an export become instances again. Each comes whole or not at all, as a life of its own; what
+//! is there stays. The store is closed meanwhile, so that nobody runs a child before its parent is there; cut short, it
+//! stays closed, and the next call goes on.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -104,7 +105,8 @@ impl Begun {
     }
 }
 
-/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the lives that it has begun with.
+/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the lives that it has
+/// begun with.
 async fn begin(store: &Arc<dyn Provider>, file: &str, args: &ImportArgs) -> Result<Begun, Failure> {
     if let Some(reason) = door::reason(store).await? {
         let known = number_of(&reason, file);

@@ -1,4 +1,5 @@
-//! Instances that go from one store to another: whole, verified, none of them twice. In: stores. Out: stores that hold the same.
+//! Instances that go from one store to another: whole, verified, none of them twice. In: stores. Out: stores that hold
+//! the same.
 
 mod copy;
 mod door;

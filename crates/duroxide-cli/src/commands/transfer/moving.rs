@@ -1,5 +1,5 @@
-//! `move`: everything goes from one store to another, and the first one stays closed. Killed at any moment, the next call goes on; of two
-//! calls at the same time each step is made by one.
+//! `move`: everything goes from one store to another, and the first one stays closed. Killed at any moment, the next
+//! call goes on; of two calls at the same time each step is made by one.
 
 use std::sync::Arc;
 
@@ -238,7 +238,8 @@ pub(super) async fn is_empty(store: &Arc<dyn Provider>, address: &Address) -> Re
     ids.await.map(drop)
 }
 
-/// Every instance goes over and is read back; then both sides hold the same ids. Nothing if the target is not closed for it any more.
+/// Every instance goes over and is read back; then both sides hold the same ids. Nothing if the target is not closed
+/// for it any more.
 pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<Counts>, Failure> {
     let bar = output.progress(0, "copy");
     let mut counts = Counts::default();

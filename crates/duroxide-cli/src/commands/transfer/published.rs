@@ -1,6 +1,6 @@
-//! `import-published`: what the published crate left comes into a store of ours. A file becomes a draft of ours, and the draft goes over as
-//! in a move; a schema is read as of one moment, instance by instance. Cut short, the next call goes on: the target is closed until
-//! everything is there.
+//! `import-published`: what the published crate left comes into a store of ours. A file becomes a draft of ours, and
+//! the draft goes over as in a move; a schema is read as of one moment, instance by instance. Cut short, the next call
+//! goes on: the target is closed until everything is there.
 
 use std::path::Path;
 use std::sync::Arc;

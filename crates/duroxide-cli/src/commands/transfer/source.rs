@@ -20,7 +20,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Hands the ids that anything is held of to `take`, each once, a page at a time. Of a published schema that can be done once.
+    /// Hands the ids that anything is held of to `take`, each once, a page at a time. Of a published schema that can be
+    /// done once.
     pub(super) async fn held_pages<T>(&self, mut take: T) -> Result<u64, Failure>
     where
         T: AsyncFnMut(Vec<String>) -> Result<(), Failure>,

@@ -1,5 +1,5 @@
-//! Where a move stands, by what both stores say of themselves. Both are closed while it is under way, each with the number of the move,
-//! so that whoever is killed at whatever moment, the next call knows what is left to do.
+//! Where a move stands, by what both stores say of themselves. Both are closed while it is under way, each with the
+//! number of the move, so that whoever is killed at whatever moment, the next call knows what is left to do.
 //!
 //! ```text
 //! target                     source                     next
@@ -10,7 +10,8 @@
 //! open                       moved to … (move X)        nothing
 //! ```
 //!
-//! Each step is a compare-and-set on what the store says: of two calls at the same time one makes it, and the other one looks again.
+//! Each step is a compare-and-set on what the store says: of two calls at the same time one makes it, and the other one
+//! looks again.
 
 use uuid::Uuid;
 

@@ -1,4 +1,5 @@
-//! What the administrative contract answers for a store that has only the published methods: correct, and as slow as the store is large.
+//! What the administrative contract answers for a store that has only the published methods: correct, and as slow as
+//! the store is large.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Questions about many instances. In: an [`InstanceQuery`]. Out: a [`Page`] of [`InstanceSummary`], or counts. Pure data and
-//! rules; the stores do the looking.
+//! Questions about many instances. In: an [`InstanceQuery`]. Out: a [`Page`] of [`InstanceSummary`], or counts. Pure
+//! data and rules; the stores do the looking.
 
 mod cursor;
 mod select;

@@ -73,8 +73,8 @@ impl InstanceQuery {
         Ok(self.cut(admitted))
     }
 
-    /// The page at the head of sorted answers. Another page follows if there are more answers than one page holds; a store
-    /// need not read more than one beyond that.
+    /// The page at the head of sorted answers. Another page follows if there are more answers than one page holds; a
+    /// store need not read more than one beyond that.
     ///
     /// ```
     /// use duroxide_core::provider::{InstanceQuery, InstanceSummary};

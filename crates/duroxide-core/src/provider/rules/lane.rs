@@ -1,5 +1,5 @@
-//! Lanes: which code an instance or an activity needs, as text that an index can hold. In: handler, engine version, tag,
-//! session. Out: a lane, and whether a caller may claim from it.
+//! Lanes: which code an instance or an activity needs, as text that an index can hold. In: handler, engine version,
+//! tag, session. Out: a lane, and whether a caller may claim from it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub fn begun_by(item: &WorkItem) -> Option<String> {
     item.begins().map(|(name, version)| of(name, version, None))
 }
 
-/// The lane of an instance after a turn: that of the execution that continues it, any node's once it has ended, else the
-/// one that the turn names. `None` if the turn names nothing: the lane stays.
+/// The lane of an instance after a turn: that of the execution that continues it, any node's once it has ended, else
+/// the one that the turn names. `None` if the turn names nothing: the lane stays.
 #[must_use]
 pub fn after_turn(metadata: &ExecutionMetadata, sent: &[WorkItem]) -> Option<String> {
     let status = metadata.status.as_deref().and_then(ExecutionStatus::parse);

@@ -1,5 +1,6 @@
-//! Rules of the contract that every store applies in the same way. In: work items, events and what a row says beside its
-//! text. Out: answers that two stores must not give differently. No store is opened here, and no row is read or written.
+//! Rules of the contract that every store applies in the same way. In: work items, events and what a row says beside
+//! its text. Out: answers that two stores must not give differently. No store is opened here, and no row is read or
+//! written.
 //!
 //! Authors of providers use this module; the runtime does not.
 

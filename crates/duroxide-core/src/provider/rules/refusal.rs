@@ -1,4 +1,5 @@
-//! Why a store refuses a call although its database works. In: causes. Out: [`ProviderError`]s with the contract's words.
+//! Why a store refuses a call although its database works. In: causes. Out: [`ProviderError`]s with the contract's
+//! words.
 
 use super::super::ProviderError;
 use super::super::error::STORE_CLOSED;

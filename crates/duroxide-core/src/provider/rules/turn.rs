@@ -6,7 +6,8 @@ use crate::ids::INITIAL_EXECUTION_ID;
 use crate::message::is_engine_queue;
 use crate::rewound::Rewound;
 
-/// How the instance ends with a turn, if it does: the last event of the turn ends it and the status of the commit agrees.
+/// How the instance ends with a turn, if it does: the last event of the turn ends it and the status of the commit
+/// agrees.
 ///
 /// ```
 /// use duroxide_core::provider::rules::ended_by;
@@ -27,8 +28,8 @@ pub fn ended_by(events: &[Event], status: Option<&str>) -> Option<OutcomeStatus>
     (status == Some(recorded.as_str())).then_some(outcome)
 }
 
-/// The last custom status that a turn sets: `None` if it sets none, `Some(None)` if it clears it. One that begins a rewound execution
-/// sets the status that the kept part of the record left.
+/// The last custom status that a turn sets: `None` if it sets none, `Some(None)` if it clears it. One that begins a
+/// rewound execution sets the status that the kept part of the record left.
 #[must_use]
 pub fn last_custom_status(events: &[Event]) -> Option<Option<&str>> {
     let set = events.iter().rev().find_map(|event| match &event.kind {
@@ -45,8 +46,8 @@ pub fn last_custom_status(events: &[Event]) -> Option<Option<&str>> {
     })
 }
 
-/// Whether a turn begins an execution after another one of its instance. Changes that an earlier execution made to key-values and that
-/// are not merged yet, because it failed, are dropped then.
+/// Whether a turn begins an execution after another one of its instance. Changes that an earlier execution made to
+/// key-values and that are not merged yet, because it failed, are dropped then.
 #[must_use]
 pub fn begins_later_execution(events: &[Event]) -> bool {
     events.first().is_some_and(|first| {
@@ -54,8 +55,8 @@ pub fn begins_later_execution(events: &[Event]) -> bool {
     })
 }
 
-/// Whether the changes that an execution made to key-values become the base of the next one when it ends with this status: not if it
-/// failed, because it may be rewound.
+/// Whether the changes that an execution made to key-values become the base of the next one when it ends with this
+/// status: not if it failed, because it may be rewound.
 ///
 /// ```
 /// use duroxide_core::provider::rules::merges_key_values;
@@ -67,7 +68,8 @@ pub fn merges_key_values(status: &str) -> bool {
     status != ExecutionStatus::Failed.as_str() && status != ExecutionStatus::Running.as_str()
 }
 
-/// How many queue messages an execution began with, as its first event says. What the engine carries for itself does not count.
+/// How many queue messages an execution began with, as its first event says. What the engine carries for itself does
+/// not count.
 #[must_use]
 pub fn carried_messages(started: &EventKind) -> usize {
     let EventKind::OrchestrationStarted {

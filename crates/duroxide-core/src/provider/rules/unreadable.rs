@@ -20,8 +20,8 @@ pub struct UnreadableMessage<'a> {
 }
 
 impl UnreadableMessage<'_> {
-    /// The message that takes its place: a result fails the operation that waits for it, and so does the start of a child;
-    /// a timer fires. `None` if nothing waits.
+    /// The message that takes its place: a result fails the operation that waits for it, and so does the start of a
+    /// child; a timer fires. `None` if nothing waits.
     ///
     /// ```
     /// use duroxide_core::{WorkItem, provider::rules::UnreadableMessage};

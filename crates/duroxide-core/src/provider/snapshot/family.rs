@@ -8,8 +8,8 @@ use crate::event::EventKind;
 use crate::{Event, build_child_instance_id};
 
 impl InstanceSnapshot {
-    /// The children that the current execution asked for and that have not answered, by their ids: they may have begun, or lie in the
-    /// queue as a start. What cannot be read asks for nothing.
+    /// The children that the current execution asked for and that have not answered, by their ids: they may have begun,
+    /// or lie in the queue as a start. What cannot be read asks for nothing.
     ///
     /// ```
     /// use duroxide_core::provider::InstanceSnapshot;

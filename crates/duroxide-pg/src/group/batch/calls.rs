@@ -88,7 +88,8 @@ impl Batch {
         }
     }
 
-    /// Turns that could not be waited for. Their messages come before any others of the exchange, so that the leases claim these alone.
+    /// Turns that could not be waited for. Their messages come before any others of the exchange, so that the leases
+    /// claim these alone.
     fn leases_of_turns<'a>(&'a self, expected: i64, calls: &mut Vec<(Part, Call<'a>)>) {
         let leases = self.leases();
         if leases.is_empty() {

@@ -201,7 +201,8 @@ pub enum Finding {
         /// How many nodes are up.
         nodes: u64,
     },
-    /// Work of a handler that it needs is ready, and has been for a short time only: nodes are busy, or about to take it.
+    /// Work of a handler that it needs is ready, and has been for a short time only: nodes are busy, or about to take
+    /// it.
     InLine {
         /// The kind of handler.
         #[serde(serialize_with = "kind_in_words")]
@@ -215,7 +216,8 @@ pub enum Finding {
         /// Since when the oldest does.
         since_ms: u64,
     },
-    /// A node cannot go on with it and tries again later: its code does not fit the history, or the store refuses its turns.
+    /// A node cannot go on with it and tries again later: its code does not fit the history, or the store refuses its
+    /// turns.
     Blocked {
         /// The name of the node.
         node: String,

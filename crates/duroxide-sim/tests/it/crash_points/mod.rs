@@ -1,5 +1,6 @@
-//! Every commit, every crash: a process dies before and after each call to its store, and the next life goes on. In: twelve
-//! workloads, three stores. Out: no violation, whichever call it was. The store is opened again before it is looked at.
+//! Every commit, every crash: a process dies before and after each call to its store, and the next life goes on. In:
+//! twelve workloads, three stores. Out: no violation, whichever call it was. The store is opened again before it is
+//! looked at.
 
 mod life;
 mod workloads;

@@ -1,7 +1,7 @@
 //! Files as a disk may hold them when the power goes. In: a recording, a moment. Out: a folder.
 //!
-//! What happened to a file before its last sync is there. Of the rest each change is there or not, by chance and in any order,
-//! and a write may be torn between two sectors.
+//! What happened to a file before its last sync is there. Of the rest each change is there or not, by chance and in any
+//! order, and a write may be torn between two sectors.
 
 use std::collections::BTreeMap;
 use std::path::Path;

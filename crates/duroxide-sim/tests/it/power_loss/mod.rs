@@ -1,6 +1,6 @@
-//! Power loss: what a process wrote and synced is recorded, and files are made as a disk may hold them when the power goes:
-//! anything that was not synced is there, missing, torn, or there without what came before. In: a run of a real runtime on a
-//! file, at default durability. Out: nothing that was acknowledged is lost, whatever the moment.
+//! Power loss: what a process wrote and synced is recorded, and files are made as a disk may hold them when the power
+//! goes: anything that was not synced is there, missing, torn, or there without what came before. In: a run of a real
+//! runtime on a file, at default durability. Out: nothing that was acknowledged is lost, whatever the moment.
 //!
 //! Needs `strace`. `POWER_LOSS_IMAGES=5000` makes more images than every build does.
 

@@ -1,5 +1,5 @@
-//! What a process did to its files, in order. In: the text of `strace -f -y -xx`. Out: writes, syncs, and the lines that it
-//! acknowledged something with.
+//! What a process did to its files, in order. In: the text of `strace -f -y -xx`. Out: writes, syncs, and the lines
+//! that it acknowledged something with.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The process that is recorded: a runtime and a client on a file. In: two variables of the environment. Out: a line for
-//! everything that was acknowledged, and an end without closing anything.
+//! The process that is recorded: a runtime and a client on a file. In: two variables of the environment. Out: a line
+//! for everything that was acknowledged, and an end without closing anything.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

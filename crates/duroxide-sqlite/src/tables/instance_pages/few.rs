@@ -1,5 +1,5 @@
-//! Whether rows are few enough to be sorted. In: a criterion. Out: yes or no, from an index and never from more than a bounded number of
-//! its entries.
+//! Whether rows are few enough to be sorted. In: a criterion. Out: yes or no, from an index and never from more than a
+//! bounded number of its entries.
 
 use super::{Criteria, Handler};
 use crate::error::Result;

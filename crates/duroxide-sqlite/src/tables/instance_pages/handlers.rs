@@ -1,5 +1,5 @@
-//! The code that instances run. In: a name or a version. Out: the pairs of both that some instance has, read from the index of handlers
-//! by leaps from one pair to the next.
+//! The code that instances run. In: a name or a version. Out: the pairs of both that some instance has, read from the
+//! index of handlers by leaps from one pair to the next.
 
 use crate::error::Result;
 use crate::tx::Tx;

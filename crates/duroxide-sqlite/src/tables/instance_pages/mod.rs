@@ -1,5 +1,6 @@
-//! Pages and counts of instances. In: a [`Criteria`], and which rows to begin with. Out: summaries. Reads `instances` together
-//! with the current execution; every statement names the index it walks, so that no page reads the whole table by accident.
+//! Pages and counts of instances. In: a [`Criteria`], and which rows to begin with. Out: summaries. Reads `instances`
+//! together with the current execution; every statement names the index it walks, so that no page reads the whole table
+//! by accident.
 
 mod few;
 mod handlers;
@@ -26,7 +27,8 @@ pub(crate) enum Source {
     Updated,
     /// Those of one handler, by name and version, in the order of their creation.
     Handler,
-    /// Those whose id begins as asked, if the range of the prefix has an end; sorted afterwards, so there should be few.
+    /// Those whose id begins as asked, if the range of the prefix has an end; sorted afterwards, so there should be
+    /// few.
     Prefix,
     /// Those whose execution has one of the asked statuses, none of which is `Completed`; sorted afterwards.
     Open,

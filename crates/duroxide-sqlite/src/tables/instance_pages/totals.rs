@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::tx::{Tx, unsigned};
 
-/// All instances by status. Those that have not completed are few and have an index; the rest is counted without being read.
+/// All instances by status. Those that have not completed are few and have an index; the rest is counted without being
+/// read.
 pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
     let mut counts: Vec<(String, u64)> = tx.all(
         "SELECT CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Failed') THEN e.status ELSE 'Unknown' END AS key,

@@ -1,4 +1,5 @@
-//! Messages that come in. In: a message with what its row needs. Out: a row, in the lane of its instance if it stands for it.
+//! Messages that come in. In: a message with what its row needs. Out: a row, in the lane of its instance if it stands
+//! for it.
 
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{Incarnation, WorkItem};

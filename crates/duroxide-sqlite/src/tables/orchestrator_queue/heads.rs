@@ -174,8 +174,8 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<Head> {
     })
 }
 
-/// A time before which no request to cancel was enqueued that is still queued, 0 if one may terminate; far in the future
-/// if there is none.
+/// A time before which no request to cancel was enqueued that is still queued, 0 if one may terminate; far in the
+/// future if there is none.
 pub(crate) fn cancels_from(tx: &Tx<'_>) -> Result<i64> {
     let memory = tx.memory();
     if let Some(from) = memory.and_then(|memory| memory.cancels_from()) {

@@ -1,8 +1,9 @@
-//! Queue messages that are held back. In: the hold of an instance. Out: which of its letters a claim takes; letters that go out of
-//! sight, and come back in their order.
+//! Queue messages that are held back. In: the hold of an instance. Out: which of its letters a claim takes; letters
+//! that go out of sight, and come back in their order.
 //!
-//! A letter that is held back has a time that no other message has: the end of time. A claim that meets letters it must not take
-//! hides them, so that no claim meets them again. While some are hidden, later ones are behind them and are hidden too.
+//! A letter that is held back has a time that no other message has: the end of time. A claim that meets letters it must
+//! not take hides them, so that no claim meets them again. While some are hidden, later ones are behind them and are
+//! hidden too.
 
 use duroxide_core::provider::CLAIM_LETTERS_MAX;
 
@@ -51,8 +52,8 @@ fn held_back(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<i64>> {
     )
 }
 
-/// Puts letters that a claim met out of sight. Whatever else is queued stands for the instance. Returns whether that can be
-/// claimed.
+/// Puts letters that a claim met out of sight. Whatever else is queued stands for the instance. Returns whether that
+/// can be claimed.
 pub(crate) fn hide_letters(tx: &Tx<'_>, instance: &str, letters: &[i64]) -> Result<bool> {
     for id in letters {
         tx.execute(

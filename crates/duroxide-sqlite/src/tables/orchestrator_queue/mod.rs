@@ -68,9 +68,9 @@ pub(crate) struct Bounds {
     pub(crate) is_cut: bool,
 }
 
-/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more letters or bytes than a claim
-/// may have. The message that begins the next execution and the oldest request to cancel come with them in any case. Queue
-/// messages stay behind a continue-as-new that carries some, and those that are held back stay in any case.
+/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more letters or bytes than
+/// a claim may have. The message that begins the next execution and the oldest request to cancel come with them in any
+/// case. Queue messages stay behind a continue-as-new that carries some, and those that are held back stay in any case.
 pub(crate) fn visible(
     tx: &Tx<'_>,
     instance: &str,
@@ -349,8 +349,8 @@ pub(crate) fn last_id(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     )
 }
 
-/// Deletes messages of an instance up to a number, that one last, as many as are left to the transaction. Returns how many
-/// went, and whether those were all.
+/// Deletes messages of an instance up to a number, that one last, as many as are left to the transaction. Returns how
+/// many went, and whether those were all.
 pub(crate) fn delete_up_to(
     tx: &Tx<'_>,
     instance: &str,

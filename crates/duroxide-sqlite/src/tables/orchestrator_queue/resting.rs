@@ -1,5 +1,5 @@
-//! Messages of instances that rest. In: a claim that is given back for a while. Out: whether it may rest, and its messages when a
-//! rest ends.
+//! Messages of instances that rest. In: a claim that is given back for a while. Out: whether it may rest, and its
+//! messages when a rest ends.
 
 use super::{Bounds, settle_head};
 use crate::error::Result;
@@ -15,8 +15,9 @@ pub(crate) fn next_due_of(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     )
 }
 
-/// Whether a visible message is queued that came since the claim of this token. What a full claim left was there before, but
-/// for a request to cancel that was never handed out; and queue messages stay behind a continue-as-new that carries some.
+/// Whether a visible message is queued that came since the claim of this token. What a full claim left was there
+/// before, but for a request to cancel that was never handed out; and queue messages stay behind a continue-as-new that
+/// carries some.
 pub(crate) fn came_since_claim(
     tx: &Tx<'_>,
     instance: &str,
@@ -42,8 +43,8 @@ pub(crate) fn came_since_claim(
     Ok(found.is_some())
 }
 
-/// Whether a request to cancel came since the claim of this token, which took none: it takes the oldest one in any case. The index
-/// has only such requests, however many messages there are.
+/// Whether a request to cancel came since the claim of this token, which took none: it takes the oldest one in any
+/// case. The index has only such requests, however many messages there are.
 fn asked_to_cancel_since(tx: &Tx<'_>, instance: &str, token: &str) -> Result<bool> {
     tx.one(
         "SELECT COUNT(*) > 0 AND TOTAL(lock_token IS ?2) = 0 FROM orchestrator_queue INDEXED BY idx_orch_cancel_of

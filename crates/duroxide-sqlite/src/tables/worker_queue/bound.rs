@@ -33,9 +33,9 @@ enum WalkAfter {
     Name(String, String),
 }
 
-/// Free items with this tag that are bound to a session, by session, name and age. One statement goes on from session to
-/// session, and another one begins only where something is to be passed over: the cost follows what is looked at, however
-/// many sessions there are.
+/// Free items with this tag that are bound to a session, by session, name and age. One statement goes on from session
+/// to session, and another one begins only where something is to be passed over: the cost follows what is looked at,
+/// however many sessions there are.
 pub(crate) fn walk_bound(
     tx: &Tx<'_>,
     tag: Option<&str>,

@@ -1,5 +1,5 @@
-//! One instance as data, and back: what lies in entries, logs and queues under its id. In: an id, or a snapshot. Out: a snapshot, read
-//! from one state, or one batch that writes it all.
+//! One instance as data, and back: what lies in entries, logs and queues under its id. In: an id, or a snapshot. Out: a
+//! snapshot, read from one state, or one batch that writes it all.
 
 mod family;
 mod held;

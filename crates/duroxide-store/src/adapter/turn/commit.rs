@@ -1,5 +1,5 @@
-//! Committing a turn: one guarded batch. What is stored before is known from the claim or read first; the batch is guarded
-//! by the lease and by what is known, so it fails if either is no longer true.
+//! Committing a turn: one guarded batch. What is stored before is known from the claim or read first; the batch is
+//! guarded by the lease and by what is known, so it fails if either is no longer true.
 
 use duroxide_core::INITIAL_EXECUTION_ID;
 use duroxide_core::defect::Defect;

@@ -1,5 +1,5 @@
-//! Stores that break one promise each, to show that the store suite notices. In: the memory store and a [`Flaw`]. Out: which
-//! cases fail on it, in virtual time, so that nothing depends on the machine.
+//! Stores that break one promise each, to show that the store suite notices. In: the memory store and a [`Flaw`]. Out:
+//! which cases fail on it, in virtual time, so that nothing depends on the machine.
 
 mod answers;
 mod claims;

@@ -1,5 +1,5 @@
-//! Records a case: the real engine on the store in memory, in virtual time. The same case gives the same text each time,
-//! but for what chance decides.
+//! Records a case: the real engine on the store in memory, in virtual time. The same case gives the same text each
+//! time, but for what chance decides.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -131,7 +131,8 @@ fn every_prefix_of_these_histories_can_be_loaded() {
     }
 }
 
-/// Where the first turn of an execution begins. What a rewound one begins with was recorded by the turns of the failed one.
+/// Where the first turn of an execution begins. What a rewound one begins with was recorded by the turns of the failed
+/// one.
 fn own_turns(history: &[Event]) -> usize {
     if Rewound::of(history).is_none() {
         return 0;

@@ -1,5 +1,5 @@
-//! The typed interface: what it records beyond what the published one does. Written by hand, so that the attributes are not
-//! needed here.
+//! The typed interface: what it records beyond what the published one does. Written by hand, so that the attributes are
+//! not needed here.
 
 use std::time::Duration;
 

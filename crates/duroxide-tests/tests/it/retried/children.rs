@@ -16,7 +16,8 @@ async fn the_child_goes_on(world: &World) {
     assert_eq!(output(&world.outcome("h").await), "gone it");
 }
 
-/// Runs `root` until it fails because the world is broken; its descendant `leaf` gets the signal that it waits for before that.
+/// Runs `root` until it fails because the world is broken; its descendant `leaf` gets the signal that it waits for
+/// before that.
 async fn fails_though_its_leaf_went(world: &World, outside: &Outside, root: &str, leaf: &str) {
     world.waits_for(leaf, "go").await;
     outside.done.wait_for("try it").await;

@@ -1,5 +1,5 @@
-//! The typed interface on a store that keeps what it is given: SQLite, or the server that the environment names. Real time; what needs
-//! hours is in `tests/typed`.
+//! The typed interface on a store that keeps what it is given: SQLite, or the server that the environment names. Real
+//! time; what needs hours is in `tests/typed`.
 
 mod calls;
 mod children;

@@ -135,8 +135,8 @@ pub async fn a_continue_as_new_goes_before_an_older_start<F: ProviderFactory + ?
     assert!(messages.len() <= 3, "{messages:?}");
 }
 
-/// Queue messages stay behind a continue-as-new that carries unread ones, so that what is carried does not grow; they come
-/// with a later turn, in order and as a first attempt.
+/// Queue messages stay behind a continue-as-new that carries unread ones, so that what is carried does not grow; they
+/// come with a later turn, in order and as a first attempt.
 pub async fn queue_messages_stay_behind_carried_ones<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let carrying = items::carrying_execution("actor", &["1", "2"]);

@@ -1,4 +1,5 @@
-//! Who closes a store, opens it or restores into it says what it is closed for at that moment; if it is not, nothing happens.
+//! Who closes a store, opens it or restores into it says what it is closed for at that moment; if it is not, nothing
+//! happens.
 
 use duroxide_core::provider::{Closing, Restoring};
 
@@ -10,7 +11,8 @@ async fn reason<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Option<Str
     bench.admin().closed_because().await.expect("an answer")
 }
 
-/// Closing, changing the reason and opening happen only if the store is as the caller expects; otherwise the caller hears how it is.
+/// Closing, changing the reason and opening happen only if the store is as the caller expects; otherwise the caller
+/// hears how it is.
 pub async fn closing_compares_what_the_store_is_closed_for<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {

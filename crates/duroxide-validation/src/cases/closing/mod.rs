@@ -1,5 +1,5 @@
-//! A store that is closed for the engine, its clients and its operators: nothing goes in or out by their doors, nothing in it changes, and
-//! everything can be read.
+//! A store that is closed for the engine, its clients and its operators: nothing goes in or out by their doors, nothing
+//! in it changes, and everything can be read.
 
 mod compared;
 mod unchanged;
@@ -31,7 +31,8 @@ fn refused<T>(answer: Result<T, ProviderError>, what: &str) {
     assert!(error.message.contains(REASON), "{what}: {error}");
 }
 
-/// Messages, activities, claims, commits and results are refused for good, with the reason; reads go on. Opened again, all goes on.
+/// Messages, activities, claims, commits and results are refused for good, with the reason; reads go on. Opened again,
+/// all goes on.
 pub async fn a_closed_store_takes_and_gives_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench

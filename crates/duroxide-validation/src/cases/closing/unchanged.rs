@@ -1,4 +1,5 @@
-//! Nothing in a closed store changes, whoever asks: not the holders of leases, not operators, not a claim that finds nothing.
+//! Nothing in a closed store changes, whoever asks: not the holders of leases, not operators, not a claim that finds
+//! nothing.
 
 use std::time::Duration;
 

@@ -25,8 +25,8 @@ async fn all_pages<F: ProviderFactory + ?Sized>(
 
 /// Instances of the same moment are neither lost between two pages nor shown twice.
 ///
-/// A page is as large as asked, and the last one says so. Neither the code that instances run nor whether they have ended changes their
-/// order.
+/// A page is as large as asked, and the last one says so. Neither the code that instances run nor whether they have
+/// ended changes their order.
 pub async fn every_instance_is_met_once_page_by_page<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let mut expected = Vec::new();

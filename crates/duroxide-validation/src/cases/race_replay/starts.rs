@@ -42,8 +42,8 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
     }
 }
 
-/// Waits until a program has claimed what is queued for the instance, and has stepped back from it. A store that knows who has which
-/// code passes it over; one that cannot tell what is queued leaves nothing to be seen.
+/// Waits until a program has claimed what is queued for the instance, and has stepped back from it. A store that knows
+/// who has which code passes it over; one that cannot tell what is queued leaves nothing to be seen.
 async fn met(store: &dyn Provider, instance: &str) {
     let began = std::time::Instant::now();
     while began.elapsed() < PATIENCE {

@@ -131,8 +131,8 @@ async fn a_cancel_reaches_the_successor<F: ProviderFactory + ?Sized>(factory: &F
 }
 
 /// Schedules and their work are committed together, so a result that comes before its schedule belongs to no operation.
-/// Claimed together with the start it is dropped and the activity gives its own result; claimed after the schedule it is
-/// the result. It never fails the instance, and exactly one result is on record.
+/// Claimed together with the start it is dropped and the activity gives its own result; claimed after the schedule it
+/// is the result. It never fails the instance, and exactly one result is on record.
 async fn a_result_from_the_future_is_harmless<F: ProviderFactory + ?Sized>(
     factory: &F,
     stamp: &str,

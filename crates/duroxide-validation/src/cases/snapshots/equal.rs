@@ -9,7 +9,8 @@ use super::{moved, restore, snapshot};
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, NAME, VERSION, items, kinds};
 
-/// Executions with their events, key-values of both layers, custom status, times and lives: all is told, and the same in both stores.
+/// Executions with their events, key-values of both layers, custom status, times and lives: all is told, and the same
+/// in both stores.
 pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first()

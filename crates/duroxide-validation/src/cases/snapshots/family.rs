@@ -22,7 +22,8 @@ async fn family<F: ProviderFactory + ?Sized>(
     taken.expect("an answer").expect("the store can do that")
 }
 
-/// Parents come before their children, those that have not begun included; strangers and what was only started do not belong to it.
+/// Parents come before their children, those that have not begun included; strangers and what was only started do not
+/// belong to it.
 pub async fn a_family_is_told_parents_first<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first()

@@ -114,8 +114,8 @@ pub async fn a_dropped_restore_is_whole_or_absent<F: ProviderFactory + ?Sized>(f
     }
 }
 
-/// A history of thousands of events, which a store may write in steps, is seen whole or not at all, and is whole also after callers that
-/// were gone before its end.
+/// A history of thousands of events, which a store may write in steps, is seen whole or not at all, and is whole also
+/// after callers that were gone before its end.
 pub async fn a_long_history_is_restored_whole<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first()

@@ -34,7 +34,8 @@ fn begun_by(request: &str, execution: u64) -> Commit {
         .named(NAME, VERSION)
 }
 
-/// While its start is queued, while it is claimed, while the instance runs, in its next execution and when it has ended.
+/// While its start is queued, while it is claimed, while the instance runs, in its next execution and when it has
+/// ended.
 pub async fn a_repeated_request_is_answered_as_the_first_time<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {

@@ -1,5 +1,5 @@
-//! Flaws of claims that only show in company: a clock that was set back, an older start, a carried queue, a crowd of early
-//! messages, a child that never began.
+//! Flaws of claims that only show in company: a clock that was set back, an older start, a carried queue, a crowd of
+//! early messages, a child that never began.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};

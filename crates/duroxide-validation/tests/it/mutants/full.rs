@@ -1,5 +1,5 @@
-//! The full matrix as a file: which cases were run, and for each mutant those that catch it. In: a run of all pairs. Out: what tests
-//! in every build go by.
+//! The full matrix as a file: which cases were run, and for each mutant those that catch it. In: a run of all pairs.
+//! Out: what tests in every build go by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

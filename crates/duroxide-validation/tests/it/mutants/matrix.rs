@@ -1,8 +1,9 @@
 //! Which case catches which mutant: written to `docs/provider-mutants.md`, and checked against it.
 //!
 //! `MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix` runs every case against every mutant and
-//! writes the table and the full matrix, which takes a while; `MUTANT_MATRIX=missing` runs only the mutants and the cases that
-//! the matrix does not have. Without it, each mutant meets exactly the cases the table names, and each of them must fail.
+//! writes the table and the full matrix, which takes a while; `MUTANT_MATRIX=missing` runs only the mutants and the
+//! cases that the matrix does not have. Without it, each mutant meets exactly the cases the table names, and each of
+//! them must fail.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;

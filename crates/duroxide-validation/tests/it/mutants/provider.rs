@@ -1,5 +1,5 @@
-//! The layer around the reference store, one delegating line per call that a flaw may spoil; the flaws are in the neighbouring
-//! files.
+//! The layer around the reference store, one delegating line per call that a flaw may spoil; the flaws are in the
+//! neighbouring files.
 
 use std::collections::HashMap;
 use std::time::Duration;
