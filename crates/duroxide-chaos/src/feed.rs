@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::check::history::{self, ClockOfRun};
 use crate::ledger::Ledger;
+use crate::life;
 use crate::ops::{self, GO, Kind, LATE, LETTERS, NO_LETTER, Op, REASON, Told};
 use crate::workload::WAITS;
 
@@ -40,7 +41,7 @@ impl Starter {
     pub(crate) fn new(client: Client, folder: &Path, deletes_all: bool) -> Self {
         Self {
             client,
-            acknowledged: Arc::new(Ledger::open(&acknowledged(folder, std::process::id()))),
+            acknowledged: Arc::new(Ledger::open(&acknowledged(folder, life::number()))),
             violations: Arc::new(Ledger::open(&folder.join("violations"))),
             clock: ClockOfRun::of(folder),
             deletes_all,
@@ -206,7 +207,7 @@ pub(crate) async fn run(starter: Starter) {
         let starter = starter.clone();
         lanes.spawn(async move {
             for number in 0_u64.. {
-                let instance = Op::id(std::process::id(), lane, number);
+                let instance = Op::id(life::number(), lane, number);
                 let op = Op::of(&instance).expect("an id of ours");
                 starter.serve(&instance, op).await;
             }

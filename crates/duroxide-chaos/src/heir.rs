@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::feed::{PAUSE, Starter, acknowledged};
 use crate::ledger::{lines, lines_in};
+use crate::life;
 use crate::ops::{self, Op, Told};
 
 /// How often the heir looks for more.
@@ -23,7 +24,10 @@ pub(crate) async fn serve(folder: PathBuf, starter: Starter) {
     let _lock = become_heir(&folder).await;
     loop {
         // What cannot be done while the store is away is done the next time.
-        let _done = round(&folder, &starter, has_died).await;
+        let _done = round(&folder, &starter, |life| {
+            life != life::number() && life::has_died(&folder, life)
+        })
+        .await;
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -61,7 +65,7 @@ async fn await_start(starter: &Starter, instance: &str) {
 async fn round(
     folder: &Path,
     starter: &Starter,
-    is_dead: fn(u32) -> bool,
+    is_dead: impl Fn(u32) -> bool,
 ) -> Result<usize, ClientError> {
     // Asked before what is open is listed: a life that ends its instance, deletes it and dies after the list was made
     // would get letters for an instance that is no more.
@@ -71,7 +75,7 @@ async fn round(
         open.extend(starter.client.list_instances_by_status(status).await?);
     }
     // The pulse of this life beats on meanwhile.
-    let own = format!("pulse-{}-", std::process::id());
+    let own = format!("pulse-{}-", life::number());
     let count = open.iter().filter(|open| !open.starts_with(&own)).count();
     for some in open.chunks(AT_ONCE) {
         let mut rescues = JoinSet::new();
@@ -115,7 +119,7 @@ async fn delete_ended(
 }
 
 /// The lives that have acknowledged anything and are dead.
-fn dead_lives(folder: &Path, is_dead: fn(u32) -> bool) -> HashSet<u32> {
+fn dead_lives(folder: &Path, is_dead: impl Fn(u32) -> bool) -> HashSet<u32> {
     let files = std::fs::read_dir(folder.join("acknowledged")).expect("a folder of the run");
     files
         .filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok())
@@ -138,8 +142,4 @@ async fn become_heir(folder: &Path) -> File {
         tokio::time::sleep(PAUSE).await;
     }
     file
-}
-
-fn has_died(life: u32) -> bool {
-    life != std::process::id() && !Path::new(&format!("/proc/{life}")).exists()
 }

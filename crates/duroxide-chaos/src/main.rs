@@ -4,10 +4,13 @@
 
 mod check;
 mod clock;
+mod deadly;
 mod disturbances;
 mod feed;
 mod heir;
 mod ledger;
+mod life;
+mod lives;
 mod nemesis;
 mod ops;
 mod poison;

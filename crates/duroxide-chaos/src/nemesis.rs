@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::check::{self, Report};
 use crate::disturbances::Notes;
-use crate::ledger::{Ledger, lines, now_ms};
+use crate::ledger::now_ms;
+use crate::lives::{Process, bury, finish, is_dead, recovers, spawn, stop_for};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
@@ -21,8 +22,6 @@ const KILL_AT: &str = "DUROXIDE_KILL_AT";
 /// Lets the store hand out turns early at once; as shipped it is careful for a while after a crash, longer than most
 /// lives here last.
 const CARELESS: &str = "DUROXIDE_SQLITE_SKIP_CRASH_CAUTION";
-/// How long a life may take to commit something, and a little.
-const RECOVERY_MAX: Duration = Duration::from_millis(10_001);
 
 /// So many lives are first openings of a file.
 const FIRST_OPENINGS: u64 = 8;
@@ -189,59 +188,8 @@ fn one_life(
     is_at_a_point.then_some(point)
 }
 
-pub(crate) fn bury(folder: &Path, worker: &mut Child) {
-    worker.kill().expect("kill the worker");
-    worker.wait().expect("bury the worker");
-    is_dead(folder, worker);
-}
-
-/// Whether a worker has ended, which is written down. One that ended by itself has panicked.
-fn is_dead(folder: &Path, worker: &mut Child) -> bool {
-    let Some(status) = worker.try_wait().expect("ask for the worker") else {
-        return false;
-    };
-    Notes::in_folder(folder).death(worker.id(), now_ms());
-    if let Some(code) = status.code() {
-        let what = format!("life {} ended by itself, with {code}", worker.id());
-        Ledger::open(&folder.join("violations")).write(&what);
-    }
-    true
-}
-
-/// Lets a worker stand still for a while.
-pub(crate) fn stop_for(folder: &Path, worker: &Child, time: Duration) {
-    let from_ms = now_ms();
-    signal(worker, "-STOP");
-    std::thread::sleep(time);
-    signal(worker, "-CONT");
-    Notes::in_folder(folder).stall(from_ms, now_ms());
-}
-
-/// A life that is not killed at a point is let recover first, so that slow recoveries are seen.
-pub(crate) fn recovers(folder: &Path, worker: &mut Child) {
-    let noted = || lines(&folder.join("recoveries")).len();
-    let before = noted();
-    let until = Instant::now() + RECOVERY_MAX;
-    while noted() == before && worker.try_wait().expect("ask for the worker").is_none() {
-        if Instant::now() > until {
-            Ledger::open(&folder.join("recoveries")).write(&RECOVERY_MAX.as_millis().to_string());
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn signal(worker: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &worker.id().to_string()])
-        .status()
-        .expect("every Unix has kill");
-    // It may have ended at its point meanwhile.
-    let _is_there = status.success();
-}
-
 /// Waits for the moment and ends the worker. True if it ended at a named point.
-fn end(folder: &Path, random: &mut Random, worker: &mut Child, at_a_point: bool) -> bool {
+fn end(folder: &Path, random: &mut Random, worker: &mut Process, at_a_point: bool) -> bool {
     if !at_a_point {
         recovers(folder, worker);
     }
@@ -260,34 +208,6 @@ fn end(folder: &Path, random: &mut Random, worker: &mut Child, at_a_point: bool)
     }
     bury(folder, worker);
     false
-}
-
-pub(crate) fn finish(folder: &Path, place: &Place) {
-    let status = spawn(folder, place, Life::Finish, &Skills::ALL, |_| {})
-        .wait()
-        .expect("the last life");
-    assert!(status.success(), "the last life could not finish the work");
-}
-
-pub(crate) fn spawn(
-    folder: &Path,
-    place: &Place,
-    life: Life,
-    skills: &Skills,
-    prepare: impl FnOnce(&mut Command),
-) -> Child {
-    let me = std::env::current_exe().expect("a running program has a path");
-    let mut command = Command::new(me);
-    command.arg("worker").arg(folder);
-    place.name_to(&mut command);
-    skills.name_to(&mut command);
-    match life {
-        Life::Feed => {}
-        Life::Finish => drop(command.arg("--finish")),
-        Life::Soak => drop(command.arg("--soak")),
-    }
-    prepare(&mut command);
-    command.spawn().expect("start a worker")
 }
 
 fn progress(done: u32, all: u32, began: Instant) {

@@ -3,60 +3,24 @@
 //! it.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use duroxide::{Client, ErrorDetails, OrchestrationContext, OrchestrationStatus};
+use duroxide::{Client, ErrorDetails, OrchestrationStatus};
 
+use crate::deadly::{ACTIVITY, DEADLY_ACTIVITY, TURN};
 use crate::disturbances::Notes;
 use crate::ledger::{lines, now_ms};
-use crate::nemesis::{bury, recovers, spawn};
+use crate::lives::{bury, recovers, spawn};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
 use crate::worker::Life;
 use crate::{check, clock};
 
-/// The orchestration whose activity is deadly, and the one whose own code is. Also the ids of their instances.
-pub(crate) const ACTIVITY: &str = "deadly-work";
-pub(crate) const TURN: &str = "deadly-turn";
-pub(crate) const DEADLY_ACTIVITY: &str = "die";
-
 /// How often it may be tried.
 const ATTEMPTS: u32 = 4;
 /// More lives than two of them can take.
 const LIVES_MAX: u32 = 6 * ATTEMPTS;
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What is tried beside it has this long to come to its end, so that it is not there every time.
-const FUSE: Duration = Duration::from_millis(150);
-
-/// Waits for an activity that never ends.
-pub(crate) async fn waits_for_death(
-    ctx: OrchestrationContext,
-    _: String,
-) -> Result<String, String> {
-    ctx.schedule_activity(DEADLY_ACTIVITY, "").await
-}
-
-/// Code that takes its process with it.
-pub(crate) async fn dies(_: OrchestrationContext, _: String) -> Result<String, String> {
-    kill_this_process();
-    Ok(String::new())
-}
-
-/// An activity that takes its process with it.
-pub(crate) async fn die() -> Result<String, String> {
-    tokio::time::sleep(FUSE).await;
-    kill_this_process();
-    std::future::pending().await
-}
-
-fn kill_this_process() {
-    let me = std::process::id().to_string();
-    let killed = Command::new("kill").args(["-KILL", &me]).status();
-    killed.expect("every Unix has kill");
-}
-
 /// Starts what is deadly, while no life is there that could try it.
 #[tokio::main]
 async fn start(folder: &Path, place: &Place) {
@@ -64,14 +28,6 @@ async fn start(folder: &Path, place: &Place) {
     for id in [ACTIVITY, TURN] {
         let started = client.start_orchestration(id, id, "").await;
         started.expect("a store that is there");
-    }
-}
-
-/// Waits until both were given up, or one takes this process with it.
-pub(crate) async fn is_over(client: &Client) {
-    for id in [ACTIVITY, TURN] {
-        let ended = client.wait_for_orchestration(id, PATIENCE).await;
-        ended.expect("it ends one way or the other");
     }
 }
 
@@ -92,7 +48,7 @@ pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<St
     let has_ended = (0..LIVES_MAX).any(|_| {
         let mut worker = spawn(folder, &place, Life::Finish, &skills, |_| {});
         let status = worker.wait().expect("a life");
-        Notes::in_folder(folder).death(worker.id(), now_ms());
+        Notes::in_folder(folder).death(worker.life, now_ms());
         status.success()
     });
     let mut violations = match has_ended {

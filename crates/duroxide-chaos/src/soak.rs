@@ -3,10 +3,11 @@
 //! whether anything was lost.
 
 use std::path::Path;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::nemesis::{bury, finish, spawn, stop_for, verdict};
+use crate::lives::{Process, bury, finish, spawn, stop_for};
+use crate::nemesis::verdict;
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
@@ -67,7 +68,7 @@ pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
     verdict(&report, &format!("soak --hours {hours} --seed {seed}"))
 }
 
-fn strike(random: &mut Random, victim: &mut Child, folder: &Path, place: &Place) {
+fn strike(random: &mut Random, victim: &mut Process, folder: &Path, place: &Place) {
     if random.next().is_multiple_of(3) {
         stop_for(folder, victim, Duration::from_secs(2));
         return;
@@ -77,7 +78,7 @@ fn strike(random: &mut Random, victim: &mut Child, folder: &Path, place: &Place)
     *victim = spawn(folder, place, worker::Life::Soak, &skills, |_| {});
 }
 
-fn measure(process: &Child, folder: &Path) -> Sample {
+fn measure(process: &Process, folder: &Path) -> Sample {
     let proc = format!("/proc/{}", process.id());
     let status = std::fs::read_to_string(format!("{proc}/status")).unwrap_or_default();
     let number = |name: &str| {

@@ -15,7 +15,7 @@ use crate::ledger::{Ledger, now_ms};
 use crate::skills::{Skills, TAG};
 use crate::store::Place;
 use crate::workload::{Effects, activities, orchestrations};
-use crate::{clock, heir, poison};
+use crate::{clock, deadly, heir, life};
 
 /// How often a call is tried again while the store is away.
 const RETRIES: u32 = 600;
@@ -47,6 +47,7 @@ impl Life {
 #[tokio::main]
 pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skills) {
     let began = Instant::now();
+    life::announce(folder);
     let clock = clock::of(folder);
     let store = place.open(clock.clone()).await;
     let effects = Effects::new(folder, skills);
@@ -74,7 +75,7 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
         Life::Finish => {
             heir::finish(folder, &starter).await;
             if skills.poison.is_some() {
-                poison::is_over(&starter.client).await;
+                deadly::is_over(&starter.client).await;
             }
             beats.store(false, Ordering::Relaxed);
             pulse.await.expect("the pulse");
@@ -101,7 +102,7 @@ fn options(place: &Place, skills: &Skills) -> RuntimeOptions {
 
 /// Measures how soon after its start a life commits something.
 async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
-    let probe = format!("probe-{}", std::process::id());
+    let probe = format!("probe-{}", life::number());
     // A server that is away is no reason to end.
     for _ in 0..RETRIES {
         let started = client
@@ -127,7 +128,7 @@ async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
 async fn pulse(client: Client, notes: Notes, limit: Duration, beats: Arc<AtomicBool>) {
     let mut numbers = 0_u64..;
     while let (true, Some(number)) = (beats.load(Ordering::Relaxed), numbers.next()) {
-        let pulse = format!("pulse-{}-{number}", std::process::id());
+        let pulse = format!("pulse-{}-{number}", life::number());
         let (from_ms, began) = (now_ms(), Instant::now());
         let started = client
             .start_orchestration(pulse.as_str(), "probe", "")

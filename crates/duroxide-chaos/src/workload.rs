@@ -12,9 +12,10 @@ use duroxide::{
 };
 
 use crate::check::{Effect, key};
+use crate::deadly;
 use crate::ledger::{Ledger, now_ms};
+use crate::life;
 use crate::ops::{BY, LETTERS, Op};
-use crate::poison;
 use crate::skills::{Skills, TAG, VERSIONS};
 
 /// What an instance says when it waits for its signal.
@@ -42,7 +43,7 @@ impl Effects {
         let effect = Effect {
             key: key(ctx.instance_id(), ctx.execution_id(), ctx.activity_id()),
             name: name.to_owned(),
-            life: std::process::id(),
+            life: life::number(),
             number: self.numbers.fetch_add(1, Ordering::Relaxed),
             at_ms: now_ms(),
         };
@@ -81,10 +82,10 @@ pub(crate) fn activities(effects: &Arc<Effects>) -> ActivityRegistry {
     });
     let deadly = Arc::clone(effects);
     builder = builder.register(
-        poison::DEADLY_ACTIVITY,
+        deadly::DEADLY_ACTIVITY,
         move |ctx: ActivityContext, _: String| {
-            deadly.write(&ctx, poison::DEADLY_ACTIVITY);
-            poison::die()
+            deadly.write(&ctx, deadly::DEADLY_ACTIVITY);
+            deadly::die()
         },
     );
     let effects = Arc::clone(effects);
@@ -116,8 +117,8 @@ pub(crate) fn orchestrations(skills: &Skills) -> OrchestrationRegistry {
             },
         )
         .register("guarded", guarded)
-        .register(poison::ACTIVITY, poison::waits_for_death)
-        .register(poison::TURN, poison::dies);
+        .register(deadly::ACTIVITY, deadly::waits_for_death)
+        .register(deadly::TURN, deadly::dies);
     for version in skills.versions() {
         let handler = move |ctx: OrchestrationContext, input: String| transfer(ctx, input, version);
         builder = builder.register_versioned("transfer", version, handler);

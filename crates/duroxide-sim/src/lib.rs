@@ -14,6 +14,7 @@ pub mod defects;
 pub mod effects;
 pub mod faults;
 pub mod generate;
+pub mod handler;
 mod latest;
 pub mod leases;
 pub mod many;

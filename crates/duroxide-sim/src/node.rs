@@ -14,6 +14,7 @@ use duroxide_runtime::{
 use duroxide_store::StoreProvider;
 
 use crate::effects::Effect;
+use crate::handler;
 use crate::plan::{Code, NodePlan};
 use crate::program::{self, BEAT_MS, Job, ORCHESTRATION, Order, RARE_WORK, TAG, VERSIONS, WORK};
 use crate::sched::{Group, GroupPoller};
@@ -127,7 +128,7 @@ pub fn orchestrations(code: Code) -> OrchestrationRegistry {
                 if code.is_broken && ctx.is_replaying() {
                     std::future::pending::<()>().await;
                 }
-                program::run(ctx, input, version).await
+                handler::run(ctx, input, version).await
             };
             builder = builder.register_versioned(ORCHESTRATION, VERSIONS[version], handler);
         }

@@ -6,7 +6,7 @@ mod cluster;
 mod proxy;
 
 use std::path::Path;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use self::cluster::Cluster;
@@ -14,7 +14,8 @@ use self::proxy::Proxy;
 use crate::check::{self, Faults};
 use crate::disturbances::Notes;
 use crate::ledger::now_ms;
-use crate::nemesis::{bury, finish, publish, seed_or_time, spawn, verdict};
+use crate::lives::{Process, bury, finish, spawn};
+use crate::nemesis::{publish, seed_or_time, verdict};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
@@ -40,7 +41,7 @@ enum Fault {
 
 struct Worker {
     proxy: Proxy,
-    process: Child,
+    process: Process,
 }
 
 /// Runs the faults, lets a last life finish the work, and checks.
@@ -116,7 +117,7 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
     verdict(&report, &format!("{} --seed {seed}", wanted.arguments()))
 }
 
-fn worker(folder: &Path, proxy: &Proxy) -> Child {
+fn worker(folder: &Path, proxy: &Proxy) -> Process {
     let place = Place::Postgres(proxy.url());
     spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {})
 }

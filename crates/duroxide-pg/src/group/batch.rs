@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::claims::Chosen;
 use super::lanes::Lanes;
-use super::loans::Loan;
+use super::loan::Loan;
 use super::{EarlyTurn, Op, Write};
 use crate::codec::{NewMessage, NewWork};
 use crate::look::Look;

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deadpool_postgres::Object;
 use duroxide_core::provider::InstanceOutcome;
@@ -13,17 +12,16 @@ use duroxide_core::provider::rules::Refusal;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
-use uuid::Uuid;
 
 use super::batch::{Batch, Part};
-use super::loans::Lent;
+use super::done::Done;
 use super::verdicts::{End, found, lost, read_commit, verdicts};
 use super::{Op, Write, plain};
 use crate::db::{Db, forget_statements};
-use crate::error::{PgError, Result};
+use crate::error::PgError;
 use crate::look::Look;
-use crate::ops::claim_turns::{self, Claimed, RawTurn};
-use crate::ops::claim_work::{self, RawWork};
+use crate::ops::claim_turns::{self, Claimed};
+use crate::ops::claim_work;
 use crate::ops::commit_turn::Commit;
 use crate::text;
 use crate::time::shown_ms;
@@ -31,30 +29,6 @@ use crate::wake::{News, Wake};
 
 /// How the server tells that a turn cannot be stored with what it was decided on (`0018_early.sql`).
 const NOT_EARLY: &str = "DX002";
-
-/// What an exchange did.
-#[derive(Default)]
-pub(super) struct Done {
-    /// Writes that were held up by others and come again.
-    pub(super) again: Vec<Write>,
-    /// What the writes made claimable.
-    pub(super) brought: Look,
-    /// Whether turns left messages behind that came while they ran.
-    pub(super) left_behind: Look,
-    pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
-    pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
-    /// Activities that were leased when they were written.
-    pub(super) lent: Vec<Lent>,
-    /// How long it took, if it looked for something to claim.
-    pub(super) looked_for: Option<Duration>,
-    /// Instances that ended, as they are stored.
-    pub(super) ended: Vec<String>,
-    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for
-    /// lost.
-    pub(super) leased: Vec<(Uuid, bool)>,
-    /// Whether what was handed out early could be stored, if there was any.
-    pub(super) early: Option<bool>,
-}
 
 pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());

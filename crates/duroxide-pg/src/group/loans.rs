@@ -6,49 +6,17 @@
 //! was deleted and cannot be vacuumed yet, and update each row.
 
 use tokio::time::Instant;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Op;
 use super::batch::{Batch, WorkRider};
+use super::loan::{Lent, Loan};
 use crate::codec::NewWork;
 use crate::error::Result;
 use crate::ops::claim_turns::Claimed;
 use crate::ops::claim_work::RawWork;
 use crate::ops::commit_turn::Borrower;
 use crate::time::duration_ms;
-
-/// How a row of `commit_turns` says that it is about an activity that was leased.
-pub(super) const LENT: i32 = -1;
-
-/// An activity, by its place among those of the batch, and the claim that gets it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Loan {
-    work: usize,
-    rider: usize,
-    pub(super) token: Uuid,
-}
-
-/// An activity that was leased.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lent {
-    pub(super) token: Uuid,
-    pub(super) id: i64,
-    /// Of its instance.
-    pub(super) life: Option<i64>,
-}
-
-impl Lent {
-    pub(super) fn read(row: &Row) -> Option<Self> {
-        let token: String = row.try_get(1).ok()?;
-        let life: Option<String> = row.try_get(2).ok()?;
-        Some(Self {
-            token: Uuid::parse_str(&token).ok()?,
-            id: row.try_get(3).ok()?,
-            life: life.and_then(|life| life.parse().ok()),
-        })
-    }
-}
 
 impl Batch {
     /// The activities that the turns ask for, in the order of their call.

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use super::Op;
 use super::batch::{Batch, Part};
-use super::loans::Lent;
+use super::loan::Lent;
 use super::verdicts::End;
 use crate::args::Call;
 use crate::ops::plain_turn::PlainTurn;

@@ -5,8 +5,8 @@ use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::Row;
 
 use super::Op;
-use super::exchange::Done;
-use super::loans::{LENT, Lent};
+use super::done::Done;
+use super::loan::{LENT, Lent};
 use crate::error::PgError;
 use crate::text;
 use crate::time::shown_ms;

@@ -12,7 +12,8 @@ use duroxide_core::{
 
 use super::Histories;
 use super::Scene;
-use crate::program::{self, VERSIONS};
+use crate::handler;
+use crate::program::VERSIONS;
 
 /// Longer histories are replayed at some of their prefixes only.
 const ALL_PREFIXES: usize = 24;
@@ -152,7 +153,7 @@ fn handler(history: &[Event]) -> Option<Arc<dyn OrchestrationHandler>> {
         return None;
     };
     let version = VERSIONS.iter().position(|known| known == version)?;
-    let run = move |ctx: OrchestrationContext, input: String| program::run(ctx, input, version);
+    let run = move |ctx: OrchestrationContext, input: String| handler::run(ctx, input, version);
     Some(Arc::new(FnOrchestration(run)))
 }
 

@@ -1,0 +1,51 @@
+//! Handlers that take their process with them whenever they are tried, and how long a life waits until they were given
+//! up.
+
+use std::process::Command;
+use std::time::Duration;
+
+use duroxide::{Client, OrchestrationContext};
+
+/// The orchestration whose activity is deadly, and the one whose own code is. Also the ids of their instances.
+pub(crate) const ACTIVITY: &str = "deadly-work";
+pub(crate) const TURN: &str = "deadly-turn";
+pub(crate) const DEADLY_ACTIVITY: &str = "die";
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is tried beside it has this long to come to its end, so that it is not there every time.
+const FUSE: Duration = Duration::from_millis(150);
+
+/// Waits for an activity that never ends.
+pub(crate) async fn waits_for_death(
+    ctx: OrchestrationContext,
+    _: String,
+) -> Result<String, String> {
+    ctx.schedule_activity(DEADLY_ACTIVITY, "").await
+}
+
+/// Code that takes its process with it.
+pub(crate) async fn dies(_: OrchestrationContext, _: String) -> Result<String, String> {
+    kill_this_process();
+    Ok(String::new())
+}
+
+/// An activity that takes its process with it.
+pub(crate) async fn die() -> Result<String, String> {
+    tokio::time::sleep(FUSE).await;
+    kill_this_process();
+    std::future::pending().await
+}
+
+fn kill_this_process() {
+    let me = std::process::id().to_string();
+    let killed = Command::new("kill").args(["-KILL", &me]).status();
+    killed.expect("every Unix has kill");
+}
+
+/// Waits until both were given up, or one takes this process with it.
+pub(crate) async fn is_over(client: &Client) {
+    for id in [ACTIVITY, TURN] {
+        let ended = client.wait_for_orchestration(id, PATIENCE).await;
+        ended.expect("it ends one way or the other");
+    }
+}

@@ -1,0 +1,36 @@
+//! What an exchange did, for the group that began it.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Write;
+use super::loan::Lent;
+use crate::error::Result;
+use crate::look::Look;
+use crate::ops::claim_turns::{Claimed, RawTurn};
+use crate::ops::claim_work::RawWork;
+
+/// What an exchange did.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Writes that were held up by others and come again.
+    pub(super) again: Vec<Write>,
+    /// What the writes made claimable.
+    pub(super) brought: Look,
+    /// Whether turns left messages behind that came while they ran.
+    pub(super) left_behind: Look,
+    pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
+    pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
+    /// Activities that were leased when they were written.
+    pub(super) lent: Vec<Lent>,
+    /// How long it took, if it looked for something to claim.
+    pub(super) looked_for: Option<Duration>,
+    /// Instances that ended, as they are stored.
+    pub(super) ended: Vec<String>,
+    /// Turns that were handed out early, and whether their leases are stored; if that is not known, they are taken for
+    /// lost.
+    pub(super) leased: Vec<(Uuid, bool)>,
+    /// Whether what was handed out early could be stored, if there was any.
+    pub(super) early: Option<bool>,
+}
