@@ -34,9 +34,12 @@ async fn is_refused(field: &str, options: RuntimeOptions) {
     assert!(error.to_string().contains(field), "{error}");
 }
 
+/// Chooses one of the durations among the options.
+type Choice = fn(&mut RuntimeOptions) -> &mut Duration;
+
 #[tokio::test]
 async fn the_builder_refuses_times_of_zero_that_something_waits_for() {
-    let zero: [(&str, fn(&mut RuntimeOptions) -> &mut Duration); 4] = [
+    let zero: [(&str, Choice); 4] = [
         ("session_cleanup_interval", |options| {
             &mut options.session_cleanup_interval
         }),

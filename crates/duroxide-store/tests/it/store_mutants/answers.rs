@@ -14,7 +14,8 @@ impl Mutant {
             let mut answers = Vec::new();
             for query in queries {
                 answers.push(self.inner.query_one(query).await?);
-                tokio::task::yield_now().await;
+                // The time is virtual: whoever writes meanwhile comes first.
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
             return Ok(answers);
         }

@@ -67,12 +67,17 @@ async fn met(store: &dyn Provider, instance: &str) {
     panic!("nobody claims what is queued for `{instance}`");
 }
 
-/// Waits until everything that was sent is consumed.
-async fn nothing_is_queued(admin: &dyn ProviderAdmin) {
+/// Waits until everything that was sent to the instance is consumed, and no turn of it is under way.
+async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str) {
     let began = std::time::Instant::now();
     loop {
         let depths = admin.get_queue_depths().await.expect("depths can be read");
-        if depths.orchestrator_queue == 0 {
+        let pending = admin.pending_work(instance).await;
+        let pending = pending.expect("pending work can be read");
+        // A message that is claimed counts as no depth.
+        let is_idle =
+            pending.is_none_or(|it| it.messages.is_empty() && it.turn_leased_until_ms.is_none());
+        if depths.orchestrator_queue == 0 && is_idle {
             return;
         }
         assert!(began.elapsed() < PATIENCE, "never consumed: {depths:?}");
@@ -132,7 +137,7 @@ pub async fn test_continue_as_new_poisoned_successor_is_own_execution<
     );
 
     engine.post("chain", "inbox", "late").await;
-    nothing_is_queued(bench.admin()).await;
+    all_is_consumed(bench.admin(), "chain").await;
     engine.stop().await;
     bench
         .idle("what is sent to a failed instance is consumed")
