@@ -41,6 +41,7 @@ impl Mutant {
             Flaw::FollowerBoundIgnored => claim.followers_max = usize::MAX,
             Flaw::OwnersIgnored => claim.owner = None,
             Flaw::NeverWaits => claim.wait = Duration::ZERO,
+            Flaw::AlwaysWaits => claim.wait = claim.wait.max(Duration::from_secs(600)),
             Flaw::ClaimGuardsIgnored => claim.guards.clear(),
             Flaw::NothingAttached => claim.attach = None,
             _ => {}
@@ -75,6 +76,9 @@ impl Mutant {
     fn handed_out(&self, mut claimed: Vec<Claimed>) -> Vec<Claimed> {
         if self.has(Flaw::NewestGroupFirst) {
             claimed.reverse();
+        }
+        if self.has(Flaw::HandedOutTwice) {
+            claimed.extend(claimed.last().cloned());
         }
         for one in &mut claimed {
             let mut notes = self.notes();

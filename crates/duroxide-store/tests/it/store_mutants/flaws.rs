@@ -33,6 +33,8 @@ flaws! {
     OwnersIgnored: "keys are for nobody";
     KeysAreForEver: "an owner never loses a key";
     NeverWaits: "a claim does not wait";
+    AlwaysWaits: "a claim waits though nobody asked it to";
+    HandedOutTwice: "a claim hands the last of what it takes out twice";
     LooksEveryNineSeconds: "a waiting claim looks from time to time";
     ClaimGuardsIgnored: "the guards of a claim are not looked at";
     NothingAttached: "a claim comes without the entry of its group";
