@@ -114,7 +114,7 @@ impl Execution {
         self.ignores_strays = true;
     }
 
-    /// How many turns it took so far, this one included; see [`count_turns`].
+    /// How many turns it took so far, this one included; see [`count_turns`](super::count_turns).
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.turns
