@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use duroxide::{Client, ClientError, OrchestrationStatus};
 use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::check::history::{self, ClockOfRun};
 use crate::ledger::Ledger;
@@ -200,13 +201,42 @@ fn is_away(error: &ClientError) -> bool {
     error.is_retryable()
 }
 
+/// How fast a life starts orchestrations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pace {
+    /// One whenever one has ended.
+    AsFastAsTheyEnd,
+    /// At most so many in a second.
+    PerSecond(f64),
+}
+
+impl Pace {
+    pub(crate) fn of(per_second: Option<f64>) -> Self {
+        per_second.map_or(Self::AsFastAsTheyEnd, Self::PerSecond)
+    }
+
+    /// The moments at which a lane may start its next one.
+    fn ticks(self) -> Option<Interval> {
+        let Self::PerSecond(many) = self else {
+            return None;
+        };
+        let mut ticks = tokio::time::interval(Duration::from_secs_f64(IN_FLIGHT as f64 / many));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(ticks)
+    }
+}
+
 /// Starts orchestrations for ever, so many in flight.
-pub(crate) async fn run(starter: Starter) {
+pub(crate) async fn run(starter: Starter, pace: Pace) {
     let mut lanes = JoinSet::new();
     for lane in 0..IN_FLIGHT {
         let starter = starter.clone();
         lanes.spawn(async move {
+            let mut ticks = pace.ticks();
             for number in 0_u64.. {
+                if let Some(ticks) = &mut ticks {
+                    ticks.tick().await;
+                }
                 let instance = Op::id(life::number(), lane, number);
                 let op = Op::of(&instance).expect("an id of ours");
                 starter.serve(&instance, op).await;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::disturbances::Notes;
+use crate::feed::Pace;
 use crate::ledger::{Ledger, lines, now_ms};
 use crate::life;
 use crate::skills::Skills;
@@ -114,7 +115,12 @@ pub(crate) fn spawn(
     match life {
         Life::Feed => {}
         Life::Finish => drop(command.arg("--finish")),
-        Life::Soak => drop(command.arg("--soak")),
+        Life::Soak { pace } => {
+            command.arg("--soak");
+            if let Pace::PerSecond(many) = pace {
+                command.args(["--per-second", &many.to_string()]);
+            }
+        }
     }
     prepare(&mut command);
     let life = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::feed::Pace;
 use crate::skills::Skills;
 use crate::store::Place;
 
@@ -92,6 +93,9 @@ enum What {
         /// Deletes what has ended, so that the file can stay as large as it is.
         #[arg(long)]
         soak: bool,
+        /// As of `soak`.
+        #[arg(long)]
+        per_second: Option<f64>,
         /// As of `run`.
         #[arg(long)]
         alone: bool,
@@ -122,16 +126,24 @@ enum What {
         /// Decides what happens.
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// How many orchestrations each of the two processes starts in a second; as many as end if not given.
+        #[arg(long)]
+        per_second: Option<f64>,
     },
 }
 
 fn main() -> std::process::ExitCode {
     match Args::parse().command {
-        What::Soak { hours, seed } => soak::run(hours, seed),
+        What::Soak {
+            hours,
+            seed,
+            per_second,
+        } => soak::run(hours, seed, Pace::of(per_second)),
         What::Worker {
             folder,
             finish,
             soak,
+            per_second,
             alone,
             checkpoint_pages,
             redb,
@@ -150,7 +162,12 @@ fn main() -> std::process::ExitCode {
                 None => file(),
             };
             let skills = Skills::of(untagged, only_version, poison);
-            worker::run(&folder, &place, worker::Life::of(finish, soak), &skills);
+            worker::run(
+                &folder,
+                &place,
+                worker::Life::of(finish, soak, Pace::of(per_second)),
+                &skills,
+            );
             std::process::ExitCode::SUCCESS
         }
         What::Run {

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::feed::Pace;
 use crate::lives::{Process, bury, finish, spawn, stop_for};
 use crate::nemesis::verdict;
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::{check, nemesis, worker};
+use crate::worker::Life;
+use crate::{check, nemesis};
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const STRIKE_EVERY: Duration = Duration::from_secs(30);
@@ -28,14 +30,14 @@ struct Sample {
 }
 
 /// Runs for so many hours.
-pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
+pub(crate) fn run(hours: f64, seed: u64, pace: Pace) -> ExitCode {
     let folder = tempfile::tempdir().expect("a folder to work in");
     let folder = folder.path();
     let place = Place::file_in(folder, false);
     let mut random = Random(seed);
     let length = Duration::from_secs_f64(hours * 3_600.0);
     eprintln!("soak: {hours} hours, seed {seed}, in {}", folder.display());
-    let soak = worker::Life::Soak;
+    let soak = Life::Soak { pace };
     let mut survivor = spawn(folder, &place, soak, &Skills::ALL, |_| {});
     let mut victim = spawn(folder, &place, soak, &Skills::ALL, |_| {});
     let began = Instant::now();
@@ -49,7 +51,7 @@ pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
         }
         samples.push(measure(&survivor, folder));
         if Instant::now() >= next_strike {
-            strike(&mut random, &mut victim, folder, &place);
+            strike(&mut random, &mut victim, folder, &place, soak);
             strikes += 1;
             next_strike += STRIKE_EVERY;
         }
@@ -65,17 +67,21 @@ pub(crate) fn run(hours: f64, seed: u64) -> ExitCode {
         violations.push("nothing was done".to_owned());
     }
     report.violations.extend(violations);
-    verdict(&report, &format!("soak --hours {hours} --seed {seed}"))
+    let repeat = match pace {
+        Pace::AsFastAsTheyEnd => format!("soak --hours {hours} --seed {seed}"),
+        Pace::PerSecond(many) => format!("soak --hours {hours} --seed {seed} --per-second {many}"),
+    };
+    verdict(&report, &repeat)
 }
 
-fn strike(random: &mut Random, victim: &mut Process, folder: &Path, place: &Place) {
+fn strike(random: &mut Random, victim: &mut Process, folder: &Path, place: &Place, life: Life) {
     if random.next().is_multiple_of(3) {
         stop_for(folder, victim, Duration::from_secs(2));
         return;
     }
     bury(folder, victim);
     let skills = Skills::draw(random);
-    *victim = spawn(folder, place, worker::Life::Soak, &skills, |_| {});
+    *victim = spawn(folder, place, life, &skills, |_| {});
 }
 
 fn measure(process: &Process, folder: &Path) -> Sample {

@@ -10,7 +10,7 @@ use duroxide::providers::TagFilter;
 use duroxide::{Client, Runtime, RuntimeOptions};
 
 use crate::disturbances::Notes;
-use crate::feed::{self, PAUSE, Starter};
+use crate::feed::{self, PAUSE, Pace, Starter};
 use crate::ledger::{Ledger, now_ms};
 use crate::skills::{Skills, TAG};
 use crate::store::Place;
@@ -23,21 +23,21 @@ const RETRIES: u32 = 600;
 const PULSE: Duration = Duration::from_millis(20);
 
 /// What a life of the worker is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Life {
     /// Starts more and more, until it is killed.
     Feed,
     /// The same, and deletes what has ended.
-    Soak,
+    Soak { pace: Pace },
     /// Ends when everything has ended.
     Finish,
 }
 
 impl Life {
-    pub(crate) fn of(finish: bool, soak: bool) -> Self {
+    pub(crate) fn of(finish: bool, soak: bool, pace: Pace) -> Self {
         match (finish, soak) {
             (true, _) => Self::Finish,
-            (false, true) => Self::Soak,
+            (false, true) => Self::Soak { pace },
             (false, false) => Self::Feed,
         }
     }
@@ -62,16 +62,13 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
     let runtime = builder.build().await.expect("the options are valid");
     let client = Client::new(store);
     note_recovery(folder, &client, began).await;
-    let starter = Starter::new(client.clone(), folder, life == Life::Soak);
+    let starter = Starter::new(client.clone(), folder, matches!(life, Life::Soak { .. }));
     let beats = Arc::new(AtomicBool::new(true));
     let notes = Notes::in_folder(folder);
     let pulse = tokio::spawn(pulse(client, notes, place.lease() / 2, Arc::clone(&beats)));
     match life {
-        Life::Feed | Life::Soak => {
-            let heir = tokio::spawn(heir::serve(folder.to_owned(), starter.clone()));
-            feed::run(starter).await;
-            heir.abort();
-        }
+        Life::Feed => feed(folder, starter, Pace::AsFastAsTheyEnd).await,
+        Life::Soak { pace } => feed(folder, starter, pace).await,
         Life::Finish => {
             heir::finish(folder, &starter).await;
             if skills.poison.is_some() {
@@ -82,6 +79,12 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
             runtime.shutdown(Some(5_000)).await;
         }
     }
+}
+
+async fn feed(folder: &Path, starter: Starter, pace: Pace) {
+    let heir = tokio::spawn(heir::serve(folder.to_owned(), starter.clone()));
+    feed::run(starter, pace).await;
+    heir.abort();
 }
 
 fn options(place: &Place, skills: &Skills) -> RuntimeOptions {
