@@ -237,6 +237,7 @@ impl Plan {
             11 if !blocks => plan.add_spoilt_commits(),
             13 if !blocks => plan.add_late_answers(),
             17 => plan.add_waiting_for_session(),
+            23 if !blocks => plan.add_cancel_at_continue(),
             _ => {}
         }
         plan.with_newer().with_latest()

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::plan::{Code, LifeEnd, LifePlan, Plan, Rates, RootPlan, SIGNAL_PAUSE, StartPlan};
-use crate::program::{Job, Op, Program, Step};
+use crate::program::{Ending, Job, Op, Program, Step};
 use crate::rng::Rng;
 
 impl Plan {
@@ -81,6 +81,40 @@ impl Plan {
         self.nemesis.clear();
         for node in &mut self.nodes {
             node.slots = 4;
+            node.code = vec![Code::ALL];
+        }
+    }
+
+    /// Another one: a request to cancel comes in one batch with the message that lets the code continue as new.
+    pub(crate) fn add_cancel_at_continue(&mut self) {
+        let mut rng = Rng::new(self.seed ^ 0xca9c_e1a7_c047_19e5);
+        let pause = rng.millis(300, 2_000);
+        let mut life = plain_life(Step::Letters(1), pause);
+        for _ in 0..4 {
+            life.program
+                .steps
+                .extend([Step::Continue, Step::Letters(1)]);
+        }
+        life.program.cooperative = true;
+        life.program.ending = Ending::Waits;
+        life.end = LifeEnd::Cancel {
+            after: pause * (1 + rng.below(4) as u32),
+            times: 1,
+            pause: Duration::ZERO,
+        };
+        self.roots.push(RootPlan {
+            id: "parting".to_owned(),
+            lives: vec![life],
+        });
+        // Claims are late, so that messages gather; nothing else keeps the code from putting things right.
+        self.nemesis.clear();
+        self.rates = Rates {
+            late: 500,
+            late_ms: 800,
+            only: &["claim_turns"],
+            ..Rates::default()
+        };
+        for node in &mut self.nodes {
             node.code = vec![Code::ALL];
         }
     }
