@@ -89,7 +89,9 @@ impl Plan {
     pub(crate) fn add_cancel_at_continue(&mut self) {
         let mut rng = Rng::new(self.seed ^ 0xca9c_e1a7_c047_19e5);
         let pause = rng.millis(300, 2_000);
-        let mut life = plain_life(Step::Letters(1), pause);
+        // Some work first: the checker wants to see that code ran before it asks whether it could put things right.
+        let mut life = plain_life(Step::Do(Op::Work(Job::Quick)), pause);
+        life.program.steps.push(Step::Letters(1));
         for _ in 0..4 {
             life.program
                 .steps
