@@ -136,7 +136,13 @@ pub(crate) struct Swept {
 }
 
 /// Deletes some of what is left of an instance that was deleted before. Less than is allowed is the last of it.
+///
+/// Looks inside the transaction whether anything is left: the caller read that before, and by now another sweep may be
+/// through, and the rows under this id may belong to the next instance of the id or to one that was restored.
 pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<Swept> {
+    if !deletions::contains(tx, instance)? {
+        return Ok(Swept::default());
+    }
     let mut left = rows_max;
     let mut counts = DeleteInstanceResult::default();
     if let Some(last) = deletions::queued_to(tx, instance)? {
@@ -161,9 +167,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<
 
 /// Deletes some of what is left of an instance, if anything is; returns whether nothing is then.
 pub(crate) fn sweep_left(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<bool> {
-    if deletions::contains(tx, instance)? {
-        sweep(tx, instance, rows_max)?;
-    }
+    sweep(tx, instance, rows_max)?;
     Ok(!deletions::contains(tx, instance)?)
 }
 
@@ -184,6 +188,7 @@ fn records(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<DeleteInstan
 fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
     for id in ids {
+        deletions::end_restore(tx, id)?;
         let given = unborn_children(tx, id)? + worker_queue::delete_instance(tx, id)?;
         instance_locks::revoke(tx, id)?;
         rests::end(tx, id)?;
@@ -313,6 +318,29 @@ mod tests {
             count(&conn, "orchestrator_queue"),
         );
         assert_eq!(left, (0, 1));
+    }
+
+    #[test]
+    fn a_sweep_that_comes_late_leaves_the_next_instance_of_the_id_alone() {
+        let conn = open_memory().unwrap();
+        let statements = Statements::new(&conn);
+        let writer = Writer::new();
+        deletions::add(&writer.tx(&statements, 1), "i", None).unwrap();
+        // Two sweepers read the id; the first one is through before the second one has its turn to write.
+        let first = sweep(&mut writer.tx(&statements, 1), "i", STEP_ROWS).unwrap();
+        assert_eq!(first.rows, 0);
+        conn.execute_batch(
+            "INSERT INTO instances (instance_id, orchestration_name, created_at, updated_at) VALUES ('i', 'o', 0, 0);
+             INSERT INTO executions (instance_id, execution_id, status, started_at) VALUES ('i', 1, 'Running', 0);
+             INSERT INTO history VALUES ('i', 1, 1, 'e', '{}', 0), ('i', 1, 2, 'e', '{}', 0);",
+        )
+        .unwrap();
+
+        let second = sweep(&mut writer.tx(&statements, 1), "i", STEP_ROWS).unwrap();
+
+        assert_eq!(second.rows, 0);
+        let left = (count(&conn, "executions"), count(&conn, "history"));
+        assert_eq!(left, (1, 2), "the next instance lost its history");
     }
 
     #[test]

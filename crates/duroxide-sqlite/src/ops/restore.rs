@@ -327,4 +327,43 @@ mod tests {
             Step::Done
         );
     }
+
+    #[test]
+    fn a_sweep_that_comes_late_leaves_what_was_restored_alone() {
+        let conn = open_memory().unwrap();
+        let statements = Statements::new(&conn);
+        let writer = Writer::new();
+        let snapshot = long(1_300);
+        let token = RestoreToken::new();
+        let mut tx = writer.tx(&statements, 1);
+        assert_eq!(begin(&mut tx, &snapshot, None, token).unwrap(), Step::Done);
+        for rows in &steps(&snapshot) {
+            part(&mut tx, &snapshot, None, token, rows).unwrap();
+        }
+        // A process that opens the file reads the id here, and has to wait for the write lock.
+        let done = last(&mut tx, &snapshot, None, token).unwrap();
+        assert_eq!(done, Step::Over(Restoring::Done));
+
+        delete::sweep(&mut tx, "i", STEP_ROWS).unwrap();
+
+        assert_eq!(whole_instance::read(&tx, "i").unwrap(), snapshot);
+    }
+
+    #[test]
+    fn a_restore_whose_id_is_deleted_meanwhile_begins_anew() {
+        let conn = open_memory().unwrap();
+        let statements = Statements::new(&conn);
+        let writer = Writer::new();
+        let snapshot = long(1_300);
+        let parts = steps(&snapshot);
+        let token = RestoreToken::new();
+        let mut tx = writer.tx(&statements, 1);
+        assert_eq!(begin(&mut tx, &snapshot, None, token).unwrap(), Step::Done);
+        part(&mut tx, &snapshot, None, token, &parts[0]).unwrap();
+
+        delete::atomic(&mut tx, &["i".to_owned()], true).unwrap();
+
+        let next = part(&mut tx, &snapshot, None, token, &parts[1]).unwrap();
+        assert_eq!(next, Step::Lost);
+    }
 }

@@ -44,6 +44,17 @@ pub(crate) fn is_restored_by(tx: &Tx<'_>, instance: &str, token: RestoreToken) -
     Ok(queued_to(tx, instance)? == Some(token.0))
 }
 
+/// A restore that is under way has lost what it brought, because the id is deleted: it begins anew.
+pub(crate) fn end_restore(tx: &Tx<'_>, instance: &str) -> Result<()> {
+    if contains(tx, instance)? {
+        tx.execute(
+            "UPDATE deletions SET queued_to = NULL WHERE instance_id = ?1 AND queued_to < 0",
+            [instance],
+        )?;
+    }
+    Ok(())
+}
+
 /// The last message that is to go; those after it are for a new instance of the id.
 pub(crate) fn queued_to(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     let found = tx.first(
