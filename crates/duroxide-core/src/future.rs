@@ -192,7 +192,7 @@ impl<T> Future for DurableFuture<T> {
                     shared.presence.report(POLLED);
                     panic!("{POLLED}");
                 }
-                match shared.cell().operations.poll(*slot, cx.waker()) {
+                match shared.cell().poll(*slot, cx.waker()) {
                     Some(resolution) => Some(resolution),
                     None => return Poll::Pending,
                 }

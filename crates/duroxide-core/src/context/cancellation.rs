@@ -36,6 +36,19 @@ impl OrchestrationContext {
     /// ```
     #[track_caller]
     pub fn cancellation_requested(&self) -> DurableFuture<String> {
+        let watch = self.watch_cancellation();
+        let cell = self.shared.cell();
+        if cell.cancel_requested.is_some() {
+            cell.hear_request();
+        }
+        drop(cell);
+        watch
+    }
+
+    /// As [`cancellation_requested`](Self::cancellation_requested), for groups and shields: the code does not learn
+    /// from it what it does not wait for.
+    #[track_caller]
+    pub(super) fn watch_cancellation(&self) -> DurableFuture<String> {
         let kind = ScheduleKind::ExternalWait {
             event_name: "cancellation".to_owned(),
         };

@@ -99,7 +99,7 @@ impl Saga {
     ///
     /// A request to cancel drops the step that is under way: whether its activity took effect is not known, and nothing
     /// undoes it. A step with an effect that must be undone belongs into [`shield`](OrchestrationContext::shield): it
-    /// is finished, the code goes on to its `undo`, and then the request counts.
+    /// is finished, the code goes on to its `undo`, and then the request counts, also if that was the last step.
     ///
     /// ```
     /// # use duroxide_core::{ActivityRef, OrchestrationContext, Saga};
@@ -120,15 +120,17 @@ impl Saga {
         &self,
         steps: impl Future<Output = Result<T, E>>,
     ) -> impl Future<Output = Result<T, SagaError<E>>> {
-        let requested = self.ctx.cancellation_requested();
+        let requested = self.ctx.watch_cancellation();
         async move {
-            let failed = match self.ctx.until_cancelled(steps, requested).await {
-                Ok(Ok(value)) => {
+            let ended = self.ctx.until_cancelled(steps, requested).await;
+            let failed = match (ended, self.ctx.request_that_counts()) {
+                (Ok(Ok(value)), None) => {
                     self.open().clear();
                     return Ok(value);
                 }
-                Ok(Err(error)) => Failed::Step(error),
-                Err(reason) => Failed::Cancelled(reason),
+                // The orchestration ends as cancelled, whatever the last step returned while it was shielded.
+                (Ok(Ok(_)), Some(reason)) | (Err(reason), _) => Failed::Cancelled(reason),
+                (Ok(Err(error)), _) => Failed::Step(error),
             };
             let not_undone = self.compensate().await;
             Err(match failed {
@@ -156,7 +158,7 @@ impl Saga {
                 }
             }
         };
-        async move { ctx.shield(undoing).await }
+        async move { ctx.shield_undoing(undoing).await }
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<Undo>> {

@@ -43,7 +43,8 @@ impl OrchestrationContext {
     /// Runs a group of durable work until it is done or a client asks to cancel the orchestration. Then the group is
     /// dropped, and so everything it asked for is cancelled; the code goes on after it and may put things right. When
     /// the code returns, the orchestration ends as cancelled. A group in which something is [shielded](Self::shield) is
-    /// dropped when that is done.
+    /// dropped when that is done; if the group itself is done with that, its value is returned, and
+    /// [`cancel_reason`](Self::cancel_reason) tells of the request.
     ///
     /// ```
     /// use duroxide_core::{ActivityRef, OrchestrationContext};
@@ -67,7 +68,7 @@ impl OrchestrationContext {
         &self,
         group: F,
     ) -> impl Future<Output = Result<F::Output, Cancelled>> {
-        let requested = self.cancellation_requested();
+        let requested = self.watch_cancellation();
         async move {
             let ended = self.until_cancelled(group, requested).await;
             ended.map_err(|reason| Cancelled { reason })
@@ -78,18 +79,31 @@ impl OrchestrationContext {
     /// comes meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, a [`cancellable`](Self::cancellable)
     /// group or a [saga](Self::saga) around the work ends with it when the work is done, and the orchestration ends as
     /// cancelled when its code returns. The code behind the work runs on to its next `await` first, so it can say what
-    /// undoes it. Terminating an instance ends it all the same, and so does dropping the future of the work.
+    /// undoes it; that next `await` is where the group ends, also if it is shielded again. Only code that has heard of
+    /// the request, from `cancel_reason`, [`cancellation_requested`](Self::cancellation_requested) or a group that
+    /// ended with it, can shield more: what puts things right. A group or saga inside the work does not end with the
+    /// request either. Terminating an instance ends it all the same, and so does dropping the future of the work.
     #[track_caller]
     pub fn shield<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
-        let watch = self.cancellation_requested();
-        let mut shield = Shield::new(&self.shared);
+        self.shield_with(Shield::new(&self.shared), work)
+    }
+
+    /// Runs what undoes, whatever the code around it has heard of a request to cancel.
+    #[track_caller]
+    pub(super) fn shield_undoing<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
+        self.shield_with(Shield::for_undoing(&self.shared), work)
+    }
+
+    #[track_caller]
+    fn shield_with<F: Future>(
+        &self,
+        mut shield: Shield,
+        work: F,
+    ) -> impl Future<Output = F::Output> {
+        let watch = self.watch_cancellation();
         async move {
             let mut work = pin!(work);
-            let value = poll_fn(|cx| {
-                shield.join();
-                work.as_mut().poll(cx)
-            })
-            .await;
+            let value = poll_fn(|cx| shield.poll(work.as_mut(), cx)).await;
             drop((shield, watch));
             value
         }
@@ -98,6 +112,10 @@ impl OrchestrationContext {
     /// Why the orchestration is asked to cancel, once it is.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<String> {
-        self.shared.cell().cancel_requested.clone()
+        let cell = self.shared.cell();
+        if cell.cancel_requested.is_some() {
+            cell.hear_request();
+        }
+        cell.cancel_requested.clone()
     }
 }

@@ -25,28 +25,70 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// One piece of shielded work, counted by every group around it until it is dropped.
+/// Shielded work that is being polled, until this is dropped, also by a panic.
+struct Shielding<'a>(&'a Shared);
+
+impl<'a> Shielding<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.cell().shields += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Shielding<'_> {
+    fn drop(&mut self) {
+        self.0.cell().shields -= 1;
+    }
+}
+
+/// One piece of shielded work, counted by the groups around it that it holds, until it is dropped.
 pub(super) struct Shield {
     shared: Arc<Shared>,
+    /// Whether it holds groups, too, whose code has not heard of a request to cancel: the code asked for the work
+    /// before the request came, or the work undoes.
+    holds_always: bool,
     counted_by: Vec<Shields>,
 }
 
 impl Shield {
     /// Counted by the groups that are being polled: the work takes effect when it is asked for, not when it is polled.
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let is_older = shared.cell().cancel_requested.is_none();
+        Self::counted(shared, is_older)
+    }
+
+    /// As [`new`](Self::new), for work that undoes: it holds the groups around it in any case.
+    pub(super) fn for_undoing(shared: &Arc<Shared>) -> Self {
+        Self::counted(shared, true)
+    }
+
+    fn counted(shared: &Arc<Shared>, holds_always: bool) -> Self {
         let mut shield = Self {
             shared: Arc::clone(shared),
+            holds_always,
             counted_by: Vec::new(),
         };
         shield.join();
         shield
     }
 
-    /// Counted by the groups, too, that it was moved into since.
-    pub(super) fn join(&mut self) {
+    /// Polls the work. No group inside it ends with a request to cancel.
+    pub(super) fn poll<F: Future>(
+        &mut self,
+        work: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        self.join();
+        let _shielding = Shielding::new(&self.shared);
+        work.poll(cx)
+    }
+
+    /// Counted by the groups, too, that it was moved into since, or whose code has heard of the request since.
+    fn join(&mut self) {
         let groups = self.shared.cell().groups.clone();
         for group in groups {
-            if !self.counted_by.iter().any(|known| known.is(&group)) {
+            let holds = self.holds_always || group.has_heard();
+            if holds && !self.counted_by.iter().any(|known| known.is(&group)) {
                 group.add();
                 self.counted_by.push(group);
             }
@@ -73,12 +115,29 @@ impl OrchestrationContext {
             if let Poll::Ready(value) = self.poll_within(&shields, group.as_mut(), cx) {
                 return Poll::Ready(Ok(value));
             }
-            if shields.any() {
+            if shields.any() || self.is_shielded() {
                 return Poll::Pending;
             }
-            requested.as_mut().poll(cx).map(Err)
+            let reason = std::task::ready!(requested.as_mut().poll(cx));
+            // A request that was known before is no operation that tells the groups around this one.
+            self.shared.cell().hear_request();
+            Poll::Ready(Err(reason))
         })
         .await
+    }
+
+    /// Whether the code that is being polled is inside shielded work.
+    fn is_shielded(&self) -> bool {
+        self.shared.cell().shields > 0
+    }
+
+    /// The request to cancel, if there is one and the code is not shielded from it.
+    pub(super) fn request_that_counts(&self) -> Option<String> {
+        let cell = self.shared.cell();
+        if cell.shields > 0 {
+            return None;
+        }
+        cell.cancel_requested.clone()
     }
 
     fn poll_within<F: Future>(

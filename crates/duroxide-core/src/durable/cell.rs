@@ -5,10 +5,12 @@ use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use super::command::{Command, CommandKind};
 use super::identity::Identity;
+use super::machines::Resolution;
 use super::operations::{OperationKind, Operations};
 use super::presence::{CALLED, Presence};
 use super::shields::Shields;
@@ -138,6 +140,8 @@ pub(crate) struct Cell {
     pub(crate) in_place: HashMap<usize, InPlace>,
     /// The groups of work that are being polled and end with a request to cancel, innermost last.
     pub(crate) groups: Vec<Shields>,
+    /// How much shielded work is being polled, one within the other: a request to cancel ends no group inside it.
+    pub(crate) shields: usize,
 }
 
 /// What the code sees of its execution. In the part of a record that a rewound execution shares with an earlier one,
@@ -329,6 +333,20 @@ impl Cell {
             location,
             may_come_later: false,
         });
+    }
+
+    /// What became of an operation, once that is known. Code that polls a watch learns of the request with it.
+    pub(crate) fn poll(&mut self, slot: usize, waker: &Waker) -> Option<Resolution> {
+        let resolution = self.operations.poll(slot, waker)?;
+        if self.operations.is_watch(slot) {
+            self.hear_request();
+        }
+        Some(resolution)
+    }
+
+    /// The code is shown the request to cancel: from here on it may shield what puts things right.
+    pub(crate) fn hear_request(&self) {
+        self.groups.iter().for_each(Shields::hear);
     }
 
     /// A request to cancel arrived; false if the code does not watch for it.

@@ -132,6 +132,11 @@ impl Operations {
         slot
     }
 
+    /// Whether this is a watch for a request to cancel.
+    pub(crate) fn is_watch(&self, slot: usize) -> bool {
+        matches!(self.slots[slot].kind, OperationKind::Cancellation)
+    }
+
     /// Whether the code holds a watch for a request to cancel.
     pub(crate) fn watches_cancellation(&self) -> bool {
         let is_open = |slot: &usize| matches!(self.slots[*slot].call, Call::Open { .. });

@@ -92,6 +92,94 @@ async fn paid(ctx: OrchestrationContext) -> Result<(), String> {
     saga.run(steps).await.map_err(|error| error.to_string())
 }
 
+/// The saga whose last step is shielded.
+#[duroxide::orchestration]
+async fn paid_last(ctx: OrchestrationContext) -> Result<(), String> {
+    let saga = ctx.saga();
+    let steps = async {
+        let payment = ctx.shield(ctx.call(slow, "pay")).await?;
+        saga.undo(step, format!("refund {payment}"));
+        Ok::<_, String>(())
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+/// The saga whose steps are shielded one after the other.
+#[duroxide::orchestration]
+async fn all_shielded(ctx: OrchestrationContext) -> Result<(), String> {
+    let saga = ctx.saga();
+    let steps = async {
+        for what in ["hotel", "train", "flight"] {
+            let booked = ctx.shield(ctx.call(slow, what)).await?;
+            saga.undo(step, format!("cancel {booked}"));
+        }
+        Ok::<_, String>(())
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+/// A group that shields for ever.
+#[duroxide::orchestration]
+async fn endless(ctx: OrchestrationContext) -> Result<(), String> {
+    let group = async {
+        loop {
+            if let Err(error) = ctx.shield(ctx.call(slow, "again")).await {
+                break error;
+            }
+        }
+    };
+    let ended = ctx.cancellable(group).await;
+    ended.map(drop).map_err(String::from)
+}
+
+/// Code in a group that has heard of the request, and shields what puts things right.
+#[duroxide::orchestration]
+async fn puts_right(ctx: OrchestrationContext) -> Result<(), String> {
+    let group = async {
+        ctx.shield(ctx.call(slow, "pay")).await?;
+        if ctx.cancel_reason().is_some() {
+            ctx.shield(ctx.call(slow, "refund")).await?;
+        }
+        ctx.sleep(600 * SECOND).await;
+        Ok::<_, String>(())
+    };
+    let ended = ctx.cancellable(group).await;
+    ended.map(drop).map_err(String::from)
+}
+
+/// A step that is shielded fails after the request; what was done before is undone, within another group.
+#[duroxide::orchestration]
+async fn fails_shielded(ctx: OrchestrationContext) -> Result<(), String> {
+    let saga = ctx.saga();
+    let steps = async {
+        ctx.call(step, "one").await?;
+        saga.undo(slow, "undo one");
+        ctx.shield(async {
+            ctx.call(slow, "two").await?;
+            ctx.call(step, "two fails").await
+        })
+        .await?;
+        Ok::<_, String>(())
+    };
+    let group = ctx.cancellable(async { saga.run(steps).await }).await;
+    group.map(drop).map_err(String::from)
+}
+
+/// A saga that is shielded as a whole.
+#[duroxide::orchestration]
+async fn whole(ctx: OrchestrationContext) -> Result<(), String> {
+    let saga = ctx.saga();
+    let steps = async {
+        for what in ["one", "two"] {
+            ctx.call(slow, what).await?;
+            saga.undo(step, format!("undo {what}"));
+        }
+        Ok::<_, String>(())
+    };
+    let done = ctx.shield(saga.run(steps)).await;
+    done.map_err(|error| error.to_string())
+}
+
 #[duroxide::orchestration]
 async fn nested(ctx: OrchestrationContext) -> Result<(), String> {
     let (outer, inner) = (ctx.saga(), ctx.saga());
@@ -133,6 +221,12 @@ async fn harness() -> (Harness, Arc<Log>) {
         .register(shielded)
         .register(slow)
         .register(paid)
+        .register(paid_last)
+        .register(all_shielded)
+        .register(endless)
+        .register(puts_right)
+        .register(fails_shielded)
+        .register(whole)
         .register(nested)
         .register(beside);
     (Harness::builder().handlers(code).start().await, log)
@@ -229,6 +323,33 @@ async fn cancelled(orchestration: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_shielded_step_of_a_saga_is_finished_and_undone_when_a_client_cancels() {
     assert_eq!(cancelled("paid").await, ["pay", "refund pay"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_step_of_a_saga_is_undone_too_when_a_client_cancels_during_it() {
+    assert_eq!(cancelled("paid_last").await, ["pay", "refund pay"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shields_that_follow_each_other_do_not_keep_a_request_away() {
+    assert_eq!(cancelled("all_shielded").await, ["hotel", "cancel hotel"]);
+    assert_eq!(cancelled("endless").await, ["again"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_that_has_heard_of_the_request_may_shield_what_puts_things_right() {
+    assert_eq!(cancelled("puts_right").await, ["pay", "refund"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shielded_step_that_fails_after_the_request_lets_its_saga_be_undone_to_the_end() {
+    let done = ["one", "two", "two fails", "undo one"];
+    assert_eq!(cancelled("fails_shielded").await, done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_is_shielded_as_a_whole_is_finished() {
+    assert_eq!(cancelled("whole").await, ["one", "two"]);
 }
 
 #[tokio::test(start_paused = true)]

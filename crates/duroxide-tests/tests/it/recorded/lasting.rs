@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide::{
     ActivityRef, OrchestrationContext, OrchestrationRef, OrchestrationRegistryBuilder, ParentClose,
-    Request, Retry,
+    Request, Retry, Saga,
 };
 
 use super::Step::{Cancel, Pass, Post};
@@ -34,6 +34,10 @@ pub(super) const CASES: &[Case] = &[
     ]),
     case("typed_saga_undone_by_a_request", "x").steps(&[Pass(QUARTER), Cancel("no more need")]),
     case("typed_shielded", "x").steps(&[Pass(QUARTER), Cancel("too slow")]),
+    case("typed_shields_in_a_saga", "x").steps(&[Pass(QUARTER), Cancel("too dear")]),
+    case("typed_shielded_last_step", "x").steps(&[Pass(QUARTER), Cancel("too late")]),
+    case("typed_saga_in_a_saga", "x").steps(&[Pass(QUARTER), Cancel("no trip")]),
+    case("typed_saga_in_a_shield", "x").steps(&[Pass(QUARTER), Cancel("in vain")]),
     case("typed_children_of_a_parent_that_returns", "x"),
     case("typed_child_retried", "x"),
     case("typed_in_place_limited", ""),
@@ -44,6 +48,10 @@ pub(super) fn register(builder: OrchestrationRegistryBuilder) -> OrchestrationRe
         .register_typed("typed_request_handed_on", handed_on)
         .register("typed_saga_undone_by_a_request", saga_undone_by_a_request)
         .register("typed_shielded", shielded)
+        .register("typed_shields_in_a_saga", shields_in_a_saga)
+        .register("typed_shielded_last_step", shielded_last_step)
+        .register("typed_saga_in_a_saga", saga_in_a_saga)
+        .register("typed_saga_in_a_shield", saga_in_a_shield)
         .register(
             "typed_children_of_a_parent_that_returns",
             children_of_a_parent_that_returns,
@@ -94,6 +102,68 @@ async fn shielded(ctx: OrchestrationContext, input: String) -> Outcome {
     let rest = ctx.cancellable(ctx.sleep(HOUR)).await;
     let rest = rest.expect_err("it was asked for meanwhile");
     Ok(format!("{done}, {rest}, {:?}", ctx.cancel_reason()))
+}
+
+/// A step that takes a second, and what undoes it.
+async fn slow_step(ctx: &OrchestrationContext, saga: &Saga, step: &str) -> Result<(), String> {
+    let work = async {
+        ctx.sleep(SECOND).await;
+        ctx.call(ECHO, step).await
+    };
+    let done = ctx.shield(work).await?;
+    saga.undo(ECHO, format!("undo {done}"));
+    Ok(())
+}
+
+/// The first step is finished and undone; the shield of the second one keeps the request away no longer.
+async fn shields_in_a_saga(ctx: OrchestrationContext, _: String) -> Outcome {
+    let saga = ctx.saga();
+    let steps = async {
+        slow_step(&ctx, &saga, "one").await?;
+        slow_step(&ctx, &saga, "two").await?;
+        Ok::<String, String>("all".to_owned())
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+/// The request comes during the only step: it is finished, and undone.
+async fn shielded_last_step(ctx: OrchestrationContext, _: String) -> Outcome {
+    let saga = ctx.saga();
+    let steps = async {
+        slow_step(&ctx, &saga, "one").await?;
+        Ok::<String, String>("all".to_owned())
+    };
+    saga.run(steps).await.map_err(|error| error.to_string())
+}
+
+/// The inner one is undone to its end before the outer one is.
+async fn saga_in_a_saga(ctx: OrchestrationContext, _: String) -> Outcome {
+    let (outer, inner) = (ctx.saga(), ctx.saga());
+    let steps = async {
+        ctx.call(ECHO, "outer").await?;
+        outer.undo(ECHO, "undo outer");
+        let within = async {
+            ctx.call(ECHO, "inner").await?;
+            inner.undo(ECHO, "undo inner");
+            ctx.sleep(HOUR).await;
+            Ok::<String, String>("late".to_owned())
+        };
+        inner.run(within).await.map_err(|error| error.to_string())
+    };
+    outer.run(steps).await.map_err(|error| error.to_string())
+}
+
+/// A request does not touch a saga that is shielded as a whole.
+async fn saga_in_a_shield(ctx: OrchestrationContext, _: String) -> Outcome {
+    let saga = ctx.saga();
+    let steps = async {
+        ctx.call(ECHO, "one").await?;
+        saga.undo(ECHO, "undo one");
+        ctx.sleep(SECOND).await;
+        Ok::<String, String>(ctx.call(ECHO, "two").await?)
+    };
+    let all = ctx.shield(saga.run(steps)).await;
+    all.map_err(|error| error.to_string())
 }
 
 async fn children_of_a_parent_that_returns(ctx: OrchestrationContext, input: String) -> Outcome {
