@@ -156,12 +156,13 @@ impl Harness {
     ///
     /// If it does not end within twenty years or 100,000 commits; and if nothing happens for thirty days and nothing
     /// can happen any more: no timer is set, no activity runs, and nothing is to be done [`after`](Self::after) a time.
-    /// The panic says what the instance waits for.
+    /// The panic says what the instance waits for. What a task of the test itself would do later the harness does not
+    /// see: wait with [`wait_within`](Self::wait_within) for that.
     pub async fn wait(&mut self, instance: &str) -> OrchestrationStatus {
         self.wait_within(instance, AGES).await
     }
 
-    /// As [`wait`](Self::wait), but not for longer than this.
+    /// As [`wait`](Self::wait), but not for longer than this, and for all of it, whether or not anything can happen.
     ///
     /// # Panics
     ///
@@ -199,10 +200,11 @@ impl Harness {
                     let why = why.map_or_else(|_| String::new(), |why| why.to_string());
                     panic!("{instance} did not end within {limit:?}; it stands at {status:?}\n{why}")
                 }
-                () = tokio::time::sleep(STILL) => {
+                () = tokio::time::sleep(STILL), if limit == AGES => {
                     let stands_still = std::mem::replace(&mut seen, self.commits()) == seen;
                     if let (true, Some(why)) = (stands_still, self.stuck(instance).await) {
-                        panic!("{instance} cannot end any more: nothing that is left can happen by itself\n{why}");
+                        panic!("{instance} cannot end any more: nothing that is left can happen by itself (a task of \
+                             the test is not seen; `wait_within` waits for one)\n{why}");
                     }
                 }
             }

@@ -107,3 +107,23 @@ fn a_timer_of_another_instance_is_waited_for_first() {
     let ended = matches!(other, Ok(OrchestrationStatus::Completed { .. }));
     assert!(ended, "{other:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_with_a_limit_leaves_a_task_of_the_test_its_time() {
+    let mut harness = harness().await;
+    harness.start("i", "waits", "").await;
+    let client = harness.client();
+    let later = tokio::spawn(async move {
+        tokio::time::sleep(40 * DAY).await;
+        client
+            .raise_event("i", "approval", "at last")
+            .await
+            .unwrap();
+    });
+    let status = harness.wait_within("i", 50 * DAY).await;
+    assert!(
+        matches!(status, OrchestrationStatus::Completed { .. }),
+        "{status:?}"
+    );
+    later.await.unwrap();
+}
